@@ -1,0 +1,82 @@
+# make setup, demo, test, lint, bench: each makes the environment first when it isn't there or is out of date.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.ONESHELL:
+
+ifeq ($(filter oneshell,$(.FEATURES)),)
+$(error GNU Make 3.82 or newer is needed and this is $(MAKE_VERSION) (macOS: brew install make, then gmake))
+endif
+
+VENV := .venv
+STAMP := $(VENV)/.set-up
+PY := $(VENV)/bin/python
+BASE_PYTHON ?= $(firstword $(shell command -v python3.11 || command -v python3) python3.11)
+SHARED ?= ../shared
+# The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: help setup demo test test-fast lint format bench golden clean check-java
+
+help:  ## this text
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
+
+setup: $(STAMP)  ## make .venv with everything that demo, test, lint and bench need
+
+$(STAMP): pyproject.toml
+	@if ! command -v $(BASE_PYTHON) >/dev/null || ! $(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+	    echo "Python 3.11 is needed and '$(BASE_PYTHON)' is not one. Install it (Debian, Ubuntu: apt-get install python3.11" >&2
+	    echo "python3.11-venv; else uv or pyenv), or name it: make setup BASE_PYTHON=/path/to/python3.11" >&2
+	    exit 1
+	fi
+	if ! $(PY) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+	    rm -rf $(VENV)
+	    $(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make environments: install its venv module (apt-get install python3.11-venv)." >&2; exit 1; }
+	fi
+	echo "Installing into $(VENV) (first time: some 600 MB to download) ..."
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[test,lint,demo,bench]'
+	touch $@
+	echo "$(VENV) is ready."
+
+check-java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"
+	major=$$({ "$$java" -version 2>&1 || true; } | sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' | head -n 1)
+	if [ "$${major:-0}" -lt 17 ]; then
+	    echo "Java 17 or newer is needed and '$$java' is $${major:+version }$${major:-not there}." >&2
+	    echo "Install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)," >&2
+	    echo "or set JAVA_HOME to where it is." >&2
+	    exit 1
+	fi
+
+demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, compare (under 4 minutes)
+	@$(PY) docs/examples/flights/demo.py
+
+test: $(STAMP) check-java  ## all tests
+	@$(PY) -m pytest
+
+test-fast: $(STAMP)  ## the tests that need no Spark
+	@$(PY) -m pytest -m 'not slow'
+
+lint: $(STAMP)  ## formatting, lint, types, import direction
+	@$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(STAMP)  ## put the code into its format
+	@$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
+	@$(PY) tests/bench/bench.py
+
+golden: $(STAMP) check-java  ## the golden programs and the documented API, where $(SHARED) is at hand
+	@if [ ! -d "$(SHARED)" ]; then echo "golden: no $(SHARED) here, nothing to compare with"; exit 0; fi
+	status=0
+	$(PY) $(SHARED)/seed_api/check_seed_api.py --map pyflink=api $(SHARED)/seed_api/seed_api.json || status=1
+	$(PY) $(SHARED)/golden/run_golden.py --python $(CURDIR)/$(PY) --map pyflink=api $(SHARED)/golden || status=1
+	exit $$status
+
+clean:  ## remove what make made, .venv too
+	@rm -rf $(VENV) .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

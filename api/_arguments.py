@@ -1,0 +1,68 @@
+"""Checks of arguments that several classes share; each names the method and the parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import TypeInformation
+
+MAX_PARALLELISM_LIMIT = 1 << 15
+
+
+def whole_number(value: Any, what: str, least: int, most: int | None = None) -> int:
+    """The value if it is an int within the bounds.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{what} must be a whole number, got {value!r}")
+    if value < least or (most is not None and value > most):
+        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ConfigurationError(f"{what} must be {bounds}, got {value}")
+    return value
+
+
+def parallelism(value: Any, what: str) -> int:
+    """The value if it can be a parallelism: 1 to 32768."""
+    return whole_number(value, f"{what}: the parallelism", 1, MAX_PARALLELISM_LIMIT)
+
+
+def max_parallelism(value: Any, what: str) -> int:
+    """The value if it can be a max parallelism: 1 to 32768."""
+    return whole_number(value, f"{what}: the max parallelism", 1, MAX_PARALLELISM_LIMIT)
+
+
+def type_info(value: Any, what: str) -> TypeInformation | None:
+    """The value if it is a TypeInformation or None.
+
+    Raises:
+        ConfigurationError: it is something else, such as ``Types.INT`` without its parentheses.
+    """
+    if value is None or isinstance(value, TypeInformation):
+        return value
+    hint = "; call it: write its parentheses" if callable(value) else ""
+    raise ConfigurationError(f"{what} must be a TypeInformation such as Types.STRING(), got {value!r}{hint}")
+
+
+def text(value: Any, what: str) -> str:
+    """The value if it is a str that is not blank.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{what} must be a text that is not empty, got {value!r}")
+    return value
+
+
+def flag(value: Any, what: str) -> bool:
+    """The value if it is a bool.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{what} must be True or False, got {value!r}")
+    return value

@@ -1,0 +1,212 @@
+"""Configuration: options by Flink's keys."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from changelog_engine.config import find, parse_bool, parse_float, parse_int
+from changelog_engine.errors import ConfigurationError
+
+_V = TypeVar("_V")
+
+
+class Configuration:
+    """Options by Flink's keys. Keys are checked when an environment takes the configuration, not before.
+
+    Args:
+        other: entries to begin with; a Configuration or, beyond PyFlink, a mapping.
+
+    Example:
+        >>> conf = Configuration()
+        >>> conf.set_string("execution.checkpointing.interval", "1 s").get_string("parallelism.default", "2")
+        '2'
+
+    Source: pyflink.common.Configuration
+    """
+
+    def __init__(self, other: Configuration | Mapping[str, Any] | None = None) -> None:
+        self._entries: dict[str, Any] = {}
+        if isinstance(other, Configuration):
+            self._entries.update(other._entries)
+        elif isinstance(other, Mapping):
+            for key, value in other.items():
+                self._set(key, value, (str, bool, int, float, bytes))
+        elif other is not None:
+            raise ConfigurationError(f"Configuration takes another Configuration or a dict, got {other!r}")
+
+    def get_string(self, key: str, default_value: str) -> str:
+        """The value as text.
+
+        Args:
+            key: the option.
+            default_value: returned when the key is not set.
+        """
+        value = self._get(key)
+        return default_value if value is None else _text(value)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        """Set a text.
+
+        Args:
+            key: the option.
+            value: its value.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: key or value is no str.
+        """
+        return self._set(key, value, (str,))
+
+    def get_integer(self, key: str, default_value: int) -> int:
+        """The value as a whole number.
+
+        Raises:
+            ConfigurationError: it is set and no whole number.
+        """
+        return self._parsed(key, default_value, parse_int)
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        """Set a whole number. Returns this object."""
+        return self._set(key, value, (int,))
+
+    def get_boolean(self, key: str, default_value: bool) -> bool:
+        """The value as true or false.
+
+        Raises:
+            ConfigurationError: it is set and neither.
+        """
+        return self._parsed(key, default_value, parse_bool)
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        """Set true or false. Returns this object."""
+        return self._set(key, value, (bool,))
+
+    def get_float(self, key: str, default_value: float) -> float:
+        """The value as a number.
+
+        Raises:
+            ConfigurationError: it is set and no number.
+        """
+        return self._parsed(key, default_value, parse_float)
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        """Set a number. Returns this object."""
+        return self._set(key, value, (float, int))
+
+    def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """The value as bytes.
+
+        Raises:
+            ConfigurationError: it is set and not bytes.
+        """
+        value = self._get(key)
+        if value is None:
+            return default_value
+        if not isinstance(value, bytes):
+            raise ConfigurationError(f"option {key!r} holds no bytes but {value!r}")
+        return bytearray(value)
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        """Set bytes. Returns this object."""
+        return self._set(key, bytes(value), (bytes,))
+
+    def key_set(self) -> set[str]:
+        """The keys that are set."""
+        return set(self._entries)
+
+    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
+        """Add all entries to a dict.
+
+        Args:
+            target_dict: changed in place; entries of the same keys are replaced.
+        """
+        target_dict.update(self._entries)
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Take over all entries of another configuration.
+
+        Args:
+            other: where they come from.
+            prefix: put before each of its keys.
+
+        Returns:
+            This object.
+        """
+        for key, value in other._entries.items():
+            self._entries[(prefix or "") + key] = value
+        return self
+
+    def contains_key(self, key: str) -> bool:
+        """Whether the key, or an older or newer name of the same option, is set."""
+        return self._get(key) is not None
+
+    def to_dict(self) -> dict[str, str]:
+        """All entries as texts; a copy."""
+        return {key: _text(value) for key, value in self._entries.items()}
+
+    def remove_config(self, key: str) -> bool:
+        """Take a key out.
+
+        Returns:
+            Whether it was there.
+        """
+        return self._entries.pop(key, None) is not None
+
+    def _get(self, key: str) -> Any:
+        if key in self._entries:
+            return self._entries[key]
+        option = find(key)
+        names = (option.key, *option.older) if option else ()
+        return next((self._entries[name] for name in names if name in self._entries), None)
+
+    def _set(self, key: Any, value: Any, classes: tuple[type, ...]) -> Configuration:
+        if not isinstance(key, str) or not key.strip():
+            raise ConfigurationError(f"the key of an option must be a text that is not empty, got {key!r}")
+        if not isinstance(value, classes) or (isinstance(value, bool) and bool not in classes):
+            wanted = " or ".join(cls.__name__ for cls in classes)
+            raise ConfigurationError(f"option {key!r} must be set to {wanted} here, got {value!r}")
+        self._entries[key] = value
+        return self
+
+    def _parsed(self, key: str, default: _V, parse: Callable[[str], _V]) -> _V:
+        value = self._get(key)
+        if value is None:
+            return default
+        try:
+            return parse(_text(value))
+        except ValueError as error:
+            raise ConfigurationError(f"option {key!r}: {error}, got {value!r}") from None
+
+    def __deepcopy__(self, memodict: dict[int, Any] | None = None) -> Configuration:
+        """A copy of its own."""
+        return Configuration(self)
+
+    def __copy__(self) -> Configuration:
+        """A copy of its own."""
+        return copy.deepcopy(self)
+
+    def __hash__(self) -> int:
+        """Hash of the entries."""
+        return hash(frozenset(self.to_dict().items()))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one has the same entries."""
+        return isinstance(other, Configuration) and self.to_dict() == other.to_dict()
+
+    def __str__(self) -> str:
+        """The entries, as a dict."""
+        return str(self.to_dict())
+
+    __repr__ = __str__
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)

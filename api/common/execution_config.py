@@ -1,0 +1,163 @@
+"""ExecutionConfig: settings of the program's execution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from api import _arguments
+from api._unsupported import NamesOfPyFlink
+from api.common.restart_strategy import RestartStrategyConfiguration
+from changelog_engine.config import options
+from changelog_engine.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from api.datastream._settings import EnvironmentSettings
+
+
+class ExecutionConfig(NamesOfPyFlink):
+    """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment.
+
+    Source: pyflink.common.ExecutionConfig
+    """
+
+    PARALLELISM_DEFAULT = -1
+
+    _not_here = frozenset(
+        {
+            "add_default_kryo_serializer",
+            "disable_auto_generated_uids",
+            "disable_auto_type_registration",
+            "disable_closure_cleaner",
+            "disable_force_avro",
+            "disable_force_kryo",
+            "disable_generic_types",
+            "disable_object_reuse",
+            "enable_auto_generated_uids",
+            "enable_closure_cleaner",
+            "enable_force_avro",
+            "enable_force_kryo",
+            "enable_generic_types",
+            "enable_object_reuse",
+            "get_closure_cleaner_level",
+            "get_default_input_dependency_constraint",
+            "get_execution_mode",
+            "get_task_cancellation_interval",
+            "get_task_cancellation_timeout",
+            "is_object_reuse_enabled",
+            "register_pojo_type",
+            "set_closure_cleaner_level",
+            "set_default_input_dependency_constraint",
+            "set_execution_mode",
+            "set_task_cancellation_interval",
+            "set_task_cancellation_timeout",
+            "set_use_snapshot_compression",
+            "is_use_snapshot_compression",
+        }
+    )
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+
+    def get_parallelism(self) -> int:
+        """Parallelism of operators that set none."""
+        return self._settings.parallelism()
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Set the parallelism of operators that set none.
+
+        Args:
+            parallelism: 1 to 32768.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        value = _arguments.parallelism(parallelism, "ExecutionConfig.set_parallelism")
+        self._settings.set(options.PARALLELISM, str(value))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Number of key groups of operators that set none; -1 when nobody set it."""
+        return self._settings.get(options.MAX_PARALLELISM) or -1
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """Set the number of key groups of operators that set none.
+
+        Args:
+            max_parallelism: 1 to 32768.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        value = _arguments.max_parallelism(max_parallelism, "ExecutionConfig.set_max_parallelism")
+        self._settings.set(options.MAX_PARALLELISM, str(value))
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """The interval of periodic watermarks in ms; default 200."""
+        value: int = self._settings.get(options.AUTO_WATERMARK_INTERVAL)
+        return value
+
+    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
+
+        Args:
+            interval: ms, at least 1. Flink's 0, which switches watermarks off, is not part of this version:
+                use ``WatermarkStrategy.no_watermarks()``.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        value = _arguments.whole_number(
+            interval, "ExecutionConfig.set_auto_watermark_interval: the interval in ms", 1
+        )
+        self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{value} ms")
+        return self
+
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> ExecutionConfig:
+        """Set the restart strategy. Returns this object. See `RestartStrategies`."""
+        self._settings.set_restart_strategy(restart_strategy_configuration)
+        return self
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """The restart strategy; the fall-back one when nobody set any."""
+        return self._settings.restart_strategy()
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """What ``RuntimeContext.get_job_parameter`` sees; a copy."""
+        return self._settings.job_parameters()
+
+    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[Any, Any]) -> ExecutionConfig:
+        """Set what ``RuntimeContext.get_job_parameter`` sees.
+
+        Args:
+            global_job_parameters_dict: names and texts.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: a name or value is no str.
+        """
+        if not isinstance(global_job_parameters_dict, Mapping):
+            raise ConfigurationError(
+                f"ExecutionConfig.set_global_job_parameters needs a dict, got {global_job_parameters_dict!r}"
+            )
+        for name, value in global_job_parameters_dict.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise ConfigurationError(
+                    f"ExecutionConfig.set_global_job_parameters needs texts, got {name!r}: {value!r}"
+                )
+        self._settings.set_job_parameters(dict(global_job_parameters_dict))
+        return self

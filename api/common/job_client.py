@@ -1,0 +1,86 @@
+"""JobClient: a handle of a running job."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from api._unsupported import NamesOfPyFlink
+from api.common.completable_future import CompletableFuture
+from api.common.job_execution_result import JobExecutionResult
+from api.common.job_id import JobID
+from api.common.job_status import JobStatus
+from changelog_engine.errors import JobCancelledError
+
+
+class JobClient(NamesOfPyFlink):
+    """A handle of a job that runs in the background, from ``execute_async``.
+
+    Source: pyflink.common.JobClient
+    """
+
+    _not_here = frozenset({"get_accumulators", "stop_with_savepoint", "trigger_savepoint"})
+
+    def __init__(self, running_job: Any) -> None:
+        self._running = running_job
+
+    def get_job_id(self) -> JobID:
+        """The identity of the run."""
+        return JobID(self._running.job_id)
+
+    def get_job_status(self) -> CompletableFuture:
+        """A future of the `JobStatus`."""
+        return _later(lambda: JobStatus[self._running.status()])
+
+    def cancel(self) -> CompletableFuture:
+        """Cancel the job.
+
+        Returns:
+            A future that is done when the job has ended.
+        """
+        return _later(self._cancel_and_wait)
+
+    def get_job_execution_result(self) -> CompletableFuture:
+        """A future of the `JobExecutionResult`, done when the job ends.
+
+        Its ``result()`` raises JobExecutionError when the job fails, and JobCancelledError when it is
+        cancelled.
+        """
+        return _later(lambda: to_result(self._running.wait()))
+
+    def _cancel_and_wait(self) -> None:
+        self._running.cancel()
+        with contextlib.suppress(JobCancelledError):
+            self._running.wait()
+
+
+def to_result(outcome: Any) -> JobExecutionResult:
+    """The engine's outcome as users see it.
+
+    Raises:
+        JobCancelledError: the job was cancelled.
+    """
+    if outcome.cancelled:
+        last = "no checkpoint" if outcome.last_checkpoint is None else f"checkpoint {outcome.last_checkpoint}"
+        raise JobCancelledError(
+            f"job {outcome.job_id} was cancelled before it finished; its last one is {last}"
+        )
+    return JobExecutionResult(outcome.job_id, outcome.net_runtime_ms)
+
+
+def _later(action: Callable[[], Any]) -> CompletableFuture:
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(action())
+            except BaseException as error:  # handed to whoever waits
+                future.set_exception(error)
+
+    # A daemon: a script that ends does not wait for a future that nobody looks at.
+    threading.Thread(target=run, name="job-client", daemon=True).start()
+    return CompletableFuture(future)

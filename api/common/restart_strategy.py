@@ -1,0 +1,230 @@
+"""Restart strategies: when a failed job goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api._arguments import whole_number
+from changelog_engine.errors import ConfigurationError
+
+_FOREVER = 2**31 - 1
+
+
+class RestartStrategyConfiguration:
+    """Base of the restart strategies; made by `RestartStrategies`.
+
+    Source: pyflink.common.restart_strategy.RestartStrategyConfiguration
+    """
+
+    def get_description(self) -> str:
+        """One line for people."""
+        return self._description
+
+    _description = ""
+
+    def _options(self) -> dict[str, str]:
+        """Its options by Flink's keys."""
+        return {}
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is the same strategy."""
+        return type(self) is type(other) and self._options() == other._options()
+
+    def __hash__(self) -> int:
+        """Hash of the options."""
+        return hash((type(self), frozenset(self._options().items())))
+
+    def __repr__(self) -> str:
+        """The description."""
+        return f"{type(self).__name__}({self._description})"
+
+
+class _NoRestart(RestartStrategyConfiguration):
+    _description = "Restart deactivated."
+
+    def _options(self) -> dict[str, str]:
+        return {"restart-strategy.type": "none"}
+
+
+class _FixedDelayRestart(RestartStrategyConfiguration):
+    def __init__(self, restart_attempts: int, delay_between_attempts: int) -> None:
+        what = "RestartStrategies.fixed_delay_restart"
+        self._attempts = whole_number(restart_attempts, f"{what}: restart_attempts", 0, _FOREVER)
+        self._delay_ms = whole_number(delay_between_attempts, f"{what}: delay_between_attempts", 0)
+        self._description = (
+            f"Restart with fixed delay ({self._delay_ms} ms). #{self._attempts} restart attempts."
+        )
+
+    def get_restart_attempts(self) -> int:
+        """Restarts before giving up."""
+        return self._attempts
+
+    def get_delay_between_attempts_interval(self) -> int:
+        """Pause before a restart, in ms."""
+        return self._delay_ms
+
+    def _options(self) -> dict[str, str]:
+        return {
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": str(self._attempts),
+            "restart-strategy.fixed-delay.delay": f"{self._delay_ms} ms",
+        }
+
+
+class _FailureRateRestart(RestartStrategyConfiguration):
+    def __init__(
+        self, max_failure_rate: int, failure_interval: int, delay_between_attempts_interval: int
+    ) -> None:
+        what = "RestartStrategies.failure_rate_restart"
+        self._failures = whole_number(max_failure_rate, f"{what}: failure_rate", 1, _FOREVER)
+        self._interval_ms = whole_number(failure_interval, f"{what}: failure_interval", 1)
+        self._delay_ms = whole_number(delay_between_attempts_interval, f"{what}: delay_interval", 0)
+        self._description = (
+            f"Failure rate restart with maximum of {self._failures} failures within interval "
+            f"{self._interval_ms} ms and fixed delay {self._delay_ms} ms."
+        )
+
+    def get_max_failure_rate(self) -> int:
+        """Failures allowed within the interval."""
+        return self._failures
+
+    def get_failure_interval(self) -> int:
+        """The interval in ms."""
+        return self._interval_ms
+
+    def get_delay_between_attempts_interval(self) -> int:
+        """Pause before a restart, in ms."""
+        return self._delay_ms
+
+    def _options(self) -> dict[str, str]:
+        return {
+            "restart-strategy.type": "failure-rate",
+            "restart-strategy.failure-rate.max-failures-per-interval": str(self._failures),
+            "restart-strategy.failure-rate.failure-rate-interval": f"{self._interval_ms} ms",
+            "restart-strategy.failure-rate.delay": f"{self._delay_ms} ms",
+        }
+
+
+class _ExponentialDelayRestart(RestartStrategyConfiguration):
+    def __init__(
+        self,
+        initial_backoff: int,
+        max_backoff: int,
+        backoff_multiplier: Any,
+        reset_backoff_threshold: int,
+        jitter_factor: Any,
+    ) -> None:
+        what = "RestartStrategies.exponential_delay_restart"
+        self._initial_ms = whole_number(initial_backoff, f"{what}: initial_backoff", 1)
+        self._max_ms = whole_number(max_backoff, f"{what}: max_backoff", self._initial_ms)
+        self._reset_ms = whole_number(reset_backoff_threshold, f"{what}: reset_backoff_threshold", 1)
+        if not isinstance(backoff_multiplier, (int, float)) or not 1 <= backoff_multiplier < float("inf"):
+            raise ConfigurationError(
+                f"{what}: backoff_multiplier must be a number from 1, got {backoff_multiplier!r}"
+            )
+        if not isinstance(jitter_factor, (int, float)) or not 0 <= jitter_factor < 1:
+            raise ConfigurationError(
+                f"{what}: jitter_factor must be a number from 0 to 1, got {jitter_factor!r}"
+            )
+        self._multiplier = float(backoff_multiplier)
+        self._jitter = float(jitter_factor)
+        self._description = (
+            f"Restart with exponential delay: starting at {self._initial_ms} ms, increasing by "
+            f"{self._multiplier:g}, with maximum {self._max_ms} ms. Delay resets after {self._reset_ms} ms."
+        )
+
+    def _options(self) -> dict[str, str]:
+        return {
+            "restart-strategy.type": "exponential-delay",
+            "restart-strategy.exponential-delay.initial-backoff": f"{self._initial_ms} ms",
+            "restart-strategy.exponential-delay.max-backoff": f"{self._max_ms} ms",
+            "restart-strategy.exponential-delay.backoff-multiplier": repr(self._multiplier),
+            "restart-strategy.exponential-delay.reset-backoff-threshold": f"{self._reset_ms} ms",
+            "restart-strategy.exponential-delay.jitter-factor": repr(self._jitter),
+        }
+
+
+class _FallbackRestart(RestartStrategyConfiguration):
+    _description = "The configured restart strategy is used."
+
+
+class RestartStrategies:
+    """Makes restart strategies.
+
+    A job without one: with checkpointing on it restarts for ever, 1 s after each failure; without
+    checkpointing it fails at once.
+
+    Source: pyflink.common.RestartStrategies
+    """
+
+    NoRestartStrategyConfiguration = _NoRestart
+    FixedDelayRestartStrategyConfiguration = _FixedDelayRestart
+    FailureRateRestartStrategyConfiguration = _FailureRateRestart
+    ExponentialDelayRestartStrategyConfiguration = _ExponentialDelayRestart
+    FallbackRestartStrategyConfiguration = _FallbackRestart
+
+    @staticmethod
+    def no_restart() -> RestartStrategyConfiguration:
+        """Fail at the first failure."""
+        return _NoRestart()
+
+    @staticmethod
+    def fall_back_restart() -> RestartStrategyConfiguration:
+        """Let the configuration decide (command line, file), then the default."""
+        return _FallbackRestart()
+
+    @staticmethod
+    def fixed_delay_restart(
+        restart_attempts: int, delay_between_attempts: int
+    ) -> RestartStrategyConfiguration:
+        """Restart a number of times, with the same pause each time.
+
+        Args:
+            restart_attempts: restarts before giving up; 0 to 2147483647.
+            delay_between_attempts: pause in ms.
+
+        Raises:
+            ConfigurationError: a number out of range.
+        """
+        return _FixedDelayRestart(restart_attempts, delay_between_attempts)
+
+    @staticmethod
+    def failure_rate_restart(
+        failure_rate: int, failure_interval: int, delay_interval: int
+    ) -> RestartStrategyConfiguration:
+        """Restart as long as failures are rare enough.
+
+        Args:
+            failure_rate: failures allowed within the interval.
+            failure_interval: the interval in ms.
+            delay_interval: pause before a restart in ms.
+
+        Raises:
+            ConfigurationError: a number out of range.
+        """
+        return _FailureRateRestart(failure_rate, failure_interval, delay_interval)
+
+    @staticmethod
+    def exponential_delay_restart(
+        initial_backoff: int = 1000,
+        max_backoff: int = 60_000,
+        backoff_multiplier: float = 1.5,
+        reset_backoff_threshold: int = 3_600_000,
+        jitter_factor: float = 0.1,
+    ) -> RestartStrategyConfiguration:
+        """Restart for ever, with pauses that grow.
+
+        Args:
+            initial_backoff: first pause in ms.
+            max_backoff: longest pause in ms.
+            backoff_multiplier: growth from pause to pause.
+            reset_backoff_threshold: time in ms without a failure after which the pause is the first one
+                again.
+            jitter_factor: kept, not applied: one driver restarts one job.
+
+        Raises:
+            ConfigurationError: a number out of range.
+        """
+        return _ExponentialDelayRestart(
+            initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor
+        )

@@ -1,0 +1,131 @@
+"""Time and Duration: spans of time; Instant: a point in time."""
+
+from __future__ import annotations
+
+from api._arguments import whole_number
+from changelog_engine.types import Instant
+
+__all__ = ["Duration", "Instant", "Time"]
+
+_MS = {"seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+
+
+class Duration:
+    """A span of time; made by its static methods.
+
+    Example:
+        >>> Duration.of_seconds(2).to_milliseconds()
+        2000
+
+    Source: pyflink.common.Duration
+    """
+
+    def __init__(self, nanoseconds: int) -> None:
+        self._nanoseconds = whole_number(nanoseconds, "a Duration", -(2**63) * 10**9)
+
+    @staticmethod
+    def of_days(days: int) -> Duration:
+        """So many days of 24 hours."""
+        return Duration(whole_number(days, "Duration.of_days", -(2**63)) * 86_400 * 10**9)
+
+    @staticmethod
+    def of_hours(hours: int) -> Duration:
+        """So many hours."""
+        return Duration(whole_number(hours, "Duration.of_hours", -(2**63)) * 3_600 * 10**9)
+
+    @staticmethod
+    def of_minutes(minutes: int) -> Duration:
+        """So many minutes."""
+        return Duration(whole_number(minutes, "Duration.of_minutes", -(2**63)) * 60 * 10**9)
+
+    @staticmethod
+    def of_seconds(seconds: int, nano_adjustment: int = 0) -> Duration:
+        """So many seconds, plus nanoseconds."""
+        whole = whole_number(seconds, "Duration.of_seconds", -(2**63)) * 10**9
+        return Duration(
+            whole + whole_number(nano_adjustment, "Duration.of_seconds: nano_adjustment", -(2**63))
+        )
+
+    @staticmethod
+    def of_millis(millis: int) -> Duration:
+        """So many milliseconds."""
+        return Duration(whole_number(millis, "Duration.of_millis", -(2**63)) * 10**6)
+
+    @staticmethod
+    def of_nanos(nanos: int) -> Duration:
+        """So many nanoseconds."""
+        return Duration(nanos)
+
+    def to_milliseconds(self) -> int:
+        """Whole milliseconds, rounded down."""
+        return self._nanoseconds // 10**6
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is as long."""
+        return isinstance(other, Duration) and self._nanoseconds == other._nanoseconds
+
+    def __hash__(self) -> int:
+        """Hash of the length."""
+        return hash(("Duration", self._nanoseconds))
+
+    def __repr__(self) -> str:
+        """Its length in ms."""
+        return f"Duration({self._nanoseconds / 10**6:g} ms)"
+
+
+class Time:
+    """A span of time in whole milliseconds.
+
+    Args:
+        milliseconds: its length.
+
+    Example:
+        >>> Time.minutes(1).to_milliseconds()
+        60000
+
+    Source: pyflink.common.Time
+    """
+
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = whole_number(milliseconds, "a Time", -(2**63))
+
+    def to_milliseconds(self) -> int:
+        """Its length in milliseconds."""
+        return self._milliseconds
+
+    @staticmethod
+    def milliseconds(milliseconds: int) -> Time:
+        """So many milliseconds."""
+        return Time(milliseconds)
+
+    @staticmethod
+    def seconds(seconds: int) -> Time:
+        """So many seconds."""
+        return Time(whole_number(seconds, "Time.seconds", -(2**63)) * _MS["seconds"])
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        """So many minutes."""
+        return Time(whole_number(minutes, "Time.minutes", -(2**63)) * _MS["minutes"])
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        """So many hours."""
+        return Time(whole_number(hours, "Time.hours", -(2**63)) * _MS["hours"])
+
+    @staticmethod
+    def days(days: int) -> Time:
+        """So many days of 24 hours."""
+        return Time(whole_number(days, "Time.days", -(2**63)) * _MS["days"])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is as long."""
+        return isinstance(other, Time) and self._milliseconds == other._milliseconds
+
+    def __hash__(self) -> int:
+        """Hash of the length."""
+        return hash(("Time", self._milliseconds))
+
+    def __repr__(self) -> str:
+        """Its length in ms."""
+        return f"Time({self._milliseconds} ms)"

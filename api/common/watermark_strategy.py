@@ -1,0 +1,149 @@
+"""Timestamps and watermarks of a stream."""
+
+from __future__ import annotations
+
+import abc
+import copy
+from typing import Any
+
+from api._arguments import whole_number
+from api._unsupported import NamesOfPyFlink
+from api.common.time import Duration
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.nodes import WatermarkSpec
+
+
+class TimestampAssigner(abc.ABC):
+    """Gives each element its event time.
+
+    Source: pyflink.common.watermark_strategy.TimestampAssigner
+    """
+
+    @abc.abstractmethod
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        """The event time of an element.
+
+        Args:
+            value: the element.
+            record_timestamp: the time it had so far, in ms; -9223372036854775808 for none.
+
+        Returns:
+            Milliseconds since 1970-01-01 UTC.
+        """
+
+
+class WatermarkStrategy(NamesOfPyFlink):
+    """Says how a stream gets timestamps and watermarks; made by its static methods.
+
+    Watermarks are periodic: they are emitted at the end of each epoch, so a small bounded input sees none
+    before its end. The end of a bounded input brings the largest watermark, 9223372036854775807.
+
+    Example:
+        >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2))
+
+    Source: pyflink.common.WatermarkStrategy
+    """
+
+    _not_here = frozenset({"for_generator", "with_watermark_alignment"})
+
+    def __init__(self, out_of_orderness_ms: int | None) -> None:
+        self._out_of_orderness_ms = out_of_orderness_ms
+        self._timestamp_assigner: TimestampAssigner | None = None
+        self._idle_timeout_ms: int | None = None
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """For timestamps that never go back: the watermark is the largest timestamp - 1 ms."""
+        return WatermarkStrategy(0)
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+        """For timestamps that go back by a bounded time.
+
+        The watermark is the largest timestamp - the bound - 1 ms.
+
+        Args:
+            max_out_of_orderness: the bound.
+
+        Raises:
+            ConfigurationError: no Duration, or a negative one.
+        """
+        return WatermarkStrategy(
+            _duration_ms(
+                max_out_of_orderness,
+                "WatermarkStrategy.for_bounded_out_of_orderness: max_out_of_orderness",
+                0,
+            )
+        )
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """No watermarks before the end of the input."""
+        return WatermarkStrategy(None)
+
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
+        """Take timestamps from an assigner; without one, elements keep those they have.
+
+        Args:
+            timestamp_assigner: called for each element.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: it has no ``extract_timestamp``.
+        """
+        if isinstance(timestamp_assigner, type) or not callable(
+            getattr(timestamp_assigner, "extract_timestamp", None)
+        ):
+            raise ConfigurationError(
+                "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, "
+                f"got {timestamp_assigner!r}"
+            )
+        self._timestamp_assigner = timestamp_assigner
+        return self
+
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Stop waiting for a channel that gives nothing for some time.
+
+        Args:
+            idle_timeout: after how long it no longer holds back the watermark.
+
+        Returns:
+            A new strategy.
+
+        Raises:
+            ConfigurationError: no Duration, or none above zero.
+        """
+        changed = copy.copy(self)
+        changed._idle_timeout_ms = _duration_ms(
+            idle_timeout, "WatermarkStrategy.with_idleness: idle_timeout", 1
+        )
+        return changed
+
+    def _spec(self) -> WatermarkSpec:
+        return WatermarkSpec(self._timestamp_assigner, self._out_of_orderness_ms, self._idle_timeout_ms)
+
+    def _does_nothing(self) -> bool:
+        return self._timestamp_assigner is None and self._out_of_orderness_ms is None
+
+
+def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
+    """The argument if it is a WatermarkStrategy.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(strategy, WatermarkStrategy):
+        raise ConfigurationError(
+            f"{what} needs a WatermarkStrategy such as WatermarkStrategy.no_watermarks(), got {strategy!r}"
+        )
+    return strategy
+
+
+def _duration_ms(duration: Any, what: str, least: int) -> int:
+    if not isinstance(duration, Duration):
+        raise ConfigurationError(
+            f"{what} must be a Duration such as Duration.of_seconds(2), got {duration!r}"
+        )
+    return whole_number(duration.to_milliseconds(), f"{what} in ms", least)

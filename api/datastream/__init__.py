@@ -1,0 +1,112 @@
+"""Streams: environment, streams, functions, checkpoints.
+
+Source: pyflink.datastream
+"""
+
+from api._unsupported import module_getattr
+from api.datastream import _bindings
+from api.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
+from api.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
+from api.datastream.checkpointing_mode import CheckpointingMode
+from api.datastream.closeable_iterator import CloseableIterator
+from api.datastream.data_stream import DataStream
+from api.datastream.data_stream_sink import DataStreamSink
+from api.datastream.execution_mode import RuntimeExecutionMode
+from api.datastream.functions import (
+    AggregateFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+    ReduceFunction,
+    RuntimeContext,
+    SinkFunction,
+    SourceFunction,
+)
+from api.datastream.keyed_stream import KeyedStream
+from api.datastream.state_backend import HashMapStateBackend, StateBackend
+from api.datastream.stream_execution_environment import StreamExecutionEnvironment
+from api.datastream.time_characteristic import TimeCharacteristic
+from api.datastream.time_domain import TimeDomain
+from api.datastream.timerservice import TimerService
+
+__all__ = [
+    "AggregateFunction",
+    "CheckpointConfig",
+    "CheckpointStorage",
+    "CheckpointingMode",
+    "CloseableIterator",
+    "DataStream",
+    "DataStreamSink",
+    "ExternalizedCheckpointCleanup",
+    "FileSystemCheckpointStorage",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
+    "KeySelector",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "MapFunction",
+    "ProcessFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "RuntimeExecutionMode",
+    "SinkFunction",
+    "SourceFunction",
+    "StateBackend",
+    "StreamExecutionEnvironment",
+    "TimeCharacteristic",
+    "TimeDomain",
+    "TimerService",
+]
+
+_bindings.register()
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "AllWindowedStream",
+        "BroadcastConnectedStream",
+        "BroadcastProcessFunction",
+        "BroadcastStream",
+        "CoFlatMapFunction",
+        "CoMapFunction",
+        "CoProcessFunction",
+        "ConnectedStreams",
+        "CountTumblingWindowAssigner",
+        "CountWindow",
+        "CustomCheckpointStorage",
+        "CustomStateBackend",
+        "EmbeddedRocksDBStateBackend",
+        "FsStateBackend",
+        "KeyedBroadcastProcessFunction",
+        "KeyedCoProcessFunction",
+        "MemorySize",
+        "MemoryStateBackend",
+        "MergingWindowAssigner",
+        "OutputTag",
+        "Partitioner",
+        "PredefinedOptions",
+        "ProcessAllWindowFunction",
+        "ProcessWindowFunction",
+        "RocksDBStateBackend",
+        "SlotSharingGroup",
+        "StateTtlConfig",
+        "TimeWindow",
+        "Trigger",
+        "TriggerResult",
+        "Window",
+        "WindowAssigner",
+        "WindowFunction",
+        "WindowedStream",
+    },
+)

@@ -1,0 +1,47 @@
+"""Which classes of the engine stand behind the abstract classes of the API.
+
+``isinstance`` then tells the truth.
+
+The engine never imports the API; importing ``api.datastream`` registers its classes here.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+
+from api.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
+from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from api.datastream.timerservice import TimerService
+from changelog_engine.operators.context import (
+    ElementContext,
+    KeyedElementContext,
+    KeyedTimerService,
+    TaskContext,
+)
+from changelog_engine.state.handles import (
+    AggregatingHandle,
+    CellHandle,
+    ListHandle,
+    MapHandle,
+    ReducingHandle,
+)
+
+ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
+    (RuntimeContext, TaskContext),
+    (ProcessFunction.Context, ElementContext),
+    (KeyedProcessFunction.Context, KeyedElementContext),
+    (KeyedProcessFunction.OnTimerContext, KeyedElementContext),
+    (TimerService, ElementContext),
+    (TimerService, KeyedTimerService),
+    (ValueState, CellHandle),
+    (ListState, ListHandle),
+    (MapState, MapHandle),
+    (ReducingState, ReducingHandle),
+    (AggregatingState, AggregatingHandle),
+]
+
+
+def register() -> None:
+    """Make each class of the engine a virtual subclass of its abstract class."""
+    for abstract, engine_class in ENGINE_CLASSES:
+        abstract.register(engine_class)

@@ -1,0 +1,219 @@
+"""The settings of one environment.
+
+Setters and Configurations write the same entries, by Flink's keys, so the later one holds; getters read the
+strongest
+level: code over command line over file over default.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from api._arguments import max_parallelism as checked_max_parallelism
+from api._arguments import parallelism as checked_parallelism
+from api.common.configuration import Configuration
+from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from changelog_engine.config import ConfigLayers, Option, absolute_base_path, canonical, options, outer_layers
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+
+_LOG = logging.getLogger("changelog_engine")
+DEFAULT_BASE_PATH = "./changelog-data"
+CHANGELOG_CHECKPOINT_INTERVAL_MS = 1000
+_LOCAL_MASTER = re.compile(r"local\[(\d+)(?:,\d+)?\]")
+_RESTORE = re.compile(r"auto|none|latest|\d+|as-of:.+")
+
+
+class EnvironmentSettings:
+    """Every setting of one environment, by Flink's keys."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._outer = outer_layers()
+        self._code: dict[str, str] = {}
+        self._job_parameters: dict[str, str] | None = None
+        for text in (self._outer.file, self._outer.command_line):
+            _refuse_unsupported(ConfigLayers(code=text))
+        if configuration is not None:
+            self.configure(configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over all entries of a configuration; nothing changes when one of them cannot be used."""
+        if not isinstance(configuration, Configuration):
+            raise ConfigurationError(f"a Configuration is needed, got {configuration!r}")
+        entries = canonical(configuration.to_dict(), "the Configuration")
+        _refuse_unsupported(ConfigLayers(code=entries))
+        self._code.update(entries)
+
+    def layers(self) -> ConfigLayers:
+        """All levels as they are now."""
+        return ConfigLayers(self._code, self._outer.command_line, self._outer.file)
+
+    def get(self, option: Option) -> Any:
+        """The value that holds."""
+        return self.layers().get(option)
+
+    def get_from_code(self, option: Option) -> Any:
+        """The value that the program set, or None."""
+        return option.parse(self._code[option.key]) if option.key in self._code else None
+
+    def set(self, option: Option, text: str) -> None:
+        """Set an option in code."""
+        option.parse(text)
+        self._code[option.key] = text
+
+    def unset(self, option: Option) -> None:
+        """Forget what the program set."""
+        self._code.pop(option.key, None)
+
+    def parallelism(self) -> int:
+        """The job's parallelism: as set, else the cores that Spark's local master has."""
+        value: int | None = self.get(options.PARALLELISM)
+        if value is not None:
+            return value
+        master = _LOCAL_MASTER.fullmatch(self.layers().text("spark.master") or "")
+        return int(master[1]) if master and int(master[1]) else _cores()
+
+    def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> None:
+        """Replace the program's restart strategy."""
+        if not isinstance(strategy, RestartStrategyConfiguration):
+            raise ConfigurationError(
+                "set_restart_strategy needs a strategy such as RestartStrategies.no_restart(), got "
+                f"{strategy!r}"
+            )
+        for key in [key for key in self._code if key.startswith("restart-strategy")]:
+            del self._code[key]
+        self._code.update(strategy._options())
+
+    def restart_strategy(self) -> RestartStrategyConfiguration:
+        """The restart strategy that holds."""
+        kind, get = self.get(options.RESTART_STRATEGY), self.get
+        if kind is None:
+            return RestartStrategies.fall_back_restart()
+        if kind == "none":
+            return RestartStrategies.no_restart()
+        if kind == "fixed-delay":
+            return RestartStrategies.fixed_delay_restart(
+                get(options.FIXED_DELAY_ATTEMPTS), get(options.FIXED_DELAY_DELAY)
+            )
+        if kind == "failure-rate":
+            return RestartStrategies.failure_rate_restart(
+                get(options.FAILURE_RATE_MAX),
+                get(options.FAILURE_RATE_INTERVAL),
+                get(options.FAILURE_RATE_DELAY),
+            )
+        return RestartStrategies.exponential_delay_restart(
+            get(options.EXPONENTIAL_INITIAL),
+            get(options.EXPONENTIAL_MAX),
+            get(options.EXPONENTIAL_MULTIPLIER),
+            get(options.EXPONENTIAL_RESET),
+            get(options.EXPONENTIAL_JITTER),
+        )
+
+    def job_parameters(self) -> dict[str, str]:
+        """The job's parameters; a copy."""
+        if self._job_parameters is not None:
+            return dict(self._job_parameters)
+        return dict(self.get(options.JOB_PARAMETERS))
+
+    def set_job_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Replace the job's parameters."""
+        self._job_parameters = dict(parameters)
+
+    def job_settings(self) -> JobSettings:
+        """How a job runs that is executed now; says so when it turns checkpoints on for the changelog."""
+        get = self.get
+        changelog: bool = get(options.CHANGELOG_ENABLED)
+        interval_ms: int | None = get(options.CHECKPOINT_INTERVAL) or None
+        if changelog and interval_ms is None:
+            interval_ms = CHANGELOG_CHECKPOINT_INTERVAL_MS
+            _LOG.warning(
+                "The changelog is on and checkpointing is off: a checkpoint is made every %d ms. "
+                "Say env.enable_checkpointing(interval) to choose.",
+                interval_ms,
+            )
+        return JobSettings(
+            checkpoint_interval_ms=interval_ms,
+            changelog=changelog,
+            base_path=self._base_path(),
+            state_backend=get(options.STATE_BACKEND),
+            checkpoint_timeout_ms=get(options.CHECKPOINT_TIMEOUT),
+            min_pause_ms=get(options.CHECKPOINT_MIN_PAUSE),
+            tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),
+            delete_on_cancel=get(options.CHECKPOINT_RETENTION) == "DELETE_ON_CANCELLATION",
+            retained_checkpoints=get(options.CHECKPOINT_NUM_RETAINED),
+            restart=self._restart(),
+            restore=get(options.RESTORE),
+            epoch_target_ms=get(options.EPOCH_TARGET) or None,
+            epoch_max_records=get(options.BUNDLE_SIZE),
+            part_max_bytes=get(options.PART_MAX_BYTES),
+            parameters=self.job_parameters(),
+            spark=self.layers().spark(),
+        )
+
+    def _base_path(self) -> str:
+        path = self.get(options.BASE_PATH) or self.get(options.CHECKPOINT_DIR) or DEFAULT_BASE_PATH
+        return absolute_base_path(path)
+
+    def _restart(self) -> RestartSettings | None:
+        kind, get = self.get(options.RESTART_STRATEGY), self.get
+        if kind is None:
+            return None
+        if kind == "none":
+            return RestartSettings(RestartKind.NONE)
+        if kind == "fixed-delay":
+            return RestartSettings(
+                RestartKind.FIXED_DELAY,
+                attempts=get(options.FIXED_DELAY_ATTEMPTS),
+                delay_ms=get(options.FIXED_DELAY_DELAY),
+            )
+        if kind == "failure-rate":
+            return RestartSettings(
+                RestartKind.FAILURE_RATE,
+                failures=get(options.FAILURE_RATE_MAX),
+                interval_ms=get(options.FAILURE_RATE_INTERVAL),
+                delay_ms=get(options.FAILURE_RATE_DELAY),
+            )
+        return RestartSettings(
+            RestartKind.EXPONENTIAL_DELAY,
+            initial_backoff_ms=get(options.EXPONENTIAL_INITIAL),
+            max_backoff_ms=get(options.EXPONENTIAL_MAX),
+            backoff_multiplier=get(options.EXPONENTIAL_MULTIPLIER),
+            reset_backoff_ms=get(options.EXPONENTIAL_RESET),
+        )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _refuse_unsupported(level: ConfigLayers) -> None:
+    """Refuse values that are well written and not in this version, or out of range."""
+    if level.is_set(options.PARALLELISM):
+        checked_parallelism(level.get(options.PARALLELISM), f"option {options.PARALLELISM.key!r}")
+    if level.is_set(options.MAX_PARALLELISM):
+        checked_max_parallelism(level.get(options.MAX_PARALLELISM), f"option {options.MAX_PARALLELISM.key!r}")
+    if level.get(options.RUNTIME_MODE) == "BATCH":
+        raise NotSupportedError(
+            "execution.runtime-mode BATCH is not part of this version: use STREAMING; see "
+            "docs/compatibility.md"
+        )
+    if level.get(options.STATE_BACKEND) == "rocksdb":
+        raise NotSupportedError(
+            "state.backend.type rocksdb is not part of this version: use hashmap; see docs/compatibility.md"
+        )
+    if level.is_set(options.SAVEPOINT_PATH):
+        raise NotSupportedError(
+            f"{options.SAVEPOINT_PATH.key}: savepoints are not part of this version; changelog.restore "
+            "names a checkpoint to begin with; see docs/compatibility.md"
+        )
+    if level.get(options.LINEAGE_RECORDS):
+        raise NotSupportedError(f"{options.LINEAGE_RECORDS.key} is not part of this version; leave it false")
+    if not _RESTORE.fullmatch(level.get(options.RESTORE)):
+        raise ConfigurationError(
+            f"option {options.RESTORE.key!r}: expected auto, none, latest, a checkpoint id or "
+            f"as-of:<ISO time>, got {level.get(options.RESTORE)!r}"
+        )

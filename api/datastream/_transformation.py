@@ -1,0 +1,104 @@
+"""The operators of a program while it is built, and the frozen graph that is made of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.errors import InvalidJobError
+from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
+from changelog_engine.types import TypeInformation
+
+_created = itertools.count()
+
+
+@dataclass(eq=False)
+class Transformation:
+    """One operator; the same fields as a `Node`, still open to change by ``name()``, ``uid()`` and so on."""
+
+    kind: NodeKind
+    name: str
+    inputs: tuple[Transformation, ...] = ()
+    function: Any = None
+    output_type: TypeInformation | None = None
+    key_type: TypeInformation | None = None
+    uid: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    order: int = field(default_factory=lambda: next(_created))
+
+
+def build_graph(
+    sinks: Iterable[Transformation], name: str, parallelism: int, max_parallelism: int | None
+) -> tuple[JobGraph, dict[Transformation, int]]:
+    """Freeze the operators that lead to the sinks; all others are left out.
+
+    Args:
+        sinks: the ends.
+        name: the job's name.
+        parallelism: of operators that set none.
+        max_parallelism: of operators that set none.
+
+    Returns:
+        The graph, its nodes in the order in which they were created; and the id of each operator.
+
+    Raises:
+        InvalidJobError: two operators have the same uid, or a parallelism is above its max parallelism.
+    """
+    reached: set[Transformation] = set()
+    waiting = list(sinks)
+    while waiting:
+        transformation = waiting.pop()
+        if transformation not in reached:
+            reached.add(transformation)
+            waiting += transformation.inputs
+    ordered = sorted(reached, key=lambda transformation: transformation.order)
+    _check_uids(ordered)
+    _check_parallelism(ordered, parallelism, max_parallelism)
+    ids = {transformation: index for index, transformation in enumerate(ordered)}
+    nodes = tuple(
+        Node(
+            id=ids[each],
+            kind=each.kind,
+            name=each.name,
+            inputs=tuple(ids[origin] for origin in each.inputs),
+            function=each.function,
+            output_type=each.output_type,
+            uid=each.uid,
+            parallelism=each.parallelism,
+            max_parallelism=each.max_parallelism,
+            key_type=each.key_type,
+        )
+        for each in ordered
+    )
+    return JobGraph(name, nodes, parallelism, max_parallelism), ids
+
+
+def _check_uids(transformations: list[Transformation]) -> None:
+    seen: dict[str, Transformation] = {}
+    for each in transformations:
+        if each.uid is None:
+            continue
+        other = seen.setdefault(each.uid, each)
+        if other is not each:
+            raise InvalidJobError(
+                f"the uid {each.uid!r} is given to two operators, {other.name!r} and {each.name!r}; a "
+                "uid names one operator of the job: change one of them"
+            )
+
+
+def _check_parallelism(
+    transformations: list[Transformation], parallelism: int, max_parallelism: int | None
+) -> None:
+    for each in transformations:
+        most = each.max_parallelism or max_parallelism
+        wanted = each.parallelism or parallelism
+        explicit = each.parallelism is not None or each.max_parallelism is None
+        if most is not None and explicit and wanted > most:
+            raise InvalidJobError(
+                f"operator {each.name!r} has parallelism {wanted} and max parallelism {most}: lower the "
+                "parallelism, or raise the max parallelism before the job's first run (it cannot change "
+                "later)"
+            )

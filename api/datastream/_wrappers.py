@@ -1,0 +1,155 @@
+"""Turns what users pass (function objects, lambdas, anything callable) into what the engine calls.
+
+The wrappers are plain classes at module level, so that they pickle by name. This module imports `functions`
+late: `functions` needs the descriptors of `state`, and `state` needs this module.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from changelog_engine.errors import ConfigurationError
+
+
+class MapWrapper:
+    """A callable as a map function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.map = function
+
+
+class FlatMapWrapper:
+    """A callable as a flat-map function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.flat_map = function
+
+
+class FilterWrapper:
+    """A callable as a filter function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.filter = function
+
+
+class ReduceWrapper:
+    """A callable as a reduce function."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.reduce = function
+
+
+class KeySelectorWrapper:
+    """A KeySelector as the callable that the engine wants, with the selector's life cycle."""
+
+    def __init__(self, selector: Any) -> None:
+        self._selector = selector
+        self._get_key = selector.get_key
+
+    def __call__(self, value: Any) -> Any:
+        """The key of a value."""
+        return self._get_key(value)
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the selector."""
+        self._selector.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the selector."""
+        self._selector.close()
+
+
+def as_map_function(function: Any, what: str) -> Any:
+    """A MapFunction as it is, a callable wrapped."""
+    from api.datastream.functions import MapFunction
+
+    return _wrapped(function, MapFunction, MapWrapper, what)
+
+
+def as_flat_map_function(function: Any, what: str) -> Any:
+    """A FlatMapFunction as it is, a callable wrapped."""
+    from api.datastream.functions import FlatMapFunction
+
+    return _wrapped(function, FlatMapFunction, FlatMapWrapper, what)
+
+
+def as_filter_function(function: Any, what: str) -> Any:
+    """A FilterFunction as it is, a callable wrapped."""
+    from api.datastream.functions import FilterFunction
+
+    return _wrapped(function, FilterFunction, FilterWrapper, what)
+
+
+def as_reduce_function(function: Any, what: str) -> Any:
+    """A ReduceFunction as it is, a callable wrapped."""
+    from api.datastream.functions import ReduceFunction
+
+    return _wrapped(function, ReduceFunction, ReduceWrapper, what)
+
+
+def as_aggregate_function(function: Any, what: str) -> Any:
+    """An AggregateFunction as it is."""
+    from api.datastream.functions import AggregateFunction
+
+    return _wrapped(function, AggregateFunction, None, what)
+
+
+def as_process_function(function: Any, what: str) -> Any:
+    """A ProcessFunction as it is."""
+    from api.datastream.functions import KeyedProcessFunction, ProcessFunction
+
+    if isinstance(function, KeyedProcessFunction):
+        raise ConfigurationError(
+            f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before process()"
+        )
+    return _wrapped(function, ProcessFunction, None, what)
+
+
+def as_keyed_process_function(function: Any, what: str) -> Any:
+    """A KeyedProcessFunction as it is."""
+    from api.datastream.functions import KeyedProcessFunction
+
+    return _wrapped(function, KeyedProcessFunction, None, what)
+
+
+def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
+    """A callable from value to key."""
+    from api.datastream.functions import Function, KeySelector
+
+    _refuse_class(selector, what)
+    if not isinstance(selector, KeySelector):
+        if not callable(selector) or isinstance(selector, Function):
+            raise ConfigurationError(
+                f"{what} needs a KeySelector or a function of one value, got {selector!r}"
+            )
+        return selector  # type: ignore[no-any-return]
+    cls = type(selector)
+    if cls.open is Function.open and cls.close is Function.close:
+        key_function: Callable[[Any], Any] = selector.get_key
+        return key_function
+    return KeySelectorWrapper(selector)
+
+
+def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
+    from api.datastream.functions import Function
+
+    if isinstance(function, wanted):
+        return function
+    _refuse_class(function, what)
+    if isinstance(function, Function):
+        raise ConfigurationError(f"{what} needs a {wanted.__name__}, got {type(function).__name__}")
+    if wrapper is None or not callable(function):
+        also = "" if wrapper is None else " or a function"
+        raise ConfigurationError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
+    return wrapper(function)
+
+
+def _refuse_class(function: Any, what: str) -> None:
+    from api.datastream.functions import Function
+
+    if inspect.isclass(function) and issubclass(function, Function):
+        raise ConfigurationError(
+            f"{what} needs an object, got the class {function.__name__}; write {function.__name__}()"
+        )

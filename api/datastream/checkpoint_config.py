@@ -1,0 +1,380 @@
+"""CheckpointConfig: everything about checkpoints."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from api._arguments import flag, text, whole_number
+from api._unsupported import NamesOfPyFlink
+from api.common.time import Duration
+from api.datastream._settings import EnvironmentSettings
+from api.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage, normalized
+from api.datastream.checkpointing_mode import CheckpointingMode
+from changelog_engine.config import options
+from changelog_engine.errors import ConfigurationError
+
+_UNLIMITED = 2**31 - 1
+
+
+class ExternalizedCheckpointCleanup(Enum):
+    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept.
+
+    Source: pyflink.datastream.ExternalizedCheckpointCleanup
+    """
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+class CheckpointConfig(NamesOfPyFlink):
+    """Everything about checkpoints: a view on the settings of an environment.
+
+    It comes from ``env.get_checkpoint_config()``.
+
+    Example:
+        >>> from api.datastream import StreamExecutionEnvironment
+        >>> config = StreamExecutionEnvironment.get_execution_environment().get_checkpoint_config()
+        >>> config.set_checkpoint_interval(1000).get_checkpoint_interval()
+        1000
+
+    Source: pyflink.datastream.CheckpointConfig
+    """
+
+    DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE
+    DEFAULT_TIMEOUT = 10 * 60 * 1000
+    DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
+    DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
+
+    _not_here = frozenset(
+        {
+            "enable_approximate_local_recovery",
+            "get_checkpoint_id_of_ignored_in_flight_data",
+            "is_approximate_local_recovery_enabled",
+            "set_checkpoint_id_of_ignored_in_flight_data",
+        }
+    )
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+        self._fail_on_errors = True
+        self._storage: CheckpointStorage | None = None
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether there are checkpoints: whether an interval is set."""
+        return self.get_checkpoint_interval() > 0
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """The guarantee asked for; default EXACTLY_ONCE."""
+        return CheckpointingMode[self._settings.get(options.CHECKPOINT_MODE)]
+
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """Set the guarantee asked for. State is exactly once in either mode.
+
+        Args:
+            checkpointing_mode: the mode.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no CheckpointingMode.
+        """
+        if not isinstance(checkpointing_mode, CheckpointingMode):
+            raise ConfigurationError(
+                "CheckpointConfig.set_checkpointing_mode needs a CheckpointingMode such as "
+                f"CheckpointingMode.EXACTLY_ONCE, got {checkpointing_mode!r}"
+            )
+        self._settings.set(options.CHECKPOINT_MODE, checkpointing_mode.name)
+        return self
+
+    def get_checkpoint_interval(self) -> int:
+        """Time between checkpoints in ms; -1 when checkpointing is off."""
+        return self._settings.get(options.CHECKPOINT_INTERVAL) or -1
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+        """Set the time between checkpoints.
+
+        Args:
+            checkpoint_interval: ms, at least 1.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        what = "CheckpointConfig.set_checkpoint_interval: the interval in ms"
+        self._settings.set(options.CHECKPOINT_INTERVAL, f"{whole_number(checkpoint_interval, what, 1)} ms")
+        return self
+
+    def get_checkpoint_timeout(self) -> int:
+        """How long a checkpoint may take, in ms; default 600000."""
+        value: int = self._settings.get(options.CHECKPOINT_TIMEOUT)
+        return value
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+        """Set how long a checkpoint may take; a longer one counts as failed.
+
+        Args:
+            checkpoint_timeout: ms, at least 1.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        what = "CheckpointConfig.set_checkpoint_timeout: the timeout in ms"
+        self._settings.set(options.CHECKPOINT_TIMEOUT, f"{whole_number(checkpoint_timeout, what, 1)} ms")
+        return self
+
+    def get_min_pause_between_checkpoints(self) -> int:
+        """Least time between the end of a checkpoint and the next, in ms; default 0."""
+        value: int = self._settings.get(options.CHECKPOINT_MIN_PAUSE)
+        return value
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+        """Set the least time between the end of a checkpoint and the next.
+
+        Args:
+            min_pause_between_checkpoints: ms, at least 0.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        what = "CheckpointConfig.set_min_pause_between_checkpoints: the pause in ms"
+        self._settings.set(
+            options.CHECKPOINT_MIN_PAUSE, f"{whole_number(min_pause_between_checkpoints, what, 0)} ms"
+        )
+        return self
+
+    def get_max_concurrent_checkpoints(self) -> int:
+        """The number set; default 1."""
+        value: int = self._settings.get(options.CHECKPOINT_MAX_CONCURRENT)
+        return value
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+        """Keep the number of checkpoints that may be under way at a time; this engine makes one at a time.
+
+        Args:
+            max_concurrent_checkpoints: at least 1.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        what = "CheckpointConfig.set_max_concurrent_checkpoints: the number"
+        self._settings.set(
+            options.CHECKPOINT_MAX_CONCURRENT, str(whole_number(max_concurrent_checkpoints, what, 1))
+        )
+        return self
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """As set; default True."""
+        return self._fail_on_errors
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """Say whether a failed checkpoint fails the job.
+
+        False tolerates any number of them, unless `set_tolerable_checkpoint_failure_number` gives a number.
+
+        Args:
+            fail_on_checkpointing_errors: True, the default, or False.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no bool.
+        """
+        self._fail_on_errors = flag(
+            fail_on_checkpointing_errors, "CheckpointConfig.set_fail_on_checkpointing_errors"
+        )
+        current = self._settings.get_from_code(options.CHECKPOINT_TOLERABLE_FAILURES)
+        if current in (None, 0, _UNLIMITED):
+            self._settings.set(
+                options.CHECKPOINT_TOLERABLE_FAILURES, str(0 if self._fail_on_errors else _UNLIMITED)
+            )
+        return self
+
+    def get_tolerable_checkpoint_failure_number(self) -> int:
+        """Failed checkpoints in a row that do not fail the job; default 0."""
+        value: int = self._settings.get(options.CHECKPOINT_TOLERABLE_FAILURES)
+        return value
+
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: int
+    ) -> CheckpointConfig:
+        """Set how many failed checkpoints in a row do not fail the job.
+
+        Args:
+            tolerable_checkpoint_failure_number: at least 0; 0 fails the job at the first.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        what = "CheckpointConfig.set_tolerable_checkpoint_failure_number: the number"
+        number = whole_number(tolerable_checkpoint_failure_number, what, 0)
+        self._settings.set(options.CHECKPOINT_TOLERABLE_FAILURES, str(number))
+        return self
+
+    def enable_externalized_checkpoints(
+        self, cleanup_mode: ExternalizedCheckpointCleanup
+    ) -> CheckpointConfig:
+        """As `set_externalized_checkpoint_cleanup`, the older name."""
+        return self.set_externalized_checkpoint_cleanup(cleanup_mode)
+
+    def set_externalized_checkpoint_cleanup(
+        self, cleanup_mode: ExternalizedCheckpointCleanup
+    ) -> CheckpointConfig:
+        """Set what happens to the job's checkpoints when it is cancelled.
+
+        Args:
+            cleanup_mode: the mode.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no ExternalizedCheckpointCleanup.
+        """
+        if not isinstance(cleanup_mode, ExternalizedCheckpointCleanup):
+            raise ConfigurationError(
+                "CheckpointConfig.set_externalized_checkpoint_cleanup needs an "
+                "ExternalizedCheckpointCleanup such as "
+                f"ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION, got {cleanup_mode!r}"
+            )
+        self._settings.set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
+        return self
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether a clean-up other than NO_EXTERNALIZED_CHECKPOINTS is set."""
+        cleanup = self.get_externalized_checkpoint_cleanup()
+        return cleanup not in (None, ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS)
+
+    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointCleanup | None:
+        """What happens to the job's checkpoints when it is cancelled; None when nobody set it."""
+        if not self._settings.layers().is_set(options.CHECKPOINT_RETENTION):
+            return None
+        return ExternalizedCheckpointCleanup[self._settings.get(options.CHECKPOINT_RETENTION)]
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """As set; default False."""
+        value: bool = self._settings.get(options.UNALIGNED)
+        return value
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Keep whether checkpoints are unaligned. Epochs end together, so there is no alignment to skip.
+
+        Args:
+            enabled: True by default.
+
+        Returns:
+            This object.
+        """
+        self._set_flag(options.UNALIGNED, enabled, "CheckpointConfig.enable_unaligned_checkpoints")
+        return self
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        """Keep that checkpoints are aligned. Returns this object."""
+        return self.enable_unaligned_checkpoints(False)
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """As set; default False."""
+        value: bool = self._settings.get(options.UNALIGNED_FORCED)
+        return value
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        """Keep whether unaligned checkpoints are forced.
+
+        See `enable_unaligned_checkpoints`. Returns this object.
+        """
+        what = "CheckpointConfig.set_force_unaligned_checkpoints"
+        self._set_flag(options.UNALIGNED_FORCED, force_unaligned_checkpoints, what)
+        return self
+
+    def get_alignment_timeout(self) -> Duration:
+        """As set; default 0."""
+        return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
+
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
+
+        Args:
+            alignment_timeout: 0 or more.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no Duration, or a negative one.
+        """
+        if not isinstance(alignment_timeout, Duration):
+            raise ConfigurationError(
+                f"CheckpointConfig.set_alignment_timeout needs a Duration, got {alignment_timeout!r}"
+            )
+        what = "CheckpointConfig.set_alignment_timeout: the timeout in ms"
+        timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
+        self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
+        return self
+
+    def set_checkpoint_storage(self, storage: CheckpointStorage | str) -> CheckpointConfig:
+        """Set where checkpoints lie. The option ``state.changelog.dstl.dfs.base-path`` goes before it.
+
+        Args:
+            storage: a storage, or a folder or URI.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: neither.
+        """
+        if isinstance(storage, str):
+            return self.set_checkpoint_storage_dir(storage)
+        if not isinstance(storage, CheckpointStorage):
+            raise ConfigurationError(
+                "CheckpointConfig.set_checkpoint_storage needs a CheckpointStorage or a path, got "
+                f"{storage!r}"
+            )
+        self._storage = storage
+        self._settings.unset(options.CHECKPOINT_DIR)
+        if storage._path is not None:
+            self._settings.set(options.CHECKPOINT_DIR, storage._path)
+        return self
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Set the folder in which checkpoints lie.
+
+        Args:
+            checkpoint_path: folder or URI.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        path = normalized(
+            text(checkpoint_path, "CheckpointConfig.set_checkpoint_storage_dir: checkpoint_path")
+        )
+        return self.set_checkpoint_storage(FileSystemCheckpointStorage(path))
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """Where checkpoints lie, or None when nobody set it."""
+        if self._storage is not None:
+            return self._storage
+        folder = self._settings.get(options.CHECKPOINT_DIR)
+        return FileSystemCheckpointStorage(folder) if folder else None
+
+    def _set_flag(self, option: options.Option, value: bool, what: str) -> None:
+        self._settings.set(option, "true" if flag(value, what) else "false")

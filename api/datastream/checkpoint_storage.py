@@ -1,0 +1,117 @@
+"""Checkpoint storages: where checkpoints lie."""
+
+from __future__ import annotations
+
+import re
+
+from api._arguments import text, whole_number
+from api._unsupported import module_getattr
+from changelog_engine.errors import ConfigurationError
+
+
+class CheckpointStorage:
+    """Where checkpoints lie. Base class; see `FileSystemCheckpointStorage`.
+
+    Source: pyflink.datastream.CheckpointStorage
+    """
+
+    _path: str | None = None
+
+    def get_savepoint_path(self) -> str | None:
+        """The folder of savepoints, if there is one: none in this version."""
+        return None
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Flink's checkpoints in memory, which are durable here.
+
+    They lie below the given path, or the default one.
+
+    Args:
+        checkpoint_path: folder or URI, or None.
+        max_state_size: kept and given back, in bytes.
+
+    Raises:
+        ConfigurationError: an argument that cannot be used.
+
+    Source: pyflink.datastream.JobManagerCheckpointStorage
+    """
+
+    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        what = "JobManagerCheckpointStorage"
+        self._path = (
+            None if checkpoint_path is None else normalized(text(checkpoint_path, f"{what}: checkpoint_path"))
+        )
+        size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
+        self._max_state_size = whole_number(size, f"{what}: max_state_size", 1)
+
+    def get_checkpoint_path(self) -> str | None:
+        """The folder given, or None."""
+        return self._path
+
+    def get_max_state_size(self) -> int:
+        """The size given in bytes; default 5242880."""
+        return self._max_state_size
+
+    def __str__(self) -> str:
+        """Its settings."""
+        return f"{type(self).__name__}(checkpoint_path={self._path}, max_state_size={self._max_state_size})"
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Checkpoints in a folder: the tables of the job lie below it.
+
+    Args:
+        checkpoint_path: folder or URI.
+        file_state_size_threshold: kept and given back, in bytes; default 20480, at most 1048576.
+        write_buffer_size: kept and given back, in bytes; -1 for the default of 4096.
+
+    Raises:
+        ConfigurationError: an argument that cannot be used.
+
+    Source: pyflink.datastream.FileSystemCheckpointStorage
+    """
+
+    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        what = "FileSystemCheckpointStorage"
+        if checkpoint_path is None:
+            raise ConfigurationError(f"{what}: checkpoint_path is needed, such as 'file:///data/checkpoints'")
+        self._path: str = normalized(text(checkpoint_path, f"{what}: checkpoint_path"))
+        threshold = 20 * 1024 if file_state_size_threshold is None else file_state_size_threshold
+        self._threshold = whole_number(
+            threshold, f"{what}: file_state_size_threshold", 0, self.MAX_FILE_STATE_THRESHOLD
+        )
+        self._write_buffer_size = whole_number(write_buffer_size, f"{what}: write_buffer_size", -1)
+
+    def get_checkpoint_path(self) -> str:
+        """The folder given."""
+        return self._path
+
+    def get_min_file_size_threshold(self) -> int:
+        """The threshold given, in bytes."""
+        return self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """The buffer size, in bytes."""
+        return 4096 if self._write_buffer_size < 0 else max(self._write_buffer_size, self._threshold)
+
+    def __str__(self) -> str:
+        """Its settings."""
+        return f"FileSystemCheckpointStorage(checkpoint_path={self._path})"
+
+
+def normalized(path: str) -> str:
+    """A path as Flink gives it back: ``file:///tmp`` reads ``file:/tmp``."""
+    return re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+):///(?=[^/])", r"\1:/", path)
+
+
+__getattr__ = module_getattr(__name__, {"CustomCheckpointStorage"})

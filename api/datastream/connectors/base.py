@@ -1,0 +1,59 @@
+"""Source and Sink: what ``env.from_source`` reads and ``DataStream.sink_to`` writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine import connectors as engine
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+
+
+class Source:
+    """A source. In PyFlink it wraps a Java object, here a Python object.
+
+    Args:
+        source: an object with the protocol ``changelog_engine.connectors.Source``.
+
+    Raises:
+        NotSupportedError: the name of a Java class.
+        ConfigurationError: an object without that protocol.
+
+    Source: pyflink.datastream.connectors.Source
+    """
+
+    def __init__(self, source: Any) -> None:
+        _refuse_java(self, source)
+        if not isinstance(source, engine.Source):
+            raise ConfigurationError(
+                "Source needs an object with bounded, parallel, output_type, splits() and reader(), "
+                f"got {source!r}"
+            )
+        self._source = source
+
+
+class Sink:
+    """A sink. In PyFlink it wraps a Java object, here a Python object.
+
+    Args:
+        sink: an object with the protocol ``changelog_engine.connectors.Sink``.
+
+    Raises:
+        NotSupportedError: the name of a Java class.
+        ConfigurationError: an object without that protocol.
+
+    Source: pyflink.datastream.connectors.Sink
+    """
+
+    def __init__(self, sink: Any) -> None:
+        _refuse_java(self, sink)
+        if not isinstance(sink, engine.Sink):
+            raise ConfigurationError(f"Sink needs an object with writer(subtask, parallelism), got {sink!r}")
+        self._sink = sink
+
+
+def _refuse_java(owner: object, given: Any) -> None:
+    if isinstance(given, str):
+        raise NotSupportedError(
+            f"{type(owner).__name__}({given!r}): Java classes cannot be used in this engine; give a "
+            "Python object"
+        )

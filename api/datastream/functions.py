@@ -1,0 +1,213 @@
+"""The functions that users write."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from api._unsupported import NamesOfPyFlink, module_getattr
+from api.datastream._function import Function
+from api.datastream.process_function import KeyedProcessFunction, ProcessFunction
+from api.datastream.runtime_context import KeyedStateStore, RuntimeContext
+from changelog_engine.errors import NotSupportedError
+
+__all__ = [
+    "AggregateFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "JavaFunctionWrapper",
+    "KeySelector",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "MapFunction",
+    "ProcessFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
+]
+
+
+class MapFunction(Function):
+    """Makes one element of each element.
+
+    Source: pyflink.datastream.MapFunction
+    """
+
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """The new element.
+
+        Args:
+            value: an element of the stream.
+        """
+
+
+class FlatMapFunction(Function):
+    """Makes any number of elements of each element.
+
+    Example:
+        >>> class Words(FlatMapFunction):
+        ...     def flat_map(self, value):
+        ...         yield from value.split()
+        >>> list(Words().flat_map("to be"))
+        ['to', 'be']
+
+    Source: pyflink.datastream.FlatMapFunction
+    """
+
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any]:
+        """The new elements: a generator, list or other iterable. None is an error.
+
+        Args:
+            value: an element of the stream.
+        """
+
+
+class FilterFunction(Function):
+    """Keeps some of the elements.
+
+    Source: pyflink.datastream.FilterFunction
+    """
+
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Whether the element stays.
+
+        Args:
+            value: an element of the stream.
+        """
+
+
+class ReduceFunction(Function):
+    """Combines two elements into one of the same type.
+
+    Source: pyflink.datastream.ReduceFunction
+    """
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """The combination.
+
+        Args:
+            value1: what the earlier elements were combined into.
+            value2: the new element.
+        """
+
+
+class AggregateFunction(Function):
+    """Aggregates elements in an accumulator.
+
+    Source: pyflink.datastream.AggregateFunction
+    """
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A new accumulator, for no elements."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with one more element.
+
+        Args:
+            value: the element.
+            accumulator: may be changed and returned.
+        """
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result that an accumulator stands for."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """The accumulator of the elements of both; either may be changed and returned."""
+
+
+class KeySelector(Function):
+    """Gives each element its key.
+
+    Source: pyflink.datastream.KeySelector
+    """
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key: the same for the same element, in every process.
+
+        Args:
+            value: an element of the stream.
+        """
+
+
+class JavaFunctionWrapper(NamesOfPyFlink):
+    """Base of `SourceFunction` and `SinkFunction`. In PyFlink they wrap Java objects, here Python objects.
+
+    Source: pyflink.datastream.functions.JavaFunctionWrapper
+    """
+
+    _not_here = frozenset({"get_java_function"})
+
+    def __init__(self, j_function: Any) -> None:
+        if isinstance(j_function, str):
+            raise NotSupportedError(
+                f"{type(self).__name__}({j_function!r}): Java classes cannot be used in this engine; "
+                "give a Python object or function"
+            )
+        self._function = j_function
+
+
+class SourceFunction(JavaFunctionWrapper):
+    """A source written in Python, for ``env.add_source``.
+
+    Args:
+        source_func: a function without arguments that returns an iterable, such as a generator function,
+            which gives the same elements each time it is called; or an object with the protocol
+            ``changelog_engine.connectors.Source``.
+
+    Raises:
+        NotSupportedError: the name of a Java class.
+
+    Source: pyflink.datastream.SourceFunction
+    """
+
+    def __init__(self, source_func: Any) -> None:
+        super().__init__(source_func)
+
+
+class SinkFunction(JavaFunctionWrapper):
+    """A sink written in Python, for ``DataStream.add_sink``.
+
+    Args:
+        sink_func: a function of one value; an object with ``invoke(value)``; or one with the protocol
+            ``changelog_engine.connectors.Sink``.
+
+    Raises:
+        NotSupportedError: the name of a Java class.
+
+    Source: pyflink.datastream.SinkFunction
+    """
+
+    def __init__(self, sink_func: Any) -> None:
+        super().__init__(sink_func)
+
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "AllWindowFunction",
+        "BaseBroadcastProcessFunction",
+        "BroadcastProcessFunction",
+        "CoFlatMapFunction",
+        "CoMapFunction",
+        "CoProcessFunction",
+        "KeyedBroadcastProcessFunction",
+        "KeyedCoProcessFunction",
+        "NullByteKeySelector",
+        "Partitioner",
+        "ProcessAllWindowFunction",
+        "ProcessWindowFunction",
+        "WindowFunction",
+    },
+)

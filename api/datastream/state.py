@@ -1,0 +1,251 @@
+"""Keyed state: the five kinds, and the descriptors that declare them.
+
+State belongs to the current key of a keyed stream; every change of it is a row of the changelog.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from api._unsupported import module_getattr
+from api.datastream.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
+    "ValueState",
+    "ValueStateDescriptor",
+]
+
+
+class State(ABC):
+    """Base of all kinds of state.
+
+    Source: pyflink.datastream.state.State
+    """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove what is kept for the current key."""
+
+
+class ValueState(State, Generic[T]):
+    """One value for each key.
+
+    Source: pyflink.datastream.state.ValueState
+    """
+
+    @abstractmethod
+    def value(self) -> T:
+        """The current key's value; None when nothing is set."""
+
+    @abstractmethod
+    def update(self, value: T) -> None:
+        """Set the current key's value.
+
+        Args:
+            value: what is set; None removes it.
+
+        Raises:
+            TypeMismatchError: it does not fit the declared type.
+        """
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State to which elements are added.
+
+    Source: pyflink.datastream.state.AppendingState
+    """
+
+    @abstractmethod
+    def get(self) -> OUT:
+        """The current key's content."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Add an element to the current key's content.
+
+        Args:
+            value: the element.
+
+        Raises:
+            TypeMismatchError: it does not fit the declared type.
+        """
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state whose contents can be merged.
+
+    Source: pyflink.datastream.state.MergingState
+    """
+
+
+class ListState(MergingState[T, Iterable[T]]):
+    """A list for each key. ``get()`` gives an iterable; empty when nothing was added.
+
+    Source: pyflink.datastream.state.ListState
+    """
+
+    @abstractmethod
+    def update(self, values: list[T]) -> None:
+        """Replace the current key's list.
+
+        Args:
+            values: the new elements; an empty list clears.
+
+        Raises:
+            TypeMismatchError: an element does not fit the declared type.
+        """
+
+    @abstractmethod
+    def add_all(self, values: list[T]) -> None:
+        """Add elements at the end of the current key's list.
+
+        Args:
+            values: the elements.
+
+        Raises:
+            TypeMismatchError: an element does not fit the declared type.
+        """
+
+    def __iter__(self) -> Iterator[T]:
+        """The elements of the current key's list."""
+        return iter(self.get())
+
+
+class MapState(State, Generic[K, V]):
+    """A map for each key of the stream.
+
+    Source: pyflink.datastream.state.MapState
+    """
+
+    @abstractmethod
+    def get(self, key: K) -> V:
+        """The value of a map key; None when there is none.
+
+        Args:
+            key: the map key.
+        """
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Set the value of a map key.
+
+        Args:
+            key: the map key.
+            value: its value.
+
+        Raises:
+            TypeMismatchError: either does not fit its declared type.
+        """
+
+    @abstractmethod
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Set the values of several map keys.
+
+        Args:
+            dict_value: map keys and values.
+
+        Raises:
+            TypeMismatchError: one does not fit its declared type.
+        """
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove a map key; nothing happens when it is not there.
+
+        Args:
+            key: the map key.
+        """
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether a map key is there.
+
+        Args:
+            key: the map key.
+        """
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Map keys with their values."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """Map keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """Values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is no map key."""
+
+    def __getitem__(self, key: K) -> V:
+        """As `get`."""
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """As `put`."""
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        """As `remove`."""
+        self.remove(key)
+
+    def __contains__(self, key: K) -> bool:
+        """As `contains`."""
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        """As `keys`."""
+        return iter(self.keys())
+
+
+class ReducingState(MergingState[T, T]):
+    """One value for each key: all added elements combined by a reduce function.
+
+    ``get()`` gives None before the first.
+
+    Source: pyflink.datastream.state.ReducingState
+    """
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """An accumulator for each key, into which elements are added.
+
+    ``get()`` gives the result out of it, or None before the first element.
+
+    Source: pyflink.datastream.state.AggregatingState
+    """
+
+
+__getattr__ = module_getattr(
+    __name__, {"BroadcastState", "OperatorStateStore", "ReadOnlyBroadcastState", "StateTtlConfig"}
+)

@@ -1,0 +1,187 @@
+"""State descriptors: the name, kind and type of a state, and what the engine reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api._unsupported import NamesOfPyFlink
+from api.datastream._wrappers import as_aggregate_function, as_reduce_function
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.types import TypeInformation
+
+# The engine keeps its own entries, such as timers, under names of this kind.
+RESERVED_PREFIX = "__"
+
+
+class StateDescriptor(NamesOfPyFlink):
+    """Base of the descriptors.
+
+    Args:
+        name: unique within the operator.
+        type_info: type of what is kept.
+
+    Source: pyflink.datastream.state.StateDescriptor
+    """
+
+    _not_here = frozenset({"enable_time_to_live"})
+
+    def __init__(self, name: Any, type_info: TypeInformation) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigurationError(f"the name of a state must be a text that is not empty, got {name!r}")
+        if name.startswith(RESERVED_PREFIX):
+            raise ConfigurationError(
+                f"the state name {name!r} is reserved: names that begin with {RESERVED_PREFIX!r} are "
+                "the engine's own"
+            )
+        self.name = name
+        self.type_info = type_info
+
+    def get_name(self) -> str:
+        """The state's name."""
+        return self.name
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads.
+
+        Raises:
+            ConfigurationError: this is the base class, which stands for no kind of state.
+        """
+        raise ConfigurationError(
+            f"the descriptor of state {self.name!r} must be one of ValueStateDescriptor, "
+            "ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor and AggregatingStateDescriptor"
+        )
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Declares a `ValueState`, for ``RuntimeContext.get_state``.
+
+    Args:
+        name: unique within the operator.
+        value_type_info: type of the value.
+
+    Raises:
+        ConfigurationError: an unusable name or type.
+
+    Source: pyflink.datastream.state.ValueStateDescriptor
+    """
+
+    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(value_type_info, name, "value_type_info"))
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return StateSpec(self.name, StateKind.VALUE, self.type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Declares a `ListState`, for ``RuntimeContext.get_list_state``.
+
+    Args:
+        name: unique within the operator.
+        elem_type_info: type of the elements.
+
+    Raises:
+        ConfigurationError: an unusable name or type.
+
+    Source: pyflink.datastream.state.ListStateDescriptor
+    """
+
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(elem_type_info, name, "elem_type_info"))
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return StateSpec(self.name, StateKind.LIST, self.type_info)
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Declares a `MapState`, for ``RuntimeContext.get_map_state``.
+
+    Args:
+        name: unique within the operator.
+        key_type_info: type of the map keys.
+        value_type_info: type of the values.
+
+    Raises:
+        ConfigurationError: an unusable name or type.
+
+    Source: pyflink.datastream.state.MapStateDescriptor
+    """
+
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(value_type_info, name, "value_type_info"))
+        self._key_type_info = _checked_type(key_type_info, name, "key_type_info")
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return StateSpec(self.name, StateKind.MAP, self.type_info, map_key_type=self._key_type_info)
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Declares a `ReducingState`, for ``RuntimeContext.get_reducing_state``.
+
+    Args:
+        name: unique within the operator.
+        reduce_function: a ReduceFunction, or a function of two elements.
+        type_info: type of the elements and of their combination.
+
+    Raises:
+        ConfigurationError: an unusable name, function or type.
+
+    Source: pyflink.datastream.state.ReducingStateDescriptor
+    """
+
+    def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(type_info, name, "type_info"))
+        self._reduce_function = as_reduce_function(reduce_function, f"ReducingStateDescriptor {name!r}")
+
+    def get_reduce_function(self) -> Any:
+        """The reduce function, as a ReduceFunction."""
+        return self._reduce_function
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return StateSpec(self.name, StateKind.REDUCING, self.type_info, function=self._reduce_function)
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Declares an `AggregatingState`, for ``RuntimeContext.get_aggregating_state``.
+
+    Args:
+        name: unique within the operator.
+        agg_function: an AggregateFunction.
+        state_type_info: type of the accumulator.
+
+    Raises:
+        ConfigurationError: an unusable name, function or type.
+
+    Source: pyflink.datastream.state.AggregatingStateDescriptor
+    """
+
+    def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation) -> None:
+        super().__init__(name, _checked_type(state_type_info, name, "state_type_info"))
+        self._agg_function = as_aggregate_function(agg_function, f"AggregatingStateDescriptor {name!r}")
+
+    def get_agg_function(self) -> Any:
+        """The aggregate function."""
+        return self._agg_function
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return StateSpec(self.name, StateKind.AGGREGATING, self.type_info, function=self._agg_function)
+
+
+def _checked_type(type_info: Any, name: str, parameter: str) -> TypeInformation:
+    """The type if it is one.
+
+    Raises:
+        ConfigurationError: it is not; the message names the state.
+    """
+    if not isinstance(type_info, TypeInformation):
+        hint = "; call it: write its parentheses" if callable(type_info) else ""
+        raise ConfigurationError(
+            f"state {name!r}: {parameter} must be a TypeInformation such as Types.LONG(), got "
+            f"{type_info!r}{hint}"
+        )
+    return type_info

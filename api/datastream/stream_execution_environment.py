@@ -1,0 +1,240 @@
+"""StreamExecutionEnvironment: where a program begins, and what runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import _arguments
+from api.common.configuration import Configuration
+from api.common.job_client import JobClient, to_result
+from api.common.job_execution_result import JobExecutionResult
+from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from api.datastream._configurable_environment import ConfigurableEnvironment
+from api.datastream._job_names import DEFAULT_JOB_NAME, unnamed_job
+from api.datastream._sources import as_source, as_source_function
+from api.datastream._transformation import Transformation, build_graph
+from api.datastream.closeable_iterator import CloseableIterator
+from api.datastream.connectors.base import Source
+from api.datastream.data_stream import DataStream
+from api.datastream.functions import SourceFunction
+from changelog_engine import connectors as engine
+from changelog_engine.config import options
+from changelog_engine.errors import InvalidJobError
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.types import TypeInformation
+
+
+class StreamExecutionEnvironment(ConfigurableEnvironment):
+    """Where a program begins: sources, settings, execution.
+
+    Settings come from the program, from ``-D key=value`` on the command line, and from the YAML file that the
+    environment variable CHANGELOG_ENGINE_CONF names; the first of these that says something holds.
+
+    Example:
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> sink = env.from_collection([("a", 1), ("b", 2)]).key_by(lambda v: v[0]).print()
+        >>> env.execute("an example")  # doctest: +SKIP
+
+    Source: pyflink.datastream.StreamExecutionEnvironment
+    """
+
+    _not_here = frozenset(
+        {
+            "add_classpaths",
+            "add_default_kryo_serializer",
+            "add_jars",
+            "add_python_archive",
+            "add_python_file",
+            "disable_operator_chaining",
+            "from_elements",
+            "generate_stream_graph",
+            "get_buffer_timeout",
+            "get_cached_files",
+            "get_default_local_parallelism",
+            "get_default_savepoint_directory",
+            "get_execution_plan",
+            "get_stream_time_characteristic",
+            "is_chaining_enabled",
+            "is_force_unaligned_checkpoints",
+            "is_unaligned_checkpoints_enabled",
+            "register_cached_file",
+            "register_slot_sharing_group",
+            "register_type",
+            "register_type_with_kryo_serializer",
+            "set_buffer_timeout",
+            "set_default_local_parallelism",
+            "set_default_savepoint_directory",
+            "set_python_executable",
+            "set_python_requirements",
+            "set_stream_time_characteristic",
+        }
+    )
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        super().__init__(configuration)
+        self._pending_sinks: list[Transformation] = []
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment.
+
+        Args:
+            configuration: options by Flink's keys.
+
+        Raises:
+            ConfigurationError: an unknown option, or a value that cannot be used.
+        """
+        return StreamExecutionEnvironment(configuration)
+
+    def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """A stream of the elements of a collection, in order. Its source has parallelism one.
+
+        Args:
+            collection: the elements; they are read now. An empty one is an empty stream.
+            type_info: type of the elements, each of which is checked now.
+
+        Raises:
+            ConfigurationError: no collection.
+            TypeMismatchError: an element does not fit; the message holds its index.
+        """
+        declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_collection: type_info")
+        return self._begin("Collection Source", engine.CollectionSource(collection, declared), declared)
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of what a source reads.
+
+        Args:
+            source: a Source; or, beyond PyFlink, an object with the protocol
+                ``changelog_engine.connectors.Source``.
+            watermark_strategy: event times and watermarks of the elements.
+            source_name: its name, which people see.
+            type_info: type of the elements; leave it out when the source knows its type.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "StreamExecutionEnvironment.from_source"
+        strategy = as_watermark_strategy(watermark_strategy, what)
+        name = _arguments.text(source_name, f"{what}: source_name")
+        declared = _arguments.type_info(type_info, f"{what}: type_info")
+        stream = self._begin(name, as_source(source, what), declared)
+        if strategy._does_nothing():
+            return stream
+        timed = stream.assign_timestamps_and_watermarks(strategy)
+        return DataStream(self, timed._transformation, named=stream._transformation)
+
+    def add_source(
+        self,
+        source_func: SourceFunction,
+        source_name: str = "Custom Source",
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of what a source function gives.
+
+        Args:
+            source_func: a SourceFunction; or, beyond PyFlink, what one would be made of, such as a generator
+                function.
+            source_name: its name, which people see.
+            type_info: type of the elements.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "StreamExecutionEnvironment.add_source"
+        name = _arguments.text(source_name, f"{what}: source_name")
+        declared = _arguments.type_info(type_info, f"{what}: type_info")
+        return self._begin(name, as_source_function(source_func, declared, what), declared)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """A stream of the lines of a file, or of all files of a folder; as `FileSource` with text lines.
+
+        Args:
+            file_path: plain or as a ``file:`` URI.
+            charset_name: any encoding that Python knows.
+
+        Raises:
+            ConfigurationError: an unknown charset.
+            NotSupportedError: a path of another file system.
+        """
+        source = engine.TextFileSource([file_path], charset_name)
+        return self._begin("Text File Source", source, None)
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program and wait for its end.
+
+        Everything runs that leads to a sink added since the last execution.
+
+        Args:
+            job_name: name of the job, which also names the folder of its tables. Without it: the script's
+                file name, and from the second such execution on with -2, -3 and so on.
+
+        Returns:
+            The result: identity and run time.
+
+        Raises:
+            InvalidJobError: there is nothing new to run, or the program cannot run.
+            JobExecutionError: the job failed and its restart strategy gave up.
+            JobCancelledError: the job was stopped, such as by Ctrl-C.
+        """
+        graph, settings, _ = self._take_job(job_name)
+        from changelog_engine.spark import launch
+
+        return to_result(launch.run_job(graph, settings))
+
+    def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
+        """Run the program in the background.
+
+        Args:
+            job_name: name of the job. The default counts as no name; see `execute`.
+
+        Returns:
+            A handle of the job.
+
+        Raises:
+            InvalidJobError: there is nothing new to run, or the program cannot run.
+        """
+        graph, settings, _ = self._take_job(None if job_name == DEFAULT_JOB_NAME else job_name)
+        from changelog_engine.spark import launch
+
+        return JobClient(launch.start_job(graph, settings))
+
+    def _execute_and_collect(self, end: Transformation, job_name: str | None) -> CloseableIterator:
+        sink = Transformation(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
+        graph, settings, ids = self._take_job(job_name, sink)
+        from changelog_engine.spark import launch
+
+        running = launch.start_job(graph, settings)
+        return CloseableIterator(running, iter(running.results(ids[sink])))
+
+    def _take_job(
+        self, job_name: str | None, *more: Transformation
+    ) -> tuple[JobGraph, JobSettings, dict[Transformation, int]]:
+        """Freeze what was added since the last execution; an error leaves it there."""
+        sinks = [*self._pending_sinks, *more]
+        if not sinks:
+            raise InvalidJobError(
+                "no operators to execute: end a stream in a sink first, with print(), add_sink() or "
+                "sink_to(), or use execute_and_collect(); what an earlier execution ran is not run again"
+            )
+        if job_name is not None:
+            _arguments.text(job_name, "the job name")
+        max_parallelism: int | None = self._settings.get(options.MAX_PARALLELISM)
+        graph, ids = build_graph(sinks, job_name or "", self._settings.parallelism(), max_parallelism)
+        settings = self._settings.job_settings()
+        name = job_name or unnamed_job(self._settings.get(options.JOB_NAME))
+        self._pending_sinks.clear()
+        return JobGraph(name, graph.nodes, graph.parallelism, graph.max_parallelism), settings, ids
+
+    def _begin(self, name: str, source: engine.Source, declared: TypeInformation | None) -> DataStream:
+        return DataStream(
+            self, Transformation(NodeKind.SOURCE, name, (), source, declared or source.output_type)
+        )
+
+    def _add_sink(self, sink: Transformation) -> None:
+        self._pending_sinks.append(sink)

@@ -1,0 +1,1 @@
+"""The log: rows, buffers, parts, and the logging wrapper round any state backend."""

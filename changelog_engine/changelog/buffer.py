@@ -1,0 +1,183 @@
+"""Mutations that are not in a part yet, one log per state, as plain columns.
+
+Invariants:
+    * A mutation is in its log before the table changes.
+    * Immutable values wait as they are and are encoded in bulk; mutable ones were encoded at once (``Encoded``), because a
+      later change in place would rewrite history.
+    * Within a state, mutations keep their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.changelog import rows
+from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.values import CLEARED, Codec, codec_for
+from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import Cursor
+from changelog_engine.types import TypeInformation
+
+_NO_TIME = -(2**63)
+
+
+class StateLog:
+    """The waiting mutations of one state: parallel lists, drained into Arrow columns.
+
+    ``values`` holds CLEARED where the operation has no value. ``operations`` is None for states where the value tells the
+    operation (put, or clear where it is CLEARED).
+    """
+
+    __slots__ = (
+        "_key_codec",
+        "_map_codec",
+        "_max_parallelism",
+        "_value_codec",
+        "keys",
+        "map_keys",
+        "operations",
+        "operator",
+        "state",
+        "times",
+        "values",
+    )
+
+    def __init__(
+        self,
+        operator: str,
+        state: str,
+        key_codec: KeyCodec,
+        value_codec: Codec | None,
+        map_codec: KeyCodec | None,
+        explicit: bool,
+        timed: bool,
+        max_parallelism: int,
+    ) -> None:
+        self.operator = operator
+        self.state = state
+        self.keys: list[Any] = []
+        self.values: list[Any] = []
+        self.map_keys: list[Any] | None = None if map_codec is None else []
+        self.operations: list[str] | None = [] if explicit else None
+        self.times: list[int] | None = [] if timed else None
+        self._key_codec = key_codec
+        self._value_codec = value_codec
+        self._map_codec = map_codec
+        self._max_parallelism = max_parallelism
+
+    def columns(self) -> dict[str, Any]:
+        """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone."""
+        keys = self._key_codec.texts(self.keys)
+        groups = pa.array(key_groups(self.keys, self._max_parallelism), pa.int32())
+        columns: dict[str, Any] = {
+            "operator": self.operator,
+            "state": self.state,
+            "key": keys,
+            "key_group": groups,
+            "operation": self._operation_column(),
+            "value": None,
+            "payload": None,
+            "map_key": None,
+            "namespace": None,
+            "event_time": self._time_column(),
+        }
+        if self._value_codec is not None:
+            columns["value"], columns["payload"] = self._value_codec.encode_many(self.values)
+        else:
+            columns["value"] = pa.array(self.values, pa.int64()).cast(pa.string())
+        if self.map_keys is not None:
+            columns["map_key"] = self._map_key_column()
+        return columns
+
+    def _operation_column(self) -> Any:
+        if self.operations is not None:
+            first = self.operations[0]
+            if self.operations.count(first) == len(self.operations):
+                return first
+            return pa.array(self.operations, pa.string()).dictionary_encode()
+        if CLEARED not in self.values:
+            return rows.PUT
+        return pa.array([rows.CLEAR if v is CLEARED else rows.PUT for v in self.values]).dictionary_encode()
+
+    def _map_key_column(self) -> pa.Array:
+        assert self.map_keys is not None and self._map_codec is not None
+        if CLEARED not in self.map_keys:
+            return self._map_codec.texts(self.map_keys)
+        present = [k for k in self.map_keys if k is not CLEARED]
+        texts = iter(self._map_codec.texts(present).to_pylist())
+        return pa.array([None if k is CLEARED else next(texts) for k in self.map_keys], pa.string())
+
+    def _time_column(self) -> pa.Array | None:
+        if not self.times:
+            return None
+        times = pa.array(self.times, pa.int64())
+        if _NO_TIME in self.times:
+            times = pa.array([None if t == _NO_TIME else t for t in self.times], pa.int64())
+        try:
+            return times.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+        except pa.ArrowInvalid:  # further from 1970 than microseconds reach
+            return (
+                pa.array([t if t is not None and abs(t) < 2**53 else None for t in times.to_pylist()])
+                .cast(pa.timestamp("ms", tz="UTC"))
+                .cast(pa.timestamp("us", tz="UTC"))
+            )
+
+    def clear(self) -> None:
+        """Forget the waiting mutations."""
+        self.keys.clear()
+        self.values.clear()
+        for column in (self.map_keys, self.operations, self.times):
+            if column is not None:
+                column.clear()
+
+
+class ChangelogBuffer:
+    """The logs of all states of one subtask."""
+
+    def __init__(
+        self, cursor: Cursor, key_type: TypeInformation | None, timed: bool, max_parallelism: int
+    ) -> None:
+        self.cursor = cursor
+        self.logs: list[StateLog] = []
+        self._key_codec = key_codec_for(key_type)
+        self._timed = timed
+        self._max_parallelism = max_parallelism
+
+    def log_of(self, operator: str, spec: StateSpec) -> StateLog:
+        """A log for a user's state."""
+        is_map = spec.kind is StateKind.MAP
+        log = StateLog(
+            operator,
+            spec.name,
+            self._key_codec,
+            codec_for(spec.value_type),
+            key_codec_for(spec.map_key_type) if is_map else None,
+            explicit=is_map or spec.kind is StateKind.LIST,
+            timed=self._timed,
+            max_parallelism=self._max_parallelism,
+        )
+        self.logs.append(log)
+        return log
+
+    def timer_log(self, operator: str, domain: str) -> StateLog:
+        """A log for an operator's timers: the value is the timestamp."""
+        log = StateLog(
+            operator, domain, self._key_codec, None, None, True, self._timed, self._max_parallelism
+        )
+        self.logs.append(log)
+        return log
+
+    def rows(self) -> int:
+        """How many mutations wait."""
+        return sum(len(log.keys) for log in self.logs)
+
+    def drain(self) -> list[tuple[int, dict[str, Any]]]:
+        """The waiting mutations of every state as (row count, columns); they are forgotten once all are encoded."""
+        waiting = [log for log in self.logs if log.keys]
+        drained = [(len(log.keys), log.columns()) for log in waiting]
+        for log in waiting:
+            log.clear()
+        return drained

@@ -1,0 +1,135 @@
+"""Names of the files in a changelog, and the one-row files of rows about the log itself.
+
+Names say whose a file is and carry the crc32 of its bytes, so most questions are answered without opening a file:
+
+    part-<checkpoint>-<attempt>-<stage>-<subtask>-<number>-<crc>.parquet
+    checkpoint-<checkpoint>-<attempt>-<crc>.parquet
+    attempt-<attempt>-<crc>.parquet
+    snapshot-<checkpoint>-<attempt>-<crc>.parquet    in the snapshots table: a complete snapshot
+
+A part's number counts the parts of its subtask in its attempt, from 1.
+Files with other names (merged parts) hold the same rows; readers then look at statistics and rows.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.filesystem import Storage
+
+SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
+
+_PART = re.compile(r"part-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
+_ROW = re.compile(r"(checkpoint|snapshot)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
+_ATTEMPT = re.compile(r"attempt-(\d+)-([0-9a-f]{8})\.parquet")
+
+
+class PartName(NamedTuple):
+    """What a part's name says."""
+
+    checkpoint: int
+    attempt: int
+    stage: int
+    subtask: int
+    number: int
+    crc: int
+
+
+class RowName(NamedTuple):
+    """What the name of a checkpoint's, snapshot's or attempt's file says; an attempt has checkpoint 0."""
+
+    operation: str
+    checkpoint: int
+    attempt: int
+    crc: int
+
+
+def crc32(data: pa.Buffer | bytes) -> int:
+    """The checksum that goes into names."""
+    return zlib.crc32(data)
+
+
+def part_name(name: PartName) -> str:
+    """The file name of a part."""
+    return f"part-{name.checkpoint}-{name.attempt}-{name.stage}-{name.subtask}-{name.number}-{name.crc:08x}.parquet"
+
+
+def parse_part(path: str) -> PartName | None:
+    """What a part's name says, or None when it isn't one of ours."""
+    match = _PART.fullmatch(path)
+    if match is None:
+        return None
+    *numbers, crc = match.groups()
+    checkpoint, attempt, stage, subtask, number = map(int, numbers)
+    return PartName(checkpoint, attempt, stage, subtask, number, int(crc, 16))
+
+
+def parse_row(path: str) -> RowName | None:
+    """What the name of a file about the log says, or None when it isn't one."""
+    match = _ROW.fullmatch(path)
+    if match is not None:
+        return RowName(match.group(1), int(match.group(2)), int(match.group(3)), int(match.group(4), 16))
+    match = _ATTEMPT.fullmatch(path)
+    if match is not None:
+        return RowName("attempt", 0, int(match.group(1)), int(match.group(2), 16))
+    return None
+
+
+def row_file(
+    operation: str, checkpoint: int, attempt: int, document: str, time_ms: int
+) -> tuple[str, pa.Buffer]:
+    """Name and bytes of a one-row file about the log.
+
+    Args:
+        operation: checkpoint, attempt or snapshot.
+        checkpoint: its id; for an attempt, the checkpoint it starts from, or 0.
+        attempt: whose it is.
+        document: the row's JSON value.
+        time_ms: epoch milliseconds, goes into event_time.
+    """
+    given: dict[str, Any] = {
+        "checkpoint_id": checkpoint,
+        "attempt": attempt,
+        "operation": operation,
+        "value": document,
+        "event_time": time_ms * 1000,
+    }
+    table = pa.table([pa.array([given.get(f.name)], f.type) for f in SCHEMA], schema=SCHEMA)
+    sink = pa.BufferOutputStream()
+    table = table.replace_schema_metadata(listed_values([], [operation]))
+    pq.write_table(
+        table, sink, compression="zstd", use_dictionary=False, write_statistics=list(PARQUET_STATISTICS)
+    )
+    data = sink.getvalue()
+    middle = f"{attempt}" if operation == "attempt" else f"{checkpoint}-{attempt}"
+    return f"{operation}-{middle}-{crc32(data):08x}.parquet", data
+
+
+def read_row(storage: Storage, path: str) -> str:
+    """The JSON document of a one-row file.
+
+    Raises:
+        CorruptChangelogError: the file is missing or isn't what its name says.
+    """
+    name = parse_row(path)
+    try:
+        data = storage.read(path)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{storage.join(path)} is missing") from error
+    if name is not None and crc32(data) != name.crc:
+        raise CorruptChangelogError(
+            f"{storage.join(path)} was changed: its bytes don't match the checksum in its name"
+        )
+    try:
+        value = pq.read_table(pa.BufferReader(data), columns=["value"])["value"][0].as_py()
+    except (pa.ArrowException, OSError, IndexError) as error:
+        raise CorruptChangelogError(f"{storage.join(path)} can't be read: {error}") from error
+    return str(value)

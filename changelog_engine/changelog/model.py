@@ -1,0 +1,150 @@
+"""The words of checkpointing as data: parts, checkpoints, lineage.
+
+Invariants:
+    * Checkpoint ids grow by one from commit to commit, over all attempts of a job: no id is ever used twice.
+    * A lineage is the chain of ancestors of one checkpoint, as runs of ids: (attempt, first, last). State at a checkpoint
+      is the fold of the rows of its lineage, never of all rows up to it.
+    * A part belongs to one attempt, one stage and one subtask; its sequence numbers are contiguous, and follow on those
+      of the previous part of the same three.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, NewType
+
+CheckpointId = NewType("CheckpointId", int)
+AttemptId = NewType("AttemptId", int)
+KeyGroup = NewType("KeyGroup", int)
+
+FORMAT_VERSION = 1
+
+
+class Part(NamedTuple):
+    """A durable file of mutations that nothing refers to until a checkpoint commits it.
+
+    The file's name carries the crc32 of its bytes: ``part-<checkpoint>-<attempt>-<stage>-<subtask>-<n>-<crc>.parquet``.
+    """
+
+    path: str  # relative to the table
+    size: int  # bytes
+    rows: int
+    checkpoint_id: int
+    attempt: int
+    stage: int
+    subtask: int
+    first_sequence: int
+    first_key_group: int
+    last_key_group: int  # inclusive
+
+
+class Segment(NamedTuple):
+    """A run of checkpoints of one attempt on a lineage, both ends inclusive."""
+
+    attempt: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The row that makes parts, positions and watermarks durable together.
+
+    Args:
+        id: its number.
+        attempt: the attempt that made it.
+        parent: the checkpoint before it on its lineage, or None.
+        lineage: its ancestors and itself, oldest first.
+        time_ms: when its barrier was reached, epoch milliseconds.
+        duration_ms: barrier to the writing of this row, which the commit follows.
+        parent_acknowledged_ms: barrier to the end of the commit of its parent, None if another attempt made that.
+        restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
+        rows, bytes: of the parts it commits.
+        parts: how many parts it commits.
+        snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
+        sources: source uid -> split id -> [position, finished].
+        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON.
+        operators: one dict an operator: uid, name, parallelism, max_parallelism, key type and state descriptors.
+        finished: True when the job's input ended with this checkpoint.
+        stopped: True when the user stopped or cancelled the job after it.
+    """
+
+    id: int
+    attempt: int
+    parent: int | None
+    lineage: tuple[Segment, ...]
+    time_ms: int
+    duration_ms: int = 0
+    parent_acknowledged_ms: float | None = None
+    restored_ms: float | None = None
+    rows: int = 0
+    bytes: int = 0
+    parts: int = 0
+    snapshot: int | None = None
+    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    operator_state: dict[str, dict[str, Any]] = field(default_factory=dict)
+    operators: list[dict[str, Any]] = field(default_factory=list)
+    finished: bool = False
+    stopped: bool = False
+
+    def to_json(self) -> str:
+        """The row's JSON document."""
+        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Checkpoint:
+        """Read a row's JSON document back."""
+        document = json.loads(text)
+        document.pop("format")
+        document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
+        return Checkpoint(**document)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The row with which a driver takes the job over; newer attempts fence older ones.
+
+    Args:
+        id: one more than the newest attempt of the job.
+        parent: the checkpoint it starts from, or None for empty.
+        owner: unique to this driver process and run.
+        host, pid: where the driver runs, for messages.
+        time_ms: when it began.
+        engine: version of this engine.
+    """
+
+    id: int
+    parent: int | None
+    owner: str
+    host: str
+    pid: int
+    time_ms: int
+    engine: str
+
+    def to_json(self) -> str:
+        """The row's JSON document."""
+        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Attempt:
+        """Read a row's JSON document back."""
+        document = json.loads(text)
+        document.pop("format")
+        return Attempt(**document)
+
+
+class RestorePoint(NamedTuple):
+    """Where a worker finds the state of a checkpoint.
+
+    Args:
+        table: the changelog table's folder or URI.
+        checkpoint: the checkpoint, None for empty state.
+        lineage: its lineage.
+        snapshot: see Checkpoint.snapshot.
+    """
+
+    table: str
+    checkpoint: int | None
+    lineage: tuple[Segment, ...]
+    snapshot: int | None

@@ -1,0 +1,257 @@
+"""Parts back into rows: verified, filtered to a lineage and a range of key groups, in the order in which they were logged.
+
+Invariants:
+    * A part's rows are used only after its checksum, row count and sequence numbers were found right.
+    * For one key group, rows come in the order of (checkpoint, sequence).
+    * A corrupt or missing part is an error that names it; nothing is changed. A corrupt snapshot is replaced by an older
+      one and a longer piece of log, when the log is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.log_files import SNAPSHOT, crc32, parse_row, read_row
+from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
+from changelog_engine.changelog.part_selection import (
+    PartFile,
+    attempt_of,
+    check_complete,
+    on_lineage,
+    part_files,
+    restore_hint,
+    select_suffix,
+)
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+SNAPSHOTS = "snapshots"
+_REPEATED = ["operator", "state", "operation"]
+_READ_SCHEMA = pa.schema(
+    [pa.field(f.name, pa.dictionary(pa.int32(), f.type) if f.name in _REPEATED else f.type) for f in SCHEMA]
+)
+
+
+def read_parts(
+    point: RestorePoint, key_groups: range, operators: frozenset[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
+
+    Args:
+        point: the checkpoint.
+        key_groups: key groups of the subtask.
+        operators: uids of its operators; None for all.
+
+    Yields:
+        Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), in log order. All
+        of them were verified.
+
+    Raises:
+        CorruptChangelogError: a file is missing or isn't what it was; names the file and what can still be restored.
+    """
+    if point.checkpoint is None:
+        return
+    reader = _Reader(point, key_groups, operators)
+    snapshot, base = reader.base()
+    yield from base
+    yield from reader.suffix(snapshot)
+
+
+def read_part(storage: Storage, file: PartFile) -> pa.Table:
+    """Read one file of mutations and verify it.
+
+    Args:
+        storage: the table's folder.
+        file: as the table lists it.
+
+    Raises:
+        CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
+    """
+    full = storage.join(file.path)
+    try:
+        data = storage.read(file.path)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{full} is missing") from error
+    if file.name is not None and crc32(data) != file.name.crc:
+        raise CorruptChangelogError(
+            f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
+            f"{file.name.crc:08x} ({file.size} bytes)"
+        )
+    try:
+        parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_REPEATED)
+        table = parquet.read(columns=SCHEMA.names, use_threads=False).select(SCHEMA.names).cast(_READ_SCHEMA)
+        metadata = parquet.metadata.metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}") from error
+    if file.rows is not None and table.num_rows != file.rows:
+        raise CorruptChangelogError(f"{full} has {table.num_rows} rows, the table says {file.rows}")
+    if file.name is not None:
+        _check_sequence(table, int(metadata.get(b"changelog.first_sequence", b"0")), full)
+    return table
+
+
+def _check_sequence(table: pa.Table, first: int, full: str) -> None:
+    expected = first
+    for chunk in table["sequence"].chunks:
+        numbers = chunk.to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(numbers != np.arange(expected, expected + len(numbers)))
+        if len(wrong):
+            raise CorruptChangelogError(
+                f"{full} has sequence number {numbers[wrong[0]]} where {expected + wrong[0]} is due"
+            )
+        expected += len(numbers)
+
+
+class _Reader:
+    """One restore of one subtask."""
+
+    def __init__(self, point: RestorePoint, key_groups: range, operators: frozenset[str] | None) -> None:
+        self.point = point
+        self.key_groups = key_groups
+        self.operators = operators
+        self.changelog = Storage(point.table)
+        self.listing = DeltaLog(self.changelog).files()
+        self.files = part_files(self.listing)
+
+    def base(self) -> tuple[int | None, list[pa.Table]]:
+        """The newest snapshot that can be used, and its rows of this subtask."""
+        if self.point.snapshot is None:
+            return None, []
+        storage = Storage(self.changelog.root.rpartition("/")[0]).child(SNAPSHOTS)
+        files: list[PartFile] = []
+        markers: dict[int, str] = {}
+        if DeltaLog.exists(storage):
+            listing = DeltaLog(storage).files()
+            files = part_files(listing)
+            markers = _markers(listing, self.point.lineage, self.point.snapshot)
+        first_error: CorruptChangelogError | None = None
+        if self.point.snapshot not in markers:
+            first_error = CorruptChangelogError(
+                f"{storage.root} has no complete snapshot of checkpoint {self.point.snapshot}: it was removed. "
+                "Restore a newer checkpoint"
+            )
+        for snapshot in sorted(markers, reverse=True):
+            if snapshot < self.point.snapshot and not self._logged(snapshot):
+                break
+            try:
+                return snapshot, self._read_snapshot(storage, files, snapshot, markers[snapshot])
+            except CorruptChangelogError as error:
+                first_error = first_error or error
+        if self._logged(None):
+            return None, []
+        assert first_error is not None
+        raise first_error
+
+    def _read_snapshot(
+        self, storage: Storage, files: list[PartFile], snapshot: int, marker: str
+    ) -> list[pa.Table]:
+        attempt = attempt_of(self.point.lineage, snapshot)
+        document = json.loads(read_row(storage, marker))
+        parts = [f for f in files if f.name and f.name.checkpoint == snapshot and f.name.attempt == attempt]
+        if len(parts) != document["parts"]:
+            raise CorruptChangelogError(
+                f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
+            )
+        parts.sort(key=lambda part: part.name or ())
+        wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
+        return [self._filtered(read_part(storage, part), part) for part in wanted]
+
+    def _logged(self, after: int | None) -> bool:
+        """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
+        assert self.point.snapshot is not None
+        lineage = self.point.lineage
+        rows = {(r.attempt, r.checkpoint): p for p in self.listing["path"].to_pylist() if (r := parse_row(p))}
+        counts: dict[tuple[int, int], int] = {}
+        for file in self.files:
+            if file.name is not None:
+                who = (file.name.attempt, file.name.checkpoint)
+                counts[who] = counts.get(who, 0) + 1
+        for segment in lineage:
+            for checkpoint in range(
+                max(segment.first, (after or 0) + 1), min(segment.last, self.point.snapshot) + 1
+            ):
+                who = (segment.attempt, checkpoint)
+                if who not in rows:
+                    return False
+                row = Checkpoint.from_json(read_row(self.changelog, rows[who]))
+                if row.snapshot == row.id or row.parts != counts.get(who, 0):
+                    return False
+        return True
+
+    def suffix(self, after: int | None) -> Iterator[pa.Table]:
+        """The log's rows after a snapshot."""
+        lineage = self.point.lineage
+        parts = select_suffix(self.files, lineage, after)
+        check_complete(parts, lineage, after, self.changelog.root)
+        wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
+        if any(part.name is None for part in wanted):
+            yield self._interleaved(wanted, after)
+            return
+        for part in wanted:
+            yield self._read(part)
+
+    def _read(self, part: PartFile) -> pa.Table:
+        try:
+            return self._filtered(read_part(self.changelog, part), part)
+        except CorruptChangelogError as error:
+            checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
+            raise CorruptChangelogError(f"{error}. {restore_hint(self.point.lineage, checkpoint)}") from error
+
+    def _interleaved(self, parts: Sequence[PartFile], after: int | None) -> pa.Table:
+        """Merged files may overlap with any other: put all rows into log order."""
+        tables = []
+        for part in parts:
+            table = self._read(part)
+            tables.append(table if part.name else _lineage_rows(table, self.point.lineage, after))
+        return pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
+
+    def _filtered(self, table: pa.Table, part: PartFile) -> pa.Table:
+        mask = None
+        groups = self.key_groups
+        low, high = part.first_key_group, part.last_key_group
+        if low is None or high is None or low < groups.start or high >= groups.stop:
+            column = table["key_group"]
+            mask = pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
+        if self.operators is not None and not (
+            part.first_operator == part.last_operator and part.first_operator in self.operators
+        ):
+            wanted = pc.is_in(table["operator"], value_set=pa.array(sorted(self.operators), pa.string()))
+            mask = wanted if mask is None else pc.and_(mask, wanted)
+        return table if mask is None else table.filter(mask)
+
+
+def _markers(listing: pa.Table, lineage: Sequence[Segment], newest: int) -> dict[int, str]:
+    """Complete snapshots of a lineage, up to the newest one wanted: checkpoint -> file that says it is complete."""
+    found = {}
+    for path in listing["path"].to_pylist():
+        name = parse_row(path)
+        if name is None or name.operation != SNAPSHOT or name.checkpoint > newest:
+            continue
+        if on_lineage(lineage, name.attempt, name.checkpoint):
+            found[name.checkpoint] = path
+    return found
+
+
+def _lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:
+    """The rows of a merged file that are mutations on the lineage, after a snapshot."""
+    checkpoint, attempt = table["checkpoint_id"], table["attempt"]
+    mask = None
+    for segment in lineage:
+        first = segment.first if after is None else max(segment.first, after + 1)
+        here = pc.and_(
+            pc.equal(attempt, segment.attempt),
+            pc.and_(pc.greater_equal(checkpoint, first), pc.less_equal(checkpoint, segment.last)),
+        )
+        mask = here if mask is None else pc.or_(mask, here)
+    if mask is None:
+        return table.slice(0, 0)
+    mutation = pc.is_valid(table["sequence"])
+    return table.filter(pc.and_(mask, mutation))

@@ -1,0 +1,140 @@
+"""Log rows back into state: the fold that restore runs, one state at a time.
+
+Invariants:
+    * Rows are applied in the order in which they were logged, so the tables come out as they were, order of insertion
+      included.
+    * Snapshot rows are put, append and register_timer rows: the same code reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog import rows
+from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.values import codec_for
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import KeyIdentity, StateTable
+from changelog_engine.types import TypeInformation
+
+Pending = dict[tuple[str, str], list[pa.Table]]
+
+
+def group_by_state(tables: Iterable[pa.Table]) -> Pending:
+    """Sort log rows by (operator, state), each in log order."""
+    pending: Pending = {}
+    for table in tables:
+        table = table.unify_dictionaries()  # each row group of a part has dictionaries of its own
+        names = (
+            table.select(["operator", "state"])
+            .group_by(["operator", "state"], use_threads=False)
+            .aggregate([])
+        )
+        pairs = list(zip(names["operator"].to_pylist(), names["state"].to_pylist(), strict=True))
+        for operator, state in pairs:
+            part = table
+            if len(pairs) > 1:
+                mask = pc.and_(pc.equal(table["operator"], operator), pc.equal(table["state"], state))
+                part = table.filter(mask)
+            pending.setdefault((operator, state), []).append(part)
+    return pending
+
+
+def fill_state(
+    tables: list[pa.Table], spec: StateSpec, key_type: TypeInformation | None, state: StateTable
+) -> None:
+    """Apply a state's rows to its table."""
+    keys = key_codec_for(key_type)
+    values = codec_for(spec.value_type)
+    for table in tables:
+        identities = keys.from_texts(_column(table, "key"))
+        decoded = values.decode_many(_column(table, "value"), _column(table, "payload"))
+        operations = table["operation"]
+        if spec.kind is StateKind.LIST:
+            _fill_lists(state, identities, decoded, operations.to_pylist())
+        elif spec.kind is StateKind.MAP:
+            map_keys = _map_identities(key_codec_for(spec.map_key_type), _column(table, "map_key"))
+            _fill_maps(state, identities, map_keys, decoded, operations.to_pylist())
+        elif pc.all(pc.equal(operations, rows.PUT)).as_py():
+            for identity, value in zip(identities, decoded, strict=True):
+                state[identity] = value
+        else:
+            for identity, value, operation in zip(identities, decoded, operations.to_pylist(), strict=True):
+                if operation == rows.PUT:
+                    state[identity] = value
+                else:
+                    state.pop(identity, None)
+
+
+def timers_of(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, KeyIdentity]]:
+    """The pending timers that a timer state's rows leave, in order of registration."""
+    keys = key_codec_for(key_type)
+    live: dict[tuple[int, KeyIdentity], None] = {}
+    for table in tables:
+        timestamps = _column(table, "value").cast(pa.int64()).to_pylist()
+        identities = keys.from_texts(_column(table, "key"))
+        for timestamp, identity, operation in zip(
+            timestamps, identities, table["operation"].to_pylist(), strict=True
+        ):
+            if operation == rows.REGISTER_TIMER:
+                live[timestamp, identity] = None
+            else:
+                live.pop((timestamp, identity), None)
+    return list(live)
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    column = table[name].combine_chunks()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column
+
+
+def _map_identities(codec: KeyCodec, texts: pa.Array) -> list[Any]:
+    if not texts.null_count:
+        return codec.from_texts(texts)
+    present = iter(codec.from_texts(texts.drop_null()))
+    return [next(present) if valid else None for valid in texts.is_valid().to_pylist()]
+
+
+def _fill_lists(state: StateTable, identities: list[Any], values: list[Any], operations: list[str]) -> None:
+    for identity, value, operation in zip(identities, values, operations, strict=True):
+        if operation == rows.APPEND:
+            entry = state.get(identity)
+            if entry is None:
+                state[identity] = [value]
+            else:
+                entry.append(value)
+                state[identity] = entry
+        elif operation == rows.REPLACE:
+            state[identity] = [value]
+        else:
+            state.pop(identity, None)
+
+
+def _fill_maps(
+    state: StateTable, identities: list[Any], map_keys: list[Any], values: list[Any], operations: list[str]
+) -> None:
+    for identity, map_key, value, operation in zip(identities, map_keys, values, operations, strict=True):
+        if operation == rows.PUT:
+            entry = state.get(identity)
+            if entry is None:
+                entry = {}
+            entry[map_key] = value
+            state[identity] = entry
+        elif operation == rows.REMOVE:
+            entry = state.get(identity)
+            if entry is not None:
+                entry.pop(map_key, None)
+                if entry:
+                    state[identity] = entry
+                else:
+                    state.pop(identity, None)
+        else:
+            state.pop(identity, None)

@@ -1,0 +1,34 @@
+"""The changelog's row: one mutation of one keyed state. docs/table-format.md describes it for readers."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+PUT = "put"
+REMOVE = "remove"
+CLEAR = "clear"
+APPEND = "append"
+REPLACE = "replace"
+REGISTER_TIMER = "register_timer"
+DELETE_TIMER = "delete_timer"
+# Rows about the log itself; their value is a JSON document.
+CHECKPOINT = "checkpoint"
+ATTEMPT = "attempt"
+
+SCHEMA = pa.schema(
+    [
+        pa.field("checkpoint_id", pa.int64(), nullable=False),
+        pa.field("attempt", pa.int32(), nullable=False),
+        pa.field("sequence", pa.int64()),
+        pa.field("operator", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("key_group", pa.int32()),
+        pa.field("key", pa.string()),
+        pa.field("namespace", pa.string()),
+        pa.field("map_key", pa.string()),
+        pa.field("operation", pa.string(), nullable=False),
+        pa.field("value", pa.string()),
+        pa.field("payload", pa.binary()),
+        pa.field("event_time", pa.timestamp("us", tz="UTC")),
+    ]
+)

@@ -1,0 +1,68 @@
+"""Live state as log rows: what a full snapshot holds. The rows are puts, appends and timer registrations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.heap import HeapBackend
+from changelog_engine.types import TypeInformation
+
+_CHUNK = 131_072
+
+
+def snapshot_columns(
+    backend: HeapBackend,
+    specs: dict[tuple[str, str], StateSpec],
+    key_type: TypeInformation | None,
+    max_parallelism: int,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every live entry as columns of the changelog, in chunks.
+
+    Args:
+        backend: holds the tables and timers.
+        specs: the states by (operator, state).
+        key_type: declared type of the keys.
+        max_parallelism: number of key groups.
+
+    Yields:
+        (row count, columns).
+    """
+    scratch = ChangelogBuffer(backend.cursor, key_type, False, max_parallelism)
+    for (operator, name), spec in specs.items():
+        log = scratch.log_of(operator, spec)
+        for entry in _entries(backend.table(operator, name).items(), spec.kind):
+            _add(log, *entry)
+            if len(log.keys) >= _CHUNK:
+                yield from scratch.drain()
+        yield from scratch.drain()
+    for (operator, domain), queue in backend.queues.items():
+        log = scratch.timer_log(operator, domain)
+        for (timestamp, key), _ in sorted(queue.live.items(), key=lambda timer: timer[1]):
+            _add(log, key, None, timestamp, rows.REGISTER_TIMER)
+        yield from scratch.drain()
+
+
+def _entries(items: Any, kind: StateKind) -> Iterator[tuple[Any, Any, Any, str]]:
+    """(key, map key, value, operation) of every entry."""
+    for key, entry in items:
+        if kind is StateKind.LIST:
+            for value in entry:
+                yield key, None, value, rows.APPEND
+        elif kind is StateKind.MAP:
+            for map_key, value in entry.items():
+                yield key, map_key, value, rows.PUT
+        else:
+            yield key, None, entry, rows.PUT
+
+
+def _add(log: StateLog, key: Any, map_key: Any, value: Any, operation: str) -> None:
+    log.keys.append(key)
+    log.values.append(value)
+    if log.map_keys is not None:
+        log.map_keys.append(map_key)
+    if log.operations is not None:
+        log.operations.append(operation)

@@ -1,0 +1,224 @@
+"""Change logging round any state backend: the same handles, which log before they change a table.
+
+Invariants:
+    * The wrapped backend is not edited: logging handles work on its tables.
+    * Every mutation path is logged; reads are not.
+
+``LoggingCell.update`` runs once per record in most jobs. Keep it free of what isn't needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.codec.values import CLEARED, codec_for
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import Cursor, StateTable
+from changelog_engine.state.handles import Admission, CellHandle, CopyingCellHandle, ListHandle, MapHandle
+from changelog_engine.state.heap import HeapBackend, shaped
+from changelog_engine.state.timers import TimerQueue
+from changelog_engine.types import TypeInformation
+
+
+class LoggingCell(CellHandle):
+    """A cell of immutable values that logs."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
+        super().__init__(table, cursor, admission)
+        self._log_key = log.keys.append
+        self._log_value = log.values.append
+
+    def update(self, value: Any) -> None:
+        if type(value) is not self._exact:
+            if value is None:
+                self.clear()
+                return
+            value = self._admission.admit(value)
+        key = self._cursor.key
+        self._log_key(key)
+        self._log_value(value)
+        self._table[key] = value
+
+    def clear(self) -> None:
+        key = self._cursor.key
+        if self._get(key) is not None:
+            self._log_key(key)
+            self._log_value(CLEARED)
+            self._table.pop(key, None)
+
+
+class TimedLoggingCell(LoggingCell):
+    """A logging cell in a stream with timestamps: it logs the element's timestamp too."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
+        super().__init__(table, cursor, admission, log)
+        assert log.times is not None
+        self._log_time = log.times.append
+
+    def update(self, value: Any) -> None:
+        if type(value) is not self._exact:
+            if value is None:
+                self.clear()
+                return
+            value = self._admission.admit(value)
+        cursor = self._cursor
+        key = cursor.key
+        self._log_key(key)
+        self._log_value(value)
+        self._log_time(cursor.timestamp)
+        self._table[key] = value
+
+    def clear(self) -> None:
+        if self._get(self._cursor.key) is not None:
+            self._log_time(self._cursor.timestamp)
+            super().clear()
+
+
+class LoggingCopyingCell(CopyingCellHandle):
+    """A cell of mutable values that logs: each value is encoded when it is set."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
+        super().__init__(table, cursor, admission)
+        self._log = log
+        self._encode = codec_for(admission.type).encode
+
+    def update(self, value: Any) -> None:
+        if value is None:
+            self.clear()
+            return
+        value = self._admission.admit(value)
+        encoded = self._encode(value)
+        copied = self._admission.copy(value)
+        record(self._log, self._cursor, encoded)
+        self._table[self._cursor.key] = copied
+
+    def clear(self) -> None:
+        if self._get(self._cursor.key) is not None:
+            record(self._log, self._cursor, CLEARED)
+            super().clear()
+
+
+class LoggingList(ListHandle):
+    """A list that logs one mutation per element: ``append``, or ``replace`` (the list becomes just this element)."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
+        super().__init__(table, cursor, admission)
+        self._log = log
+        self._freeze = codec_for(admission.type).encode if admission.mutable else None
+
+    def _append(self, values: list[Any]) -> None:
+        self._log_elements(values, rows.APPEND)
+        super()._append(values)
+
+    def _replace(self, values: list[Any]) -> None:
+        self._log_elements(values, rows.REPLACE)
+        super()._replace(values)
+
+    def _log_elements(self, values: list[Any], operation: str) -> None:
+        freeze = self._freeze
+        frozen = values if freeze is None else [freeze(value) for value in values]
+        for value in frozen:
+            record(self._log, self._cursor, value, operation)
+            operation = rows.APPEND
+
+    def clear(self) -> None:
+        if self._table.get(self._cursor.key) is not None:
+            record(self._log, self._cursor, CLEARED, rows.CLEAR)
+            super().clear()
+
+
+class LoggingMap(MapHandle):
+    """A map that logs one mutation per map key."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
+        super().__init__(table, cursor, admission)
+        self._log = log
+        self._freeze = codec_for(admission.type).encode if admission.mutable else None
+
+    def _put(self, identity: Any, value: Any) -> None:
+        frozen = value if self._freeze is None else self._freeze(value)
+        self._record(identity, frozen, rows.PUT)
+        super()._put(identity, value)
+
+    def _remove(self, identity: Any, entry: dict[Any, Any]) -> None:
+        self._record(identity, CLEARED, rows.REMOVE)
+        super()._remove(identity, entry)
+
+    def clear(self) -> None:
+        if self._table.get(self._cursor.key) is not None:
+            self._record(CLEARED, CLEARED, rows.CLEAR)
+            super().clear()
+
+    def _record(self, identity: Any, value: Any, operation: str) -> None:
+        assert self._log.map_keys is not None
+        self._log.map_keys.append(identity)
+        record(self._log, self._cursor, value, operation)
+
+
+class LoggingTimers(TimerQueue):
+    """A timer queue that logs."""
+
+    def __init__(self, cursor: Cursor, log: StateLog) -> None:
+        super().__init__(cursor)
+        self._log = log
+
+    def register(self, timestamp: int) -> None:
+        timer = (timestamp, self._cursor.key)
+        if timer not in self.live:
+            record(self._log, self._cursor, timestamp, rows.REGISTER_TIMER)
+            self.add(*timer)
+
+    def delete(self, timestamp: int) -> None:
+        if (timestamp, self._cursor.key) in self.live:
+            record(self._log, self._cursor, timestamp, rows.DELETE_TIMER)
+            super().delete(timestamp)
+
+
+def record(log: StateLog, cursor: Cursor, value: Any, operation: str | None = None) -> None:
+    """Append one mutation of the current key to a log."""
+    log.keys.append(cursor.key)
+    log.values.append(value)
+    if log.operations is not None and operation is not None:
+        log.operations.append(operation)
+    if log.times is not None:
+        log.times.append(cursor.timestamp)
+
+
+class ChangelogBackend:
+    """A state backend that logs every mutation of the one it wraps.
+
+    Args:
+        inner: the backend that keeps the tables.
+        buffer: where mutations wait for their part.
+    """
+
+    def __init__(self, inner: HeapBackend, buffer: ChangelogBuffer) -> None:
+        self.inner = inner
+        self.buffer = buffer
+        self.cursor = inner.cursor
+
+    def state(self, operator: str, spec: StateSpec, key_type: TypeInformation | None) -> Any:
+        """See StateBackend."""
+        table, log = self.inner.table(operator, spec.name), self.buffer.log_of(operator, spec)
+        admission = Admission(operator, spec, self.cursor)
+        if spec.kind is StateKind.LIST:
+            return LoggingList(table, self.cursor, admission, log)
+        if spec.kind is StateKind.MAP:
+            return LoggingMap(table, self.cursor, admission, log)
+        if admission.mutable:
+            return shaped(LoggingCopyingCell(table, self.cursor, admission, log), spec, admission)
+        cell = LoggingCell if log.times is None else TimedLoggingCell
+        return shaped(cell(table, self.cursor, admission, log), spec, admission)
+
+    def timers(self, operator: str, domain: str, key_type: TypeInformation | None) -> TimerQueue:
+        """See StateBackend."""
+        queues = self.inner.queues
+        if (operator, domain) not in queues:
+            queues[operator, domain] = LoggingTimers(self.cursor, self.buffer.timer_log(operator, domain))
+        return queues[operator, domain]
+
+    def close(self) -> None:
+        """See StateBackend."""
+        self.inner.close()

@@ -1,0 +1,306 @@
+"""One attempt of a job: epoch after epoch from a checkpoint (or nothing), until the end or a failure.
+
+The steps of an epoch with a checkpoint, as crash tests name them:
+    1. Orders go out; subtasks read, process and log.
+    2. Parts are durable; reports come in. Nothing refers to the parts yet.
+    3. One commit makes parts, positions and watermarks durable. This is the acknowledgement.
+    4. Collected output is handed out; the next epoch begins.
+A crash before 3 repeats the epoch from the last checkpoint; after 3 the job goes on from the new one.
+
+Invariants:
+    * State, positions and output never run ahead of each other: all go back to the same checkpoint.
+    * Parts reported by an attempt that failed are never committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
+from changelog_engine.checkpoint.compatibility import describe_operators
+from changelog_engine.checkpoint.contracts import EpochStats
+from changelog_engine.checkpoint.lineage import extend
+from changelog_engine.checkpoint.pacing import (
+    FIRST_RECORDS,
+    FIRST_RECORDS_IN_MEMORY,
+    BarrierClock,
+    EpochSizer,
+)
+from changelog_engine.checkpoint.progress import SourceProgress
+from changelog_engine.checkpoint.restart import FATAL
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.operators.messages import EpochOrder, EpochReport
+
+if TYPE_CHECKING:
+    from changelog_engine.checkpoint.coordinator import Coordinator
+
+log = logging.getLogger("changelog_engine")
+
+_IDLE_MS = (20, 1_000)
+_SOURCE_BUDGET_MS = 1_000
+_LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
+
+
+class AttemptRun:
+    """One attempt: from a checkpoint (or nothing) until the end or a failure."""
+
+    def __init__(self, job: Coordinator) -> None:
+        self.job = job
+        self.plan = job.plan
+        self.settings = job.settings
+        self.progress = SourceProgress(job.plan, {} if job.last is None else job.last.sources)
+        journal = job.journal
+        self.id = job.restarts.count + 1 if journal is None else journal.begin_attempt(job.last)
+        self.point = None if journal is None else journal.restore_point(job.last)
+        self.epoch = 0
+        self.committed_epoch = 0
+        self.pending: list[Part] = []
+        self.held: list[tuple[int, list[Any]]] = []
+        self.tried: list[
+            tuple[Checkpoint, int]
+        ] = []  # since the last one: checkpoints, and how much of held each covers
+        self.acknowledged_ms: float | None = None  # of this attempt's newest checkpoint
+        self.states: dict[str, dict[str, dict[str, Any]]] = {}  # uid -> state's name -> its description
+        for operator in () if job.last is None else job.last.operators:
+            self._learn(operator["uid"], operator.get("states"))
+        self.restored_ms: float | None = None
+        self.dirty = False
+        self.idle_ms = 0
+        self.failed_checkpoints = 0
+        interval = self.settings.checkpoint_interval_ms
+        target_ms = self.settings.epoch_target_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
+        self.sizer = EpochSizer(target_ms / 1000, self._first_records(), self.settings.epoch_max_records)
+        self.budget_ms = min(target_ms, _SOURCE_BUDGET_MS)
+        self.barriers = BarrierClock(interval, self.settings.min_pause_ms, job.clock())
+        self.last_epoch_ms = 0.0
+        self.next_timer_ms: int | None = None
+
+    def run(self) -> None:
+        """Epochs until there is nothing left to do."""
+        while True:
+            stopping = self.job.stopping.is_set()
+            ending = self.progress.finished and self.epoch > 0
+            if ending and not self._needs_last_epoch():
+                return
+            last = ending or stopping
+            barrier = self.job.journal is not None and (
+                last or self.barriers.due(self.job.clock(), self.last_epoch_ms)
+            )
+            records = self._epoch(barrier, reads=not last, final=last)
+            if last:
+                return
+            if not self.progress.finished:
+                self._rest(records)
+
+    def _first_records(self) -> int:
+        nodes = self.plan.graph.nodes
+        sources = [node.function for node in nodes if node.kind is NodeKind.SOURCE]
+        in_memory = all(getattr(source, "in_memory", False) for source in sources)
+        return FIRST_RECORDS_IN_MEMORY if in_memory else FIRST_RECORDS
+
+    def _needs_last_epoch(self) -> bool:
+        """Whether the end still has to be checkpointed, or functions to be closed."""
+        uncommitted = self.job.journal is not None and (
+            self.committed_epoch < self.epoch or self.job.last is None
+        )
+        return uncommitted or self.job.closes
+
+    def _epoch(self, barrier: bool, reads: bool, final: bool) -> int:
+        """Run one epoch (steps 1 to 4); returns how many records the sources read."""
+        job = self.job
+        began, self.epoch = time.monotonic(), self.epoch + 1
+        reports = job.runner.run(
+            lambda s, p: self._order(s, p, barrier, reads, final), self._timeout_s(barrier)
+        )
+        records, share = self._take(reports)
+        checkpoint, acknowledged_ms = None, None
+        if barrier:
+            checkpoint, acknowledged_ms = self._checkpoint(reports, final)
+        self._hand_out()
+        self.last_epoch_ms = (time.monotonic() - began) * 1000
+        if reads:
+            self.sizer.observe(share, self.last_epoch_ms / 1000)
+        if job.observer is not None:
+            mutations = sum(report.mutations for report in reports)
+            job.observer(
+                EpochStats(self.epoch, records, mutations, self.last_epoch_ms, checkpoint, acknowledged_ms)
+            )
+        if checkpoint is not None and job.journal is not None:
+            job.journal.after_commit()
+        return records
+
+    def _order(self, stage: int, subtask: int, barrier: bool, reads: bool, final: bool) -> EpochOrder:
+        job, planned = self.job, self.plan.stages[stage]
+        last, journal = job.last, job.journal
+        point = None
+        small: dict[str, Any] = {}
+        if journal is not None:
+            point = self.point
+            if last is not None:
+                small = last.operator_state.get(planned.uid, {}).get(str(subtask), {})
+        return EpochOrder(
+            run=job.job_id,
+            attempt=self.id,
+            restarts=job.restarts.count,
+            epoch=self.epoch,
+            committed_epoch=self.committed_epoch,
+            restore=point,
+            restored_operators=[]
+            if last is None or self.epoch != self.committed_epoch + 1
+            else last.operators,
+            operator_state=small,
+            checkpoint_id=0 if journal is None else journal.next_id(),
+            barrier=barrier,
+            positions=self.progress.for_subtask(planned, subtask),
+            max_records=self.sizer.records if reads else 0,
+            budget_ms=self.budget_ms,
+            final=final,
+        )
+
+    def _take(self, reports: list[EpochReport]) -> tuple[int, int]:
+        """Positions, parts and output of the reports; returns records read, in all and by the busiest source subtask."""
+        records = share = 0
+        timers = []
+        for report in reports:
+            if report.sources:
+                self.dirty = self.dirty or report.records_in > 0
+                records += report.records_in
+                share = max(share, report.records_in)
+            before = self.progress.finished
+            self.progress.advance(report.sources)
+            self.dirty = (
+                self.dirty or report.mutations > 0 or report.moved or self.progress.finished != before
+            )
+            self.dirty = self.dirty or bool(report.driver_output)  # handed out once, so never to be repeated
+            self.pending.extend(report.parts)
+            for uid, states in report.states.items():
+                self._learn(uid, states)
+            if report.next_timer_ms is not None:
+                timers.append(report.next_timer_ms)
+            self._take_output(report)
+            if report.restored_ms is not None:
+                self.restored_ms = max(self.restored_ms or 0.0, report.restored_ms)
+        self.next_timer_ms = min(timers, default=None)
+        return records, share
+
+    def _learn(self, uid: str, states: list[dict[str, Any]] | None) -> None:
+        """A state stays known once it was declared: subtasks may declare theirs late, or not again after a restore."""
+        if states is not None:
+            self.states.setdefault(uid, {}).update({state["name"]: state for state in states})
+
+    def _take_output(self, report: EpochReport) -> None:
+        nodes = self.plan.graph.nodes
+        for node, output in report.driver_output.items():
+            if hasattr(nodes[node].function, "lines"):
+                self.job.outputs.printed(output)
+            else:
+                self.held.append((node, output))
+
+    def _hand_out(self) -> None:
+        """Collected output is final once it can't be repeated: after a checkpoint, or at once without checkpointing."""
+        if self.job.journal is None or self.committed_epoch == self.epoch:
+            self._hand_out_first(len(self.held))
+
+    def hand_out_covered_by(self, checkpoint: Checkpoint) -> None:
+        """Hand out what a checkpoint made final whose commit had seemed to fail."""
+        document = checkpoint.to_json()
+        for tried, covered in self.tried:
+            if tried.to_json() == document:
+                self._hand_out_first(covered)
+
+    def _hand_out_first(self, count: int) -> None:
+        for node, elements in self.held[:count]:
+            self.job.outputs.collected(node, elements)
+        del self.held[:count]
+
+    def _checkpoint(self, reports: list[EpochReport], final: bool) -> tuple[int | None, float | None]:
+        """Step 3. Returns the checkpoint's id and barrier-to-commit time; None when nothing had changed."""
+        job, journal = self.job, self.job.journal
+        assert journal is not None
+        ended = self.progress.finished
+        if not self.dirty and not self.pending and not final and job.last is not None:
+            self.committed_epoch = self.epoch
+            return None, None
+        barrier_ms = max(report.barrier_ms for report in reports)
+        checkpoint = self._row(reports, barrier_ms, finished=ended, stopped=final and not ended)
+        began = time.monotonic()
+        self.tried.append((checkpoint, len(self.held)))
+        try:
+            journal.commit(checkpoint, self.pending)
+        except FATAL:
+            raise
+        except ChangelogEngineError as failure:
+            self.failed_checkpoints += 1
+            if self.failed_checkpoints > self.settings.tolerable_failures or final:
+                raise
+            log.warning("checkpoint %d failed and is left out: %s", checkpoint.id, failure)
+            if not self.settings.changelog:
+                self.pending = []  # the next snapshot is a full one again
+            return None, None
+        acknowledged_ms = self.acknowledged_ms = time.time() * 1000 - barrier_ms
+        log.debug("checkpoint %d: commit took %.1f ms", checkpoint.id, (time.monotonic() - began) * 1000)
+        self.failed_checkpoints = 0
+        self.tried = []
+        self.pending = []
+        self.dirty = False
+        self.committed_epoch = self.epoch
+        job.last = checkpoint
+        assert self.point is not None
+        snapshot = self.point.snapshot if self.settings.changelog else checkpoint.id
+        self.point = RestorePoint(self.point.table, checkpoint.id, checkpoint.lineage, snapshot)
+        self.barriers.completed(barrier_ms, job.clock())
+        return checkpoint.id, acknowledged_ms
+
+    def _row(
+        self, reports: list[EpochReport], barrier_ms: float, finished: bool, stopped: bool
+    ) -> Checkpoint:
+        job, journal = self.job, self.job.journal
+        assert journal is not None
+        identity = journal.next_id()
+        last = job.last
+        lineage: tuple[Segment, ...] = () if last is None else last.lineage
+        small: dict[str, dict[str, Any]] = {}
+        for report in reports:
+            if report.operator_state:
+                uid = self.plan.stages[report.stage].uid
+                small.setdefault(uid, {})[str(report.subtask)] = report.operator_state
+        snapshot = None if last is None else last.snapshot
+        if not self.settings.changelog:
+            snapshot = identity
+        return Checkpoint(
+            id=identity,
+            attempt=self.id,
+            parent=None if last is None else last.id,
+            lineage=extend(lineage, self.id, identity),
+            time_ms=int(barrier_ms),
+            duration_ms=int(time.time() * 1000 - barrier_ms),
+            parent_acknowledged_ms=self.acknowledged_ms,
+            restored_ms=self.restored_ms,
+            rows=sum(part.rows for part in self.pending),
+            bytes=sum(part.size for part in self.pending),
+            parts=len(self.pending),
+            snapshot=snapshot,
+            sources=self.progress.to_json(),
+            operator_state=small,
+            operators=describe_operators(self.plan, self.states),
+            finished=finished,
+            stopped=stopped,
+        )
+
+    def _timeout_s(self, barrier: bool) -> float:
+        timeout_ms = self.settings.checkpoint_timeout_ms
+        return max(timeout_ms, 1) / 1000 if barrier else max(timeout_ms / 1000, 3600.0)
+
+    def _rest(self, records: int) -> None:
+        """Wait a little when there was nothing to read; a due timer or a stop ends the wait."""
+        if records:
+            self.idle_ms = 0
+            return
+        self.idle_ms = min(max(2 * self.idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
+        wait_ms: float = self.idle_ms
+        if self.next_timer_ms is not None:
+            wait_ms = min(wait_ms, max(0, self.next_timer_ms - self.job.clock()))
+        self.job.stopping.wait(wait_ms / 1000)

@@ -1,0 +1,230 @@
+"""The tree of checkpoints: which there are, which is newest, and where a run starts.
+
+Invariants:
+    * Ids, attempts and times come from the table's list of files; only the rows that are asked for are opened.
+    * Rows that were merged into other files are found all the same.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.log_files import parse_part, parse_row, read_row
+from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.storage.delta_log import DeltaLog
+
+
+class Entry(NamedTuple):
+    """A checkpoint or attempt as the list of files shows it."""
+
+    id: int
+    attempt: int
+    time_ms: int
+    path: str | None  # None when the row is in a merged file
+    document: str | None  # the row's JSON when it had to be read already
+
+
+class RestoreDecision(NamedTuple):
+    """Where a run starts: a checkpoint, or None for empty; and why, for people."""
+
+    checkpoint: Checkpoint | None
+    reason: str
+
+
+def extend(lineage: tuple[Segment, ...], attempt: int, checkpoint: int) -> tuple[Segment, ...]:
+    """The lineage of a new checkpoint whose parent has this lineage.
+
+    Example:
+        >>> extend((Segment(1, 1, 4),), 1, 5)
+        (Segment(attempt=1, first=1, last=5),)
+        >>> extend((Segment(1, 1, 5),), 2, 8)
+        (Segment(attempt=1, first=1, last=5), Segment(attempt=2, first=8, last=8))
+    """
+    if lineage and lineage[-1].attempt == attempt and lineage[-1].last == checkpoint - 1:
+        return (*lineage[:-1], lineage[-1]._replace(last=checkpoint))
+    return (*lineage, Segment(attempt, checkpoint, checkpoint))
+
+
+class Lineage:
+    """Checkpoints and attempts of a job at one version of its changelog.
+
+    Args:
+        log: the changelog; it moves to the newest version.
+    """
+
+    def __init__(self, log: DeltaLog) -> None:
+        self._storage = log.storage
+        files = log.files()
+        self.version = log.version
+        self.checkpoints: dict[int, Entry] = {}
+        self.attempts: dict[int, Entry] = {}
+        named = pc.match_substring_regex(files["path"], "^(checkpoint|attempt)-")
+        own = files.filter(named)
+        for path, time_ms in zip(own["path"].to_pylist(), own["modification_time"].to_pylist(), strict=True):
+            name = parse_row(path)
+            if name is not None and name.operation == CHECKPOINT:
+                self.checkpoints[name.checkpoint] = Entry(name.checkpoint, name.attempt, time_ms, path, None)
+            elif name is not None:
+                self.attempts[name.attempt] = Entry(name.attempt, name.attempt, time_ms, path, None)
+        self._add_merged(files.filter(pc.invert(named)))
+
+    @property
+    def newest_checkpoint_id(self) -> int:
+        """Newest checkpoint id over all attempts; 0 for none."""
+        return max(self.checkpoints, default=0)
+
+    @property
+    def newest_attempt_id(self) -> int:
+        """Newest attempt; 0 for none."""
+        return max(self.attempts, default=0)
+
+    def newest_attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempt(self.newest_attempt_id) if self.attempts else None
+
+    def attempt(self, attempt: int) -> Attempt:
+        """An attempt.
+
+        Raises:
+            RestoreError: there is none of that number.
+            CorruptChangelogError: its row can't be read.
+        """
+        if attempt not in self.attempts:
+            raise RestoreError(f"there is no attempt {attempt} in {self._storage.root}")
+        return Attempt.from_json(self._document(self.attempts[attempt]))
+
+    def newest_checkpoint(self, attempt: int | None = None) -> Checkpoint | None:
+        """The newest checkpoint, of one attempt or of all."""
+        ids = [entry.id for entry in self.checkpoints.values() if attempt in (None, entry.attempt)]
+        return self.checkpoint(max(ids)) if ids else None
+
+    def checkpoint(self, checkpoint: int) -> Checkpoint:
+        """A checkpoint.
+
+        Raises:
+            RestoreError: there is none of that id; lists what there is.
+            CorruptChangelogError: its row is missing or was changed; names the file.
+        """
+        if checkpoint not in self.checkpoints:
+            raise RestoreError(
+                f"there is no checkpoint {checkpoint} in {self._storage.root}: {self._available()}"
+            )
+        return Checkpoint.from_json(self._document(self.checkpoints[checkpoint]))
+
+    def at_or_before(self, time_ms: int) -> Checkpoint | None:
+        """The newest checkpoint whose barrier was at or before a time (epoch milliseconds)."""
+        ids = [entry.id for entry in self.checkpoints.values() if entry.time_ms <= time_ms]
+        return self.checkpoint(max(ids)) if ids else None
+
+    def decide_restore(self, restore: str) -> RestoreDecision:
+        """Where a run starts.
+
+        Args:
+            restore: ``auto`` (go on with the newest attempt unless its input ended), ``none``, ``latest``, a checkpoint id,
+                or ``as-of:<ISO time>`` (without a zone: UTC).
+
+        Raises:
+            RestoreError: there is no such checkpoint; lists what there is.
+            CorruptChangelogError: its row can't be read.
+        """
+        wanted = restore.strip()
+        if wanted == "none":
+            return RestoreDecision(None, "changelog.restore = none")
+        if wanted == "auto":
+            return self._auto()
+        if wanted == "latest":
+            newest = self.newest_checkpoint()
+            if newest is None:
+                return RestoreDecision(None, "there is no checkpoint yet")
+            return RestoreDecision(newest, "the newest checkpoint")
+        if wanted.startswith("as-of:"):
+            return self._as_of(wanted.removeprefix("as-of:"))
+        if wanted.isdecimal():
+            return RestoreDecision(self.checkpoint(int(wanted)), f"changelog.restore = {wanted}")
+        raise RestoreError(
+            f"changelog.restore = {restore!r} is none of auto, none, latest, a checkpoint id, as-of:<ISO time>"
+        )
+
+    def _auto(self) -> RestoreDecision:
+        attempt = self.newest_attempt()
+        if attempt is None:
+            return RestoreDecision(None, "the job's first run")
+        newest = self.newest_checkpoint(attempt.id)
+        if newest is not None and newest.finished:
+            return RestoreDecision(None, f"attempt {attempt.id} finished")
+        if newest is not None:
+            return RestoreDecision(newest, f"attempt {attempt.id} did not finish")
+        if attempt.parent is None:
+            return RestoreDecision(None, f"attempt {attempt.id} made no checkpoint")
+        return RestoreDecision(
+            self.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
+        )
+
+    def _as_of(self, text: str) -> RestoreDecision:
+        try:
+            when = datetime.fromisoformat(text.strip())
+        except ValueError as error:
+            raise RestoreError(
+                f"changelog.restore = as-of:{text} is not an ISO time such as as-of:2026-01-31T12:00:00+00:00"
+            ) from error
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        found = self.at_or_before(int(when.timestamp() * 1000))
+        if found is None:
+            raise RestoreError(f"there is no checkpoint at or before {when.isoformat()}: {self._available()}")
+        return RestoreDecision(found, f"the newest checkpoint at or before {when.isoformat()}")
+
+    def _available(self) -> str:
+        if not self.checkpoints:
+            return "there are no checkpoints"
+        ids = sorted(self.checkpoints)
+        first, last = self.checkpoints[ids[0]], self.checkpoints[ids[-1]]
+        gaps = "" if len(ids) == ids[-1] - ids[0] + 1 else f" ({len(ids)} of them)"
+        return f"there are checkpoints {ids[0]} ({_iso(first)}) to {ids[-1]} ({_iso(last)}){gaps}"
+
+    def _document(self, entry: Entry) -> str:
+        if entry.document is not None:
+            return entry.document
+        assert entry.path is not None
+        return read_row(self._storage, entry.path)
+
+    def _add_merged(self, files: pa.Table) -> None:
+        """Find rows about the log that a compaction moved into files with other names."""
+        if "min.operation" not in files.column_names:
+            maybe = files
+        else:
+            low, high = files["min.operation"], files["max.operation"]
+            outside = pc.or_(pc.greater(low, CHECKPOINT), pc.less(high, ATTEMPT))
+            maybe = files.filter(pc.invert(pc.fill_null(outside, False)))
+        for path in maybe["path"].to_pylist():
+            if parse_part(path) is None:
+                self._add_rows(path)
+
+    def _add_rows(self, path: str) -> None:
+        columns = ["checkpoint_id", "attempt", "operation", "value", "event_time"]
+        try:
+            table = pq.read_table(pa.BufferReader(self._storage.read(path)), columns=columns)
+        except FileNotFoundError as error:
+            raise CorruptChangelogError(f"{self._storage.join(path)} is missing") from error
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptChangelogError(f"{self._storage.join(path)} can't be read: {error}") from error
+        wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
+        for row in table.filter(wanted).to_pylist():
+            time_ms = int(row["event_time"].timestamp() * 1000) if row["event_time"] else 0
+            if row["operation"] == CHECKPOINT:
+                entry = Entry(row["checkpoint_id"], row["attempt"], time_ms, None, row["value"])
+                self.checkpoints.setdefault(entry.id, entry)
+            else:
+                entry = Entry(row["attempt"], row["attempt"], time_ms, None, row["value"])
+                self.attempts.setdefault(entry.id, entry)
+
+
+def _iso(entry: Entry) -> str:
+    return datetime.fromtimestamp(entry.time_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,263 @@
+"""Who may commit: one driver at a time.
+
+Invariants:
+    * On one machine, a second driver is refused at once by a file lock; the kernel frees it however the first one ends.
+    * Everywhere, a driver takes the job over with an attempt row, committed by compare-and-swap from the version at which it
+      decided where to start. A newer attempt fences older ones: they find its row before their next commit.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+import uuid
+import weakref
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import ClassVar
+
+from changelog_engine.changelog.log_files import parse_row, read_row, row_file
+from changelog_engine.changelog.model import Attempt
+from changelog_engine.changelog.part_stats import delta_stats, footer_of
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.checkpoint.job_folder import LOCK_FILE, JobFolder
+from changelog_engine.errors import FencedError, StorageError
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.retry import explain
+
+_COMMIT_TRIES = 20
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class DriverLock:
+    """The lock on a job's folder. Does nothing on object stores: there, the attempt row alone decides.
+
+    Example:
+        >>> with DriverLock(folder):
+        ...     run()
+    """
+
+    _held: ClassVar[weakref.WeakSet[DriverLock]] = weakref.WeakSet()
+
+    def __init__(self, folder: JobFolder, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            FencedError: another driver holds it; names host, pid and since when.
+            StorageError: the lock file can't be written.
+        """
+        if self._folder.storage.local is None or self._descriptor is not None:
+            return
+        path = self._folder.storage.join(LOCK_FILE)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise explain(error, f"open the lock file {path}", 1) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 4096, 0)
+            os.close(descriptor)
+            raise FencedError(
+                f"the job {self._folder.name!r} in {self._folder.storage.root} is being run by another driver "
+                f"({_describe(holder)}): stop that one first, or give this job another name or base path"
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in _NO_LOCKS:
+                return  # a network file system without locks; the attempt row fences
+            raise explain(error, f"lock {path}", 1) from error
+        self._descriptor = descriptor
+        self._held.add(self)
+        document = {"host": socket.gethostname(), "pid": os.getpid(), "since": _iso(self._clock())}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(document).encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back. The file stays: deleting it would let two drivers lock two files of one name."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> DriverLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    @classmethod
+    def forget_after_fork(cls) -> None:
+        """In a forked child: close the descriptors, or the child would keep the lock when its parent dies."""
+        for lock in list(cls._held):
+            lock.release()
+
+
+os.register_at_fork(after_in_child=DriverLock.forget_after_fork)
+
+
+def begin_attempt(
+    log: DeltaLog,
+    newest_attempt: int,
+    parent: int | None,
+    engine: str,
+    clock: Callable[[], float] = time.time,
+) -> Attempt:
+    """Take the job over with a new attempt.
+
+    Args:
+        log: the changelog, at the version from which ``newest_attempt`` and ``parent`` were decided (``Lineage.version``).
+        newest_attempt: newest attempt at that version, 0 for none.
+        parent: checkpoint the attempt starts from, None for empty.
+        engine: version of this engine.
+        clock: seconds since 1970.
+
+    Returns:
+        The committed attempt.
+
+    Raises:
+        FencedError: another driver took the job over or committed a checkpoint since that version.
+        StorageError: it could not be committed.
+    """
+    attempt = Attempt(
+        id=newest_attempt + 1,
+        parent=parent,
+        owner=uuid.uuid4().hex,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        time_ms=int(clock() * 1000),
+        engine=engine,
+    )
+    add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
+    commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}")
+    return attempt
+
+
+def write_row(
+    storage: Storage, operation: str, checkpoint: int, attempt: int, document: str, time_ms: int
+) -> AddFile:
+    """Write a row about the log as a file of its own, durably; nothing refers to it yet."""
+    name, data = row_file(operation, checkpoint, attempt, document, time_ms)
+    storage.write_durable(name, data)
+    # The modification time is the row's own time, so that "newest at or before" needs no file opened.
+    return AddFile(name, data.size, time_ms, delta_stats(footer_of(data)))
+
+
+def commit_fenced(
+    log: DeltaLog, adds: list[AddFile], metadata: dict[str, object], who: Callable[[], str]
+) -> None:
+    """Commit unless another driver took the job over since the log's version.
+
+    Commits of the materializer in between are allowed. After an error the log decides: when the files are in it, the
+    commit succeeded, whatever the error said.
+
+    Raises:
+        FencedError: an attempt or checkpoint of another driver is in the log.
+        StorageError: the commit failed; nothing of it is in the log, as far as the log can be read.
+    """
+    seen = log.version
+    own = adds[-1].path
+    for tried in range(1, _COMMIT_TRIES + 1):
+        log.refresh()
+        if check_fence(log, seen, own, who()):
+            return
+        seen = log.version
+        try:
+            log.commit(adds, metadata=metadata)
+            return
+        except CommitConflictError as error:
+            # Not proof that it failed: an object store may retry a put whose first answer was lost. The next look tells.
+            if tried == _COMMIT_TRIES:
+                raise StorageError(
+                    f"could not commit to {log.storage.root}: others committed {tried} times in between; try again"
+                ) from error
+        except StorageError:
+            log.refresh()
+            if not check_fence(log, seen, own, who()):
+                raise
+            log.storage.sync_folder("_delta_log")  # the error may have been that this failed
+            return
+
+
+def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
+    """Look at the commits after a version, and refuse when one is an attempt or checkpoint that isn't ours.
+
+    Args:
+        log: refreshed.
+        since: the version up to which everything is known.
+        own: the file about the log that this driver is committing, or "".
+        who: what this driver is about to do, for the message.
+
+    Returns:
+        Whether our own file is among what was committed.
+
+    Raises:
+        FencedError: names the driver that took over, when its row can be read. The log moves back to ``since``, so that a
+            driver that is refused once is refused for good.
+    """
+    if log.version == since:
+        return False
+    added = log.added_since(since)
+    strangers = [path for path in added if path != own and _about_the_job(path)]
+    if strangers:
+        log.version = since
+        raise FencedError(_refusal(log.storage, strangers, own, who))
+    return own in added
+
+
+def _refusal(storage: Storage, strangers: list[str], own: str, who: str) -> str:
+    ours, theirs = parse_row(own), parse_row(strangers[-1])
+    if ours and theirs and ours[:3] == theirs[:3] and ours.operation == CHECKPOINT:
+        return (
+            f"{strangers[-1]} is in the log of {storage.root} although its commit was reported as failed, so {who} must not "
+            "be committed over it. Run the job again: it goes on from there"
+        )
+    return (
+        f"{_takeover(storage, strangers)} took the job in {storage.root} over, so {who} of this driver must not be "
+        "committed. This driver stops; nothing that was acknowledged is lost"
+    )
+
+
+def _about_the_job(path: str) -> bool:
+    name = parse_row(path)
+    return name is not None and name.operation in ("attempt", "checkpoint")
+
+
+def _takeover(storage: Storage, strangers: list[str]) -> str:
+    attempts = [path for path in strangers if path.startswith("attempt-")]
+    if attempts:
+        try:
+            attempt = Attempt.from_json(read_row(storage, attempts[-1]))
+        except (StorageError, ValueError, KeyError):
+            return f"another driver ({attempts[-1]})"
+        return (
+            f"another driver (attempt {attempt.id}, host {attempt.host}, pid {attempt.pid}, since "
+            f"{_iso(attempt.time_ms / 1000)})"
+        )
+    name = parse_row(strangers[-1])
+    return f"another driver (attempt {name.attempt if name else '?'}, checkpoint {name.checkpoint if name else '?'})"
+
+
+def _describe(holder: bytes) -> str:
+    try:
+        document = json.loads(holder)
+        return f"host {document['host']}, pid {document['pid']}, since {document['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "it has just started"
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,73 @@
+"""How many records the next epoch reads, and whether a checkpoint barrier ends it. Pure arithmetic on an injected clock.
+
+Invariants:
+    * The first epoch is small; the next ones grow at most eightfold, so an unknown function never makes a long epoch.
+    * Between two barriers lies at least the minimum pause.
+"""
+
+from __future__ import annotations
+
+FIRST_RECORDS = 1_000
+FIRST_RECORDS_IN_MEMORY = 10_000
+LARGEST_RECORDS = 4_000_000
+_GROWTH = 8
+
+
+class EpochSizer:
+    """Sizes epochs so that each takes about its target time: the next one is as much larger as the last was shorter.
+
+    The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
+
+    Args:
+        target_s: wanted duration.
+        first: records of the first epoch, for each source subtask.
+        bound: never more than this; None for LARGEST_RECORDS.
+    """
+
+    def __init__(self, target_s: float, first: int = FIRST_RECORDS, bound: int | None = None) -> None:
+        self.target_s = target_s
+        self.bound = LARGEST_RECORDS if bound is None else bound
+        self.records = min(first, self.bound)
+        self._warm = False
+
+    def observe(self, records: int, seconds: float) -> None:
+        """Take in what the last epoch read (by the busiest source subtask) and how long it took."""
+        warm, self._warm = self._warm, True
+        if not warm:
+            return
+        factor = self.target_s / max(seconds, 1e-3)
+        if records < self.records / 2 and factor > 1:
+            return  # there was no more to read: a short epoch says nothing
+        if 0.5 < factor < 2:
+            factor = factor**0.5  # near the target, follow half of each change: single epochs are noisy
+        base = min(self.records, max(records, 1)) if factor < 1 else self.records
+        wanted = base * min(max(factor, 1 / _GROWTH), _GROWTH)
+        self.records = int(min(max(wanted, 1), self.bound))
+
+
+class BarrierClock:
+    """Decides which epochs end with a checkpoint.
+
+    Args:
+        interval_ms: between the starts of two checkpoints; None for never.
+        min_pause_ms: between the end of one and the start of the next.
+        now_ms: when the attempt began.
+    """
+
+    def __init__(self, interval_ms: int | None, min_pause_ms: int, now_ms: int) -> None:
+        self.interval_ms = interval_ms
+        self.min_pause_ms = min_pause_ms
+        self._due_ms = now_ms + (interval_ms or 0)
+        self._ended_ms = now_ms - min_pause_ms
+
+    def due(self, now_ms: int, expected_ms: float) -> bool:
+        """Whether an epoch that starts now and takes about this long shall end with a barrier."""
+        if self.interval_ms is None:
+            return False
+        at = now_ms + expected_ms
+        return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
+
+    def completed(self, barrier_ms: float, now_ms: int) -> None:
+        """A checkpoint is done; the next is due an interval after its barrier."""
+        self._due_ms = int(barrier_ms) + (self.interval_ms or 0)
+        self._ended_ms = now_ms

@@ -1,0 +1,176 @@
+"""JSON text of whole columns of scalars by Arrow, without a Python object for each text."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_finite_text
+
+CHUNK_ROWS = 65_536
+_SAMPLE = 1024
+
+
+def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = INT64_HIGH) -> pa.Array:
+    """Texts of ints (None: null), as a dictionary when a sample says that they repeat.
+
+    Args:
+        values: ints and None only.
+        empty: whether there are any None.
+        low: smallest value allowed.
+        high: largest value allowed.
+
+    Returns:
+        An array of string, or a dictionary array of string.
+
+    Raises:
+        NotExact: a value out of bounds.
+    """
+    try:
+        if empty:
+            numbers = pa.array(values, pa.int64())
+        else:
+            raw = array.array("q", values)
+            numbers = pa.Array.from_buffers(pa.int64(), len(raw), [None, pa.py_buffer(raw)])
+    except (OverflowError, pa.ArrowInvalid):
+        raise NotExact from None
+    if high < INT64_HIGH and len(numbers):
+        bounds = pc.min_max(numbers).as_py()
+        if bounds["min"] is not None and (bounds["min"] < low or bounds["max"] > high):
+            raise NotExact
+    if _repeats(values):
+        encoded = numbers.dictionary_encode()
+        texts = encoded.dictionary.cast(pa.string())
+        if numbers.null_count == 0:
+            return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+        return _null_text(pa.DictionaryArray.from_arrays(encoded.indices, texts).dictionary_decode())
+    return _null_text(numbers.cast(pa.string()))
+
+
+def _repeats(values: list[Any]) -> bool:
+    """A guess from a sample: fewer than half of the values differ."""
+    if len(values) < 4 * _SAMPLE:
+        return False
+    sample = values[:: len(values) // _SAMPLE]
+    return 2 * len(set(sample)) < len(sample)
+
+
+def _null_text(texts: pa.Array) -> pa.Array:
+    return texts.fill_null("null") if texts.null_count else texts
+
+
+def bool_texts(values: list[Any]) -> pa.Array:
+    """Texts of bools and None."""
+    return _null_text(pa.array(values, pa.bool_()).cast(pa.string()))
+
+
+def float_texts(values: list[Any], names: bool) -> pa.Array:
+    """Texts of floats and None.
+
+    Args:
+        values: floats and None only.
+        names: whether NaN and infinities become JSON strings.
+
+    Raises:
+        NotExact: a value is not finite, and names is False.
+    """
+    pieces = []
+    for start in range(0, len(values), CHUNK_ROWS):
+        chunk = values[start : start + CHUNK_ROWS]
+        line = orjson.dumps(chunk)[1:-1].decode()
+        pieces.append(pc.split_pattern(pa.array([line]), ",").values)
+    texts = _joined(pieces)
+    # The JSON writer gives null for what is not finite, as it does for None.
+    nulls = pc.equal(texts, "null")
+    if not pc.any(nulls).as_py():
+        return texts
+    replaced = [values[index] for index in np.flatnonzero(nulls.to_numpy(zero_copy_only=False)).tolist()]
+    if not names and any(value is not None for value in replaced):
+        raise NotExact
+    found = ["null" if value is None else f'"{non_finite_text(value)}"' for value in replaced]
+    return pc.replace_with_mask(texts, nulls, pa.array(found, pa.string()))
+
+
+def string_texts(values: list[Any]) -> pa.Array:
+    """Texts of strings and None.
+
+    Raises:
+        NotExact: text that UTF-8 cannot carry.
+    """
+    pieces = []
+    for start in range(0, len(values), CHUNK_ROWS):
+        chunk = values[start : start + CHUNK_ROWS]
+        try:
+            line = orjson.dumps(chunk)[1:-1]
+        except TypeError:
+            raise NotExact from None
+        if line.count(b",") == len(chunk) - 1:
+            pieces.append(pc.split_pattern(pa.array([line], pa.string()), ",").values)
+            continue
+        texts = pa.array(chunk, pa.string())
+        if needs_escape(texts):
+            pieces.append(pa.array([orjson.dumps(value).decode() for value in chunk], pa.string()))
+        else:
+            pieces.append(_null_text(pc.binary_join_element_wise('"', texts, '"', "")))
+    return _joined(pieces)
+
+
+def needs_escape(texts: pa.Array) -> bool:
+    """True when any text holds what JSON escapes: quotes, backslashes, control characters."""
+    raw = _characters(texts)
+    return bool(((raw < 0x20) | (raw == 0x22) | (raw == 0x5C)).any())
+
+
+def _characters(texts: pa.Array) -> npt.NDArray[np.uint8]:
+    """The UTF-8 of all texts, one after the other, without a copy."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return np.empty(0, np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[bounds[texts.offset] : bounds[texts.offset + len(texts)]]
+
+
+def _joined(pieces: list[pa.Array]) -> pa.Array:
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_arrays(pieces) if pieces else pa.array([], pa.string())
+
+
+def as_strings(texts: Any) -> pa.Array:
+    """A plain string array from a list, a chunked, large or dictionary-encoded array."""
+    if isinstance(texts, list):
+        return pa.array(texts, pa.string())
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+        if isinstance(texts, pa.ChunkedArray):
+            texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.dictionary_decode()
+    return texts if pa.types.is_string(texts.type) else texts.cast(pa.string())
+
+
+def ints_of(texts: pa.Array) -> list[int] | None:
+    """The ints of texts that are all decimal ints of 64 bits, else None."""
+    raw = _characters(texts)
+    # Arrow makes an error message for every text that is no number: look first.
+    if texts.null_count or (((raw < 0x30) | (raw > 0x39)) & (raw != 0x2D)).any():
+        return None
+    try:
+        return texts.cast(pa.int64()).to_numpy().tolist()  # type: ignore[no-any-return]
+    except pa.ArrowInvalid:
+        return None
+
+
+def parsed(texts: pa.Array) -> list[Any]:
+    """The JSON values of a chunk of texts without nulls, in one call of the JSON reader."""
+    if not len(texts):
+        return []
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    line = pc.binary_join(whole, ",")[0].as_buffer()
+    return orjson.loads(b"[" + memoryview(line) + b"]")  # type: ignore[no-any-return]

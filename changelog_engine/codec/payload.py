@@ -1,0 +1,135 @@
+"""Payload bytes for what JSON cannot carry exactly, and the readable text that stands beside them."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import cloudpickle
+import orjson
+
+from changelog_engine.codec.forms import MAX_INT_BITS, is_plain, non_finite_text
+from changelog_engine.errors import NotSerializableError
+from changelog_engine.types import Instant, Row
+from changelog_engine.types.row import field_names_of
+from changelog_engine.types.typeinfo import shown
+
+_PROTOCOL = 5
+_MAX_ITEMS = 1000  # of one container in the readable text; the payload has them all
+_MAX_DEPTH = 20
+
+
+def dump_payload(value: Any) -> bytes:
+    """The value pickled.
+
+    Classes of the user's main module are pickled by value: a worker's main module is another one.
+
+    Args:
+        value: any object.
+
+    Returns:
+        Bytes for load_payload.
+
+    Raises:
+        NotSerializableError: the value cannot be pickled.
+    """
+    try:
+        data = pickle.dumps(value, _PROTOCOL)
+        if b"__main__" not in data:
+            return data
+    except Exception:  # by value may still work
+        pass
+    try:
+        # The one that ships user functions too: it knows which class of a worker is which class of the driver.
+        return bytes(cloudpickle.dumps(value, _PROTOCOL))
+    except Exception as error:
+        raise NotSerializableError(
+            f"{shown(value)} of type {type(value).__name__} cannot be written to the changelog: {error}; "
+            "keep only plain data in state"
+        ) from error
+
+
+def load_payload(data: bytes) -> Any:
+    """The value that dump_payload wrote.
+
+    Raises:
+        NotSerializableError: it cannot be read back, mostly because a class has moved.
+    """
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise NotSerializableError(
+            f"a value of {len(data)} bytes in the changelog cannot be read back: {error}; "
+            "make the classes of state values importable under their old names"
+        ) from error
+
+
+def readable_text(value: Any) -> str:
+    """JSON that shows a value to people; only the payload is exact."""
+    if is_plain(value, 0, tuples=True):
+        try:
+            return orjson.dumps(value).decode()
+        except TypeError:
+            pass  # large ints, surrogates
+    tree = _readable(value, 0)
+    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(tree, separators=(",", ":"))
+    return text
+
+
+def _readable(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= MAX_INT_BITS else f"int of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else non_finite_text(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (Decimal, Instant)):
+        return str(value)
+    if depth >= _MAX_DEPTH:
+        return "..."
+    if isinstance(value, Row):
+        names = field_names_of(value)
+        if names is None:
+            return _readable_items(value._values, depth)
+        return _readable_pairs(zip(names, value._values, strict=False), depth)
+    if isinstance(value, dict):
+        return _readable_pairs(value.items(), depth)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return _readable_items(value, depth)
+    kind = type(value)
+    return {"type": f"{kind.__module__}.{kind.__qualname__}", "repr": shown(value)}
+
+
+def _readable_items(items: Any, depth: int) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if len(found) == _MAX_ITEMS:
+            found.append("...")
+            break
+        found.append(_readable(item, depth + 1))
+    return found
+
+
+def _readable_pairs(pairs: Any, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in pairs:
+        if len(found) == _MAX_ITEMS:
+            found["..."] = "..."
+            break
+        found[str.__str__(key) if isinstance(key, str) else shown(key)] = _readable(item, depth + 1)
+    return found

@@ -1,0 +1,288 @@
+"""The codec: values of a declared type to the log's columns ``value`` and ``payload``, and back.
+
+Invariants:
+    * ``decode_many(*encode_many(values)) == values``, with the same classes and everything inside them, for
+      any value that can be pickled.
+    * The text is JSON that people can query. The payload is there only where the text alone is not exact.
+    * The text ``null`` is the value None; a null text is CLEARED: no value at all.
+    * What ``encode`` gave does not change when the value does.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.codec import columns
+from changelog_engine.codec.composites import dumps, form_of
+from changelog_engine.codec.forms import (
+    AnyForm,
+    BooleanForm,
+    FloatForm,
+    IntegerForm,
+    NotExact,
+    StringForm,
+    is_plain,
+)
+from changelog_engine.codec.payload import dump_payload, load_payload, readable_text
+from changelog_engine.types import TypeInformation, Types
+
+_NONE = type(None)
+
+
+class _Cleared:
+    """The class of CLEARED."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "CLEARED"
+
+    def __repr__(self) -> str:
+        return "CLEARED"
+
+
+CLEARED: Final = _Cleared()
+
+
+class Encoded(NamedTuple):
+    """A value as the log keeps it.
+
+    Args:
+        text: JSON; None only for CLEARED.
+        payload: the pickled value where the text is not exact.
+    """
+
+    text: str | None
+    payload: bytes | None
+
+
+# What the JSON writer and the forms raise for values that need a closer look.
+_HARD = (NotExact, TypeError, ValueError, RecursionError)
+
+
+class Codec:
+    """Values of one type to text and payload, one by one or in bulk. Made by codec_for; keeps no state.
+
+    Args:
+        type_info: the declared type.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self.type = type_info
+        self._form = form_of(type_info)
+        self._any = isinstance(self._form, AnyForm)
+
+    def encode(self, value: Any) -> Encoded:
+        """The value as it is now.
+
+        Args:
+            value: a value of the declared type, or CLEARED.
+
+        Returns:
+            Its text and payload.
+
+        Raises:
+            TypeMismatchError: the value does not fit the declared type.
+            NotSerializableError: the value cannot be written at all.
+        """
+        if value is CLEARED:
+            return Encoded(None, None)
+        if self._any:
+            return _encode_any(value)
+        try:
+            return Encoded(dumps(self._form.to_json([value])[0]), None)
+        except _HARD:
+            return self._encode_hard(value)
+
+    def _encode_hard(self, value: Any) -> Encoded:
+        value = self.type.check(value)
+        try:
+            return Encoded(dumps(self._form.to_json([value])[0]), None)
+        except _HARD:
+            return Encoded(readable_text(value), dump_payload(value))
+
+    def encode_many(self, values: list[Any]) -> tuple[pa.Array, pa.Array | None]:
+        """The columns ``value`` and ``payload`` of many values.
+
+        Args:
+            values: values of the declared type, what encode gave, and CLEARED, in any mixture.
+
+        Returns:
+            Texts (string, or a dictionary of string where ints repeat; null for CLEARED), and payloads
+            (binary), None when no value has one.
+
+        Raises:
+            TypeMismatchError: a value does not fit the declared type.
+            NotSerializableError: a value cannot be written at all.
+        """
+        kinds = set(map(type, values))
+        if _Cleared in kinds or Encoded in kinds:
+            return self._encode_mixed(values, kinds)
+        try:
+            texts = self._column(values, kinds)
+            if texts is not None:
+                return texts, None
+        except NotExact:
+            pass  # some value needs a payload or does not fit: the chunk that holds it finds out
+        return self._encode_chunks(values)
+
+    def _encode_mixed(self, values: list[Any], kinds: set[type]) -> tuple[pa.Array, pa.Array | None]:
+        if kinds <= {Encoded, _Cleared}:
+            pairs = [(None, None) if value is CLEARED else value for value in values]
+            return _arrays([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        raw = [value for value in values if type(value) not in (Encoded, _Cleared)]
+        raw_texts, raw_payloads = self.encode_many(raw)
+        rest = iter(zip(raw_texts.to_pylist(), _pylist(raw_payloads, len(raw)), strict=True))
+        texts: list[str | None] = []
+        payloads: list[bytes | None] = []
+        for value in values:
+            if value is CLEARED:
+                text, payload = None, None
+            else:
+                text, payload = value if type(value) is Encoded else next(rest)
+            texts.append(text)
+            payloads.append(payload)
+        return _arrays(texts, payloads)
+
+    def _column(self, values: list[Any], kinds: set[type]) -> pa.Array | None:
+        """The texts by Arrow, or None when this type and these classes have no such way."""
+        form, undeclared = self._form, self._any
+        empty = _NONE in kinds
+        if len(kinds) - empty != 1:
+            return None
+        only = next(kind for kind in kinds if kind is not _NONE)
+        if only is str and (undeclared or isinstance(form, StringForm)):
+            return columns.string_texts(values)
+        if form.as_text:
+            return columns.string_texts(form.to_json(values))
+        if only is int and undeclared:
+            return columns.int_texts(values, empty)
+        if only is int and isinstance(form, IntegerForm):
+            return columns.int_texts(values, empty, form.low, form.high)
+        if only is bool and (undeclared or isinstance(form, BooleanForm)):
+            return columns.bool_texts(values)
+        if only is float and (undeclared or isinstance(form, FloatForm)):
+            return columns.float_texts(values, names=not undeclared)
+        return None
+
+    def _encode_chunks(self, values: list[Any]) -> tuple[pa.Array, pa.Array | None]:
+        text_pieces: list[pa.Array] = []
+        payload_pieces: list[pa.Array | None] = []
+        for start in range(0, len(values), columns.CHUNK_ROWS):
+            chunk = values[start : start + columns.CHUNK_ROWS]
+            try:
+                texts, payloads = _arrays(list(map(dumps, self._form.to_json(chunk))), None)
+            except _HARD:
+                encoded = list(map(self.encode, chunk))
+                texts, payloads = _arrays([one[0] for one in encoded], [one[1] for one in encoded])
+            text_pieces.append(texts)
+            payload_pieces.append(payloads)
+        if not text_pieces:
+            return pa.array([], pa.string()), None
+        if all(piece is None for piece in payload_pieces):
+            return pa.concat_arrays(text_pieces), None
+        filled = [
+            pa.nulls(len(texts), pa.binary()) if payloads is None else payloads
+            for texts, payloads in zip(text_pieces, payload_pieces, strict=True)
+        ]
+        return pa.concat_arrays(text_pieces), pa.concat_arrays(filled)
+
+    def decode_many(self, texts: Any, payloads: Any = None) -> list[Any]:
+        """The values of the log's columns ``value`` and ``payload``.
+
+        Args:
+            texts: Arrow array (string, also chunked or dictionary-encoded) or list of str and None.
+            payloads: Arrow array of binary, list of bytes and None, or None for no payload at all.
+
+        Returns:
+            New values in the same order, CLEARED for null texts.
+
+        Raises:
+            NotSerializableError: a payload cannot be read back.
+        """
+        texts = columns.as_strings(texts)
+        if payloads is not None:
+            payloads = _as_binary(payloads)
+            if payloads.null_count == len(payloads):
+                payloads = None
+        if payloads is None and isinstance(self._form, IntegerForm):
+            ints = columns.ints_of(texts)
+            if ints is not None:
+                return ints
+        found: list[Any] = []
+        for start in range(0, len(texts), columns.CHUNK_ROWS):
+            part = None if payloads is None else payloads.slice(start, columns.CHUNK_ROWS)
+            found.extend(self._decode_chunk(texts.slice(start, columns.CHUNK_ROWS), part))
+        return found
+
+    def _decode_chunk(self, texts: pa.Array, payloads: pa.Array | None) -> list[Any]:
+        absent = texts.is_null() if texts.null_count else None
+        if absent is not None:
+            texts = texts.fill_null("null")
+        if payloads is not None and payloads.null_count < len(payloads):
+            # The text beside a payload is for people; it may hold what the JSON reader rounds or refuses.
+            texts = pc.if_else(payloads.is_valid(), "null", texts)
+        values = self._form.from_json(columns.parsed(texts))
+        if payloads is not None and payloads.null_count < len(payloads):
+            values = [
+                value if data is None else load_payload(data)
+                for value, data in zip(values, payloads.to_pylist(), strict=True)
+            ]
+        if absent is not None:
+            values = [CLEARED if none else v for v, none in zip(values, absent.to_pylist(), strict=True)]
+        return values
+
+
+def _encode_any(value: Any) -> Encoded:
+    if is_plain(value, 0):
+        try:
+            return Encoded(dumps(value), None)
+        except TypeError:
+            pass  # large ints, surrogates
+    return Encoded(readable_text(value), dump_payload(value))
+
+
+def _arrays(
+    texts: list[str | None] | list[str], payloads: list[bytes | None] | None
+) -> tuple[pa.Array, pa.Array | None]:
+    column = pa.array(texts, pa.string())
+    if payloads is None or all(payload is None for payload in payloads):
+        return column, None
+    return column, pa.array(payloads, pa.binary())
+
+
+def _as_binary(payloads: Any) -> pa.Array:
+    if isinstance(payloads, list):
+        return pa.array(payloads, pa.binary())
+    if isinstance(payloads, pa.ChunkedArray):
+        return pa.concat_arrays(payloads.chunks) if payloads.num_chunks else pa.array([], pa.binary())
+    return payloads
+
+
+def _pylist(payloads: pa.Array | None, count: int) -> list[bytes | None]:
+    return [None] * count if payloads is None else payloads.to_pylist()
+
+
+@functools.lru_cache(maxsize=1024)
+def _codec_of(type_info: TypeInformation) -> Codec:
+    return Codec(type_info)
+
+
+def codec_for(type_info: TypeInformation | None) -> Codec:
+    """The codec of a declared type.
+
+    Args:
+        type_info: the type; None for undeclared.
+
+    Returns:
+        A codec, shared by all who ask for an equal type.
+
+    Example:
+        >>> codec_for(Types.TUPLE([Types.STRING(), Types.LONG()])).encode(("a", 1))
+        Encoded(text='["a",1]', payload=None)
+    """
+    return _codec_of(Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info)

@@ -1,0 +1,60 @@
+"""The YAML file of configuration, named by the environment variable CHANGELOG_ENGINE_CONF."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.errors import ConfigurationError
+
+CONF_VARIABLE = "CHANGELOG_ENGINE_CONF"
+
+
+def read_file(path: str) -> dict[str, str]:
+    """Read a YAML file of options: flat keys (``state.backend.type: hashmap``), nested ones, or both.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Flat keys with their values as texts.
+
+    Raises:
+        ConfigurationError: the file is missing, is no YAML mapping, or gives a key twice.
+    """
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = yaml.safe_load(stream)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot read the file {path} named by {CONF_VARIABLE}: {error.strerror}"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the file {path} named by {CONF_VARIABLE} is no YAML: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"the file {path} named by {CONF_VARIABLE} must hold 'key: value' lines")
+    flat: dict[str, str] = {}
+    _flatten(document, "", flat, path)
+    return flat
+
+
+def _flatten(node: dict[Any, Any], prefix: str, flat: dict[str, str], path: str) -> None:
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            _flatten(value, key + ".", flat, path)
+        elif value is not None:
+            if key in flat:
+                raise ConfigurationError(f"the file {path} gives the option {key!r} twice")
+            flat[key] = _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ";".join(_text(item) for item in value)
+    return str(value)

@@ -1,0 +1,82 @@
+"""The levels of configuration: code over command line over file over default.
+
+Each level is a plain mapping of keys to texts, checked once when it enters. ``spark.*`` and Flink's other
+keys are kept as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.config.file import CONF_VARIABLE, read_file
+from changelog_engine.config.options import Option, canonical
+
+_command_line: dict[str, str] = {}
+
+
+def set_command_line(entries: Mapping[str, str]) -> None:
+    """Set the level of ``-D key=value``: whoever starts a user's script calls this before it.
+
+    Args:
+        entries: keys and texts; they replace what was set before.
+
+    Raises:
+        ConfigurationError: an unknown key under our prefixes, or a value that does not fit.
+    """
+    checked = canonical(entries, "the command line")
+    _command_line.clear()
+    _command_line.update(checked)
+
+
+@dataclass(frozen=True)
+class ConfigLayers:
+    """The three levels under the defaults, strongest first. Keys have their newest names."""
+
+    code: Mapping[str, str] = field(default_factory=dict)
+    command_line: Mapping[str, str] = field(default_factory=dict)
+    file: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, key: str) -> str | None:
+        """The raw text of a key on the strongest level that has it, or None."""
+        for level in (self.code, self.command_line, self.file):
+            if key in level:
+                return level[key]
+        return None
+
+    def get(self, option: Option) -> Any:
+        """The value of an option: from the strongest level that sets it, else its default."""
+        text = self.text(option.key)
+        return option.default if text is None else option.parse(text)
+
+    def is_set(self, option: Option) -> bool:
+        """Whether any level sets the option."""
+        return self.text(option.key) is not None
+
+    def merged(self) -> dict[str, str]:
+        """All entries of all levels in one mapping."""
+        return {**self.file, **self.command_line, **self.code}
+
+    def spark(self) -> dict[str, str]:
+        """The ``spark.*`` entries, which are handed to Spark as they are."""
+        return {key: text for key, text in self.merged().items() if key.startswith("spark.")}
+
+
+def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:
+    """The levels that exist before any code speaks: the command line and the file.
+
+    Args:
+        environment: the process's variables; ``os.environ`` by default.
+
+    Returns:
+        Layers whose code level is empty.
+
+    Raises:
+        ConfigurationError: the file named by ``CHANGELOG_ENGINE_CONF`` cannot be read or holds an unusable
+        entry.
+    """
+    path = (os.environ if environment is None else environment).get(CONF_VARIABLE)
+    file = canonical(read_file(path), f"the file {path}") if path else {}
+    return ConfigLayers(command_line=dict(_command_line), file=file)

@@ -1,0 +1,397 @@
+"""The registry of options: every key that this engine reads, with its older names, type, default and meaning.
+
+`find` is the one place that turns a key into its option; `canonical` the one place that refuses misspelt
+keys.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.config.flink_keys import KNOWN_FAMILIES, KNOWN_KEYS
+from changelog_engine.config.parsing import (
+    parse_bool,
+    parse_duration_ms,
+    parse_float,
+    parse_int,
+    parse_map,
+    parse_memory_bytes,
+)
+from changelog_engine.errors import ConfigurationError
+
+# Keys that begin so and are neither ours nor known from Flink are spelling mistakes, never silently kept.
+GUARDED_PREFIXES = (
+    "changelog.",
+    "state.changelog.",
+    "execution.checkpointing.",
+    "restart-strategy",
+    "state.backend",
+)
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "bool": parse_bool,
+    "int": parse_int,
+    "float": parse_float,
+    "duration": parse_duration_ms,
+    "memory": parse_memory_bytes,
+    "map": parse_map,
+    "string": str.strip,
+    "choice": str.strip,
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Args:
+        key: its name.
+        kind: bool, int, float, duration (value in ms), memory (value in bytes), map, string or choice.
+        default: the value when nobody sets it; None for no value.
+        doc: what it does, in one sentence.
+        older: names of earlier Flink releases, accepted as well.
+        choices: for a choice, each accepted text (lower case) and the value it stands for.
+        minimum: least value of a number.
+    """
+
+    key: str
+    kind: str
+    default: Any
+    doc: str
+    older: tuple[str, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
+    minimum: int | None = None
+
+    def parse(self, text: str) -> Any:
+        """Turn the text into the option's value.
+
+        Args:
+            text: as written in code, on the command line or in the file.
+
+        Returns:
+            The value: ms for durations, bytes for memory sizes.
+
+        Raises:
+            ConfigurationError: the text does not fit; the message names the key.
+        """
+        try:
+            value = _PARSERS[self.kind](text)
+        except ValueError as error:
+            raise ConfigurationError(f"option {self.key!r}: {error}, got {text!r}") from None
+        if self.kind == "choice":
+            if value.lower() not in self.choices:
+                known = ", ".join(sorted(set(self.choices)))
+                raise ConfigurationError(f"option {self.key!r}: expected one of {known}, got {text!r}")
+            return self.choices[value.lower()]
+        if self.minimum is not None and value < self.minimum:
+            raise ConfigurationError(f"option {self.key!r}: must be at least {self.minimum}, got {text!r}")
+        return value
+
+
+def _choices(*names: str, **aliases: str) -> dict[str, str]:
+    return {name.lower(): name for name in names} | {
+        alias.replace("_", "-"): name for alias, name in aliases.items()
+    }
+
+
+CHANGELOG_ENABLED = Option(
+    "state.changelog.enabled",
+    "bool",
+    False,
+    "Log every change of keyed state, so that a checkpoint is one small commit.",
+    older=("state.backend.changelog.enabled",),
+)
+CHANGELOG_STORAGE = Option(
+    "state.changelog.storage",
+    "choice",
+    "filesystem",
+    "Where the log lies; only 'filesystem'.",
+    older=("state.backend.changelog.storage",),
+    choices=_choices("filesystem"),
+)
+BASE_PATH = Option(
+    "state.changelog.dstl.dfs.base-path",
+    "string",
+    None,
+    "Folder or URI under which the tables of jobs lie; without it the checkpoint directory, else "
+    "./changelog-data.",
+    older=("dstl.dfs.base-path",),
+)
+MATERIALIZE_ENABLED = Option(
+    "state.changelog.periodic-materialize.enabled",
+    "bool",
+    True,
+    "Make snapshots of the state from time to time.",
+    older=("state.backend.changelog.periodic-materialize.enabled",),
+)
+MATERIALIZE_INTERVAL = Option(
+    "state.changelog.periodic-materialize.interval",
+    "duration",
+    600_000,
+    "Time between two snapshots.",
+    older=("state.backend.changelog.periodic-materialize.interval",),
+)
+MATERIALIZE_MAX_FAILURES = Option(
+    "state.changelog.max-failures-allowed",
+    "int",
+    3,
+    "Failed snapshots in a row that are tolerated.",
+    older=("state.backend.changelog.max-failures-allowed",),
+    minimum=0,
+)
+STATE_BACKEND = Option(
+    "state.backend.type",
+    "choice",
+    "hashmap",
+    "Where the working state is kept.",
+    older=("state.backend",),
+    choices=_choices("hashmap", "rocksdb", jobmanager="hashmap", filesystem="hashmap"),
+)
+CHECKPOINT_INTERVAL = Option(
+    "execution.checkpointing.interval",
+    "duration",
+    None,
+    "Time between checkpoints; unset or 0: no checkpoints.",
+)
+CHECKPOINT_MODE = Option(
+    "execution.checkpointing.mode",
+    "choice",
+    "EXACTLY_ONCE",
+    "The guarantee asked for; this engine always gives EXACTLY_ONCE for state.",
+    choices=_choices("EXACTLY_ONCE", "AT_LEAST_ONCE"),
+)
+CHECKPOINT_TIMEOUT = Option(
+    "execution.checkpointing.timeout", "duration", 600_000, "A checkpoint that takes longer counts as failed."
+)
+CHECKPOINT_MIN_PAUSE = Option(
+    "execution.checkpointing.min-pause",
+    "duration",
+    0,
+    "Least time between the end of a checkpoint and the next.",
+)
+CHECKPOINT_MAX_CONCURRENT = Option(
+    "execution.checkpointing.max-concurrent-checkpoints",
+    "int",
+    1,
+    "Kept and given back; this engine has one checkpoint in flight at a time.",
+    minimum=1,
+)
+CHECKPOINT_TOLERABLE_FAILURES = Option(
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    "int",
+    0,
+    "Failed checkpoints in a row that do not fail the job.",
+    minimum=0,
+)
+CHECKPOINT_RETENTION = Option(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    "choice",
+    "NO_EXTERNALIZED_CHECKPOINTS",
+    "What happens to the job's checkpoints when it is cancelled.",
+    choices=_choices("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
+)
+CHECKPOINT_NUM_RETAINED = Option(
+    "execution.checkpointing.num-retained",
+    "int",
+    1,
+    "Full snapshots kept when the changelog is off.",
+    older=("state.checkpoints.num-retained",),
+    minimum=1,
+)
+CHECKPOINT_DIR = Option(
+    "execution.checkpointing.dir",
+    "string",
+    None,
+    "The checkpoint directory; where the tables lie when no base path is set.",
+    older=("state.checkpoints.dir",),
+)
+UNALIGNED = Option(
+    "execution.checkpointing.unaligned.enabled",
+    "bool",
+    False,
+    "Kept and given back; epochs have no alignment to skip.",
+    older=("execution.checkpointing.unaligned",),
+)
+UNALIGNED_FORCED = Option(
+    "execution.checkpointing.unaligned.forced", "bool", False, "Kept and given back, as the option before it."
+)
+ALIGNMENT_TIMEOUT = Option(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    "duration",
+    0,
+    "Kept and given back, as the option before it.",
+    older=("execution.checkpointing.alignment-timeout",),
+)
+RESTART_STRATEGY = Option(
+    "restart-strategy.type",
+    "choice",
+    None,
+    "When a failed job goes on; unset: always after 1 s when checkpointing is on, else never.",
+    older=("restart-strategy",),
+    choices=_choices(
+        "none",
+        "fixed-delay",
+        "failure-rate",
+        "exponential-delay",
+        off="none",
+        disable="none",
+        fixeddelay="fixed-delay",
+        failurerate="failure-rate",
+        exponentialdelay="exponential-delay",
+    ),
+)
+FIXED_DELAY_ATTEMPTS = Option(
+    "restart-strategy.fixed-delay.attempts", "int", 1, "Restarts before giving up.", minimum=0
+)
+FIXED_DELAY_DELAY = Option("restart-strategy.fixed-delay.delay", "duration", 1000, "Pause before a restart.")
+FAILURE_RATE_MAX = Option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    "int",
+    1,
+    "Failures allowed per interval.",
+    minimum=1,
+)
+FAILURE_RATE_INTERVAL = Option(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    "duration",
+    60_000,
+    "The interval of the failure rate.",
+)
+FAILURE_RATE_DELAY = Option(
+    "restart-strategy.failure-rate.delay", "duration", 1000, "Pause before a restart."
+)
+EXPONENTIAL_INITIAL = Option(
+    "restart-strategy.exponential-delay.initial-backoff", "duration", 1000, "The first pause."
+)
+EXPONENTIAL_MAX = Option(
+    "restart-strategy.exponential-delay.max-backoff", "duration", 60_000, "The longest pause."
+)
+EXPONENTIAL_MULTIPLIER = Option(
+    "restart-strategy.exponential-delay.backoff-multiplier", "float", 1.5, "Growth of the pause.", minimum=1
+)
+EXPONENTIAL_RESET = Option(
+    "restart-strategy.exponential-delay.reset-backoff-threshold",
+    "duration",
+    3_600_000,
+    "Time without a failure after which the pause is the first one again.",
+)
+EXPONENTIAL_JITTER = Option(
+    "restart-strategy.exponential-delay.jitter-factor",
+    "float",
+    0.1,
+    "Kept and given back; pauses have no jitter, as one driver restarts one job.",
+    minimum=0,
+)
+PARALLELISM = Option(
+    "parallelism.default",
+    "int",
+    None,
+    "Parallelism of a job that sets none; unset: the cores of this machine.",
+    minimum=1,
+)
+MAX_PARALLELISM = Option(
+    "pipeline.max-parallelism", "int", None, "Number of key groups, 1 to 32768.", minimum=1
+)
+JOB_NAME = Option("pipeline.name", "string", None, "Name of a job whose execute() gives none.")
+JOB_PARAMETERS = Option(
+    "pipeline.global-job-parameters", "map", {}, "What RuntimeContext.get_job_parameter() sees."
+)
+AUTO_WATERMARK_INTERVAL = Option(
+    "pipeline.auto-watermark-interval",
+    "duration",
+    200,
+    "Kept and given back; periodic watermarks are emitted at the end of each epoch.",
+)
+RUNTIME_MODE = Option(
+    "execution.runtime-mode",
+    "choice",
+    "STREAMING",
+    "STREAMING, or AUTOMATIC, which is STREAMING in this version.",
+    choices=_choices("STREAMING", "BATCH", "AUTOMATIC"),
+)
+SAVEPOINT_PATH = Option(
+    "execution.savepoint.path",
+    "string",
+    None,
+    "Start from this savepoint; not part of this version.",
+    older=("execution.state-recovery.path",),
+)
+BUNDLE_SIZE = Option(
+    "python.fn-execution.bundle.size",
+    "int",
+    None,
+    "Most records of one source subtask in an epoch.",
+    minimum=1,
+)
+RESTORE = Option(
+    "changelog.restore",
+    "string",
+    "auto",
+    "Where a new run begins: auto, none, latest, a checkpoint id, or as-of:<ISO time>.",
+)
+HISTORY_RETENTION = Option(
+    "changelog.history.retention",
+    "duration",
+    7 * 86_400_000,
+    "How long the history of state stays queryable.",
+)
+EPOCH_TARGET = Option(
+    "changelog.epoch.target", "duration", None, "Target time of one epoch; unset: adaptive."
+)
+PART_MAX_BYTES = Option(
+    "changelog.part.max-bytes",
+    "memory",
+    64 << 20,
+    "A part of the log is uploaded ahead when it passes this size.",
+    minimum=1,
+)
+LINEAGE_RECORDS = Option(
+    "changelog.lineage.records",
+    "bool",
+    False,
+    "Keep the source position with every mutation; not part of this version.",
+)
+
+OPTIONS: tuple[Option, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Option))
+_BY_NAME: dict[str, Option] = {name: option for option in OPTIONS for name in (option.key, *option.older)}
+
+
+def find(key: str) -> Option | None:
+    """The option that a key, or an older name, stands for; None for keys this engine does not read."""
+    return _BY_NAME.get(key)
+
+
+def canonical(entries: Mapping[str, str], where: str) -> dict[str, str]:
+    """Give every key its present name and check every value that this engine reads.
+
+    Args:
+        entries: keys and raw values of one level.
+        where: names the level in errors, such as ``the file conf.yaml``.
+
+    Returns:
+        The same entries under the newest names; where both names are given the newer one holds.
+
+    Raises:
+        ConfigurationError: a key under our prefixes that nobody knows, or a value that does not fit.
+    """
+    result: dict[str, str] = {}
+    for key, text in entries.items():
+        option = find(key)
+        if option is None:
+            _refuse_misspelt(key, where)
+            result[key] = text
+            continue
+        option.parse(text)
+        if key == option.key or option.key not in entries:
+            result[option.key] = text
+    return result
+
+
+def _refuse_misspelt(key: str, where: str) -> None:
+    if not key.startswith(GUARDED_PREFIXES) or key in KNOWN_KEYS or key.startswith(KNOWN_FAMILIES):
+        return
+    near = difflib.get_close_matches(key, [*_BY_NAME, *KNOWN_KEYS], n=1, cutoff=0.0)
+    raise ConfigurationError(f"unknown option {key!r} in {where}: did you mean {near[0]!r}?")

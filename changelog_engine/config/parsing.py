@@ -1,0 +1,194 @@
+"""Flink's notation for option values: durations, memory sizes, booleans, numbers, maps.
+
+Every function takes the raw text and returns the value, or raises ValueError whose message says what was
+expected; the caller adds the key.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DURATION_UNITS_NS = {
+    "ns": 1,
+    "nano": 1,
+    "nanos": 1,
+    "nanosecond": 1,
+    "nanoseconds": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "micro": 1_000,
+    "micros": 1_000,
+    "microsecond": 1_000,
+    "microseconds": 1_000,
+    "ms": 1_000_000,
+    "milli": 1_000_000,
+    "millis": 1_000_000,
+    "millisecond": 1_000_000,
+    "milliseconds": 1_000_000,
+    "": 1_000_000,  # Flink reads a bare number as milliseconds
+    "s": 1_000_000_000,
+    "sec": 1_000_000_000,
+    "secs": 1_000_000_000,
+    "second": 1_000_000_000,
+    "seconds": 1_000_000_000,
+    "min": 60_000_000_000,
+    "m": 60_000_000_000,
+    "mins": 60_000_000_000,
+    "minute": 60_000_000_000,
+    "minutes": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "hour": 3_600_000_000_000,
+    "hours": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+    "day": 86_400_000_000_000,
+    "days": 86_400_000_000_000,
+}
+
+_MEMORY_UNITS = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    "k": 1 << 10,
+    "kb": 1 << 10,
+    "kib": 1 << 10,
+    "kibibytes": 1 << 10,
+    "m": 1 << 20,
+    "mb": 1 << 20,
+    "mib": 1 << 20,
+    "mebibytes": 1 << 20,
+    "g": 1 << 30,
+    "gb": 1 << 30,
+    "gib": 1 << 30,
+    "gibibytes": 1 << 30,
+    "t": 1 << 40,
+    "tb": 1 << 40,
+    "tib": 1 << 40,
+    "tebibytes": 1 << 40,
+}
+
+_NUMBER_AND_UNIT = re.compile(r"(\d+)\s*([^\d\s]*)")
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+)(?:\.(?P<f>\d{1,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Read a duration such as ``500ms``, ``10 min``, ``PT1M30S`` or ``250`` (milliseconds).
+
+    Args:
+        text: the duration; units from nanoseconds to days.
+
+    Returns:
+        Whole milliseconds, rounded down.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
+    trimmed = text.strip()
+    iso = _ISO_DURATION.fullmatch(trimmed)
+    if iso is not None and any(iso.groups()):
+        parts = {name: int(value or 0) for name, value in iso.groupdict().items() if name != "f"}
+        fraction_ms = int((iso["f"] or "0").ljust(9, "0")) // 1_000_000
+        return (((parts["d"] * 24 + parts["h"]) * 60 + parts["m"]) * 60 + parts["s"]) * 1000 + fraction_ms
+    match = _NUMBER_AND_UNIT.fullmatch(trimmed)
+    unit = _DURATION_UNITS_NS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise ValueError("expected a duration such as '500ms', '10 min' or '7 d'")
+    return int(match[1]) * unit // 1_000_000
+
+
+def parse_memory_bytes(text: str) -> int:
+    """Read a memory size such as ``64 mb``, ``1g`` or ``4096`` (bytes). Units are powers of 1024.
+
+    Args:
+        text: the size.
+
+    Returns:
+        Bytes.
+
+    Raises:
+        ValueError: the text is no memory size.
+    """
+    match = _NUMBER_AND_UNIT.fullmatch(text.strip())
+    unit = _MEMORY_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise ValueError("expected a memory size such as '64 mb' or '1 gb'")
+    return int(match[1]) * unit
+
+
+def parse_bool(text: str) -> bool:
+    """Read ``true`` or ``false``, in any case.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError("expected true or false")
+    return lowered == "true"
+
+
+def parse_int(text: str) -> int:
+    """Read a whole number.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+def parse_float(text: str) -> float:
+    """Read a number.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return float(text.strip())
+    except ValueError:
+        raise ValueError("expected a number") from None
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Read Flink's map notation, ``key1:value1,key2:value2``.
+
+    Quotes ('...' or "...") protect colons and commas.
+
+    Raises:
+        ValueError: a part has no colon, or a quote is left open.
+    """
+    result: dict[str, str] = {}
+    for part in _split_unquoted(text, ","):
+        if not part.strip():
+            continue
+        key, *rest = _split_unquoted(part, ":")
+        if not rest:
+            raise ValueError("expected pairs such as 'key1:value1,key2:value2'")
+        result[_unquote(key)] = _unquote(":".join(rest))
+    return result
+
+
+def _split_unquoted(text: str, separator: str) -> list[str]:
+    parts, start, quote = [], 0, ""
+    for index, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == separator:
+            parts.append(text[start:index])
+            start = index + 1
+    if quote:
+        raise ValueError(f"a quote {quote} is left open")
+    return [*parts, text[start:]]
+
+
+def _unquote(text: str) -> str:
+    text = text.strip()
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    return text

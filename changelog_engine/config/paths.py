@@ -1,0 +1,38 @@
+"""Paths as users write them: plain, relative, or as URIs."""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import unquote, urlsplit
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: "C:" is a drive
+
+
+def local_path(path: str) -> str | None:
+    """The absolute path of the local file system that a path or ``file:`` URI names.
+
+    Args:
+        path: plain (relative ones start at the working directory), ``file:/x``, ``file:///x`` or another URI.
+
+    Returns:
+        The absolute path, or None when the URI names another file system.
+    """
+    if not _SCHEME.match(path):
+        return os.path.abspath(path)
+    parts = urlsplit(path)
+    if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return os.path.abspath(unquote(parts.path))
+
+
+def absolute_base_path(path: str) -> str:
+    """A base path that means the same in every process: local ones become absolute, other URIs stay.
+
+    Args:
+        path: as configured.
+
+    Returns:
+        An absolute local path or the URI.
+    """
+    return local_path(path) or path

@@ -1,0 +1,40 @@
+"""Sources, which plan splits and read ranges, and sinks, which write them."""
+
+from changelog_engine.connectors.collection import CollectionReader, CollectionSource
+from changelog_engine.connectors.iterable import IterableReader, IterableSource
+from changelog_engine.connectors.number_sequence import NumberSequenceReader, NumberSequenceSource
+from changelog_engine.connectors.protocols import (
+    Position,
+    Range,
+    Sink,
+    SinkWriter,
+    Source,
+    Split,
+    SplitReader,
+)
+from changelog_engine.connectors.sinks import CollectSink, FunctionSink, FunctionWriter, PrintSink
+from changelog_engine.connectors.text_file import TextFileSource
+from changelog_engine.connectors.text_lines import ByteLineReader, CountedLineReader
+
+__all__ = [
+    "ByteLineReader",
+    "CollectSink",
+    "CollectionReader",
+    "CollectionSource",
+    "CountedLineReader",
+    "FunctionSink",
+    "FunctionWriter",
+    "IterableReader",
+    "IterableSource",
+    "NumberSequenceReader",
+    "NumberSequenceSource",
+    "Position",
+    "PrintSink",
+    "Range",
+    "Sink",
+    "SinkWriter",
+    "Source",
+    "Split",
+    "SplitReader",
+    "TextFileSource",
+]

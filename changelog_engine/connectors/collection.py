@@ -1,0 +1,88 @@
+"""A source over a Python collection that travels with the job."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.types import TypeInformation
+
+_IMMUTABLE_CLASSES = frozenset({int, str, float, bool, bytes, complex, type(None)})
+
+
+class CollectionSource:
+    """The elements of a collection, in order, from one subtask. The position is an index.
+
+    Args:
+        elements: any finite iterable but a str, bytes or mapping; it is read once, now. Empty means an empty
+            stream.
+        output_type: declared type; every element is checked against it, now.
+
+    Raises:
+        ConfigurationError: no such iterable.
+        TypeMismatchError: an element does not fit; the message holds its index.
+    """
+
+    bounded = True
+    parallel = False
+
+    def __init__(self, elements: Iterable[Any], output_type: TypeInformation | None = None) -> None:
+        if isinstance(elements, (str, bytes, bytearray, dict)) or not isinstance(elements, Iterable):
+            raise ConfigurationError(
+                f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "
+                "element in a list"
+            )
+        self.output_type = output_type
+        self._elements = _checked(list(elements), output_type)
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """One split, whatever the parallelism."""
+        return [Split("collection", 0)]
+
+    def reader(self, split: Split) -> CollectionReader:
+        """A reader of the collection."""
+        return CollectionReader(self._elements, self.output_type is not None and self.output_type.immutable)
+
+
+class CollectionReader:
+    """Gives out slices.
+
+    Elements that a user could change in place are given as copies, so that a replay sees the
+    collection as it was.
+    """
+
+    def __init__(self, elements: list[Any], immutable: bool) -> None:
+        self._elements = elements
+        self._immutable = immutable
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """The next elements from an index on."""
+        end = min(position + max_records, len(self._elements))
+        values = self._elements[position:end]
+        if not self._immutable and not _IMMUTABLE_CLASSES.issuperset(map(type, values)):
+            values = copy.deepcopy(values)
+        return Range(values, end, end >= len(self._elements))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _checked(elements: list[Any], output_type: TypeInformation | None) -> list[Any]:
+    if output_type is None or _fits_at_a_glance(elements, output_type):
+        return elements
+    checked = []
+    for index, element in enumerate(elements):
+        try:
+            checked.append(output_type.check(element, f"element {index}"))
+        except TypeMismatchError as error:
+            raise TypeMismatchError(
+                f"from_collection: element {index} does not fit {output_type.name}: {error}"
+            ) from None
+    return checked
+
+
+def _fits_at_a_glance(elements: Sequence[Any], output_type: TypeInformation) -> bool:
+    return output_type.exact is not None and {output_type.exact, type(None)}.issuperset(map(type, elements))

@@ -1,0 +1,1 @@
+"""User graph to stages: nodes, chaining, uids, key groups."""

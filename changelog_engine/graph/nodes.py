@@ -1,0 +1,186 @@
+"""The user's job as frozen data: what `api` builds and the engine plans from.
+
+Invariants:
+    * Building a graph runs nothing and imports neither Spark nor Delta.
+    * A node's inputs have smaller ids than the node: the list of nodes is in topological order.
+    * ``uid`` is set by the user or None; the planner gives every node its stable id.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.types import TypeInformation
+
+
+class NodeKind(enum.Enum):
+    """What a node does with the elements it gets."""
+
+    SOURCE = "source"  # function: a connectors.Source
+    MAP = "map"  # function: object with map(value)
+    FLAT_MAP = "flat_map"  # function: object with flat_map(value)
+    FILTER = "filter"  # function: object with filter(value)
+    PROCESS = "process"  # function: object with process_element(value, ctx)
+    REDUCE = "reduce"  # keyed; function: object with reduce(value1, value2)
+    TIMESTAMPS = "timestamps"  # function: a WatermarkSpec
+    KEY_BY = "key_by"  # function: callable value -> key; key_type
+    UNION = "union"  # several inputs
+    SINK = "sink"  # function: a connectors.Sink
+
+
+@dataclass(frozen=True)
+class WatermarkSpec:
+    """Timestamps and periodic watermarks of a stream.
+
+    Args:
+        assigner: object with ``extract_timestamp(value, record_timestamp) -> int`` in ms, or None to keep timestamps.
+        out_of_orderness_ms: how far the watermark lags behind the largest timestamp; None emits no watermarks before
+            the end of the input.
+        idle_timeout_ms: None, or after how long without elements a channel no longer holds the watermark back.
+    """
+
+    assigner: Any | None
+    out_of_orderness_ms: int | None
+    idle_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the user's graph.
+
+    Args:
+        id: position in the graph.
+        kind: what it does.
+        name: shown to people.
+        inputs: ids of the nodes it reads.
+        function: the user's function, opened once in every subtask; see NodeKind.
+        output_type: declared type of its elements; None for undeclared (pickled).
+        uid: the user's stable id.
+        parallelism: None follows the input (sources: the job's default).
+        max_parallelism: None follows the job's.
+        key_type: for KEY_BY, the declared type of the keys.
+    """
+
+    id: int
+    kind: NodeKind
+    name: str
+    inputs: tuple[int, ...] = ()
+    function: Any = None
+    output_type: TypeInformation | None = None
+    uid: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    key_type: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class JobGraph:
+    """A job: its name, its operators, and the defaults of those that do not say."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    parallelism: int
+    max_parallelism: int | None = None
+
+
+class RestartKind(enum.Enum):
+    """Flink's restart strategies."""
+
+    NONE = "none"
+    FIXED_DELAY = "fixed-delay"
+    FAILURE_RATE = "failure-rate"
+    EXPONENTIAL_DELAY = "exponential-delay"
+
+
+@dataclass(frozen=True)
+class RestartSettings:
+    """When a failed job goes on. Times in ms.
+
+    ``attempts`` belongs to FIXED_DELAY (2**31-1: always); ``failures`` within ``interval_ms`` to FAILURE_RATE; the
+    rest to EXPONENTIAL_DELAY.
+    """
+
+    kind: RestartKind = RestartKind.NONE
+    attempts: int = 1
+    delay_ms: int = 1000
+    failures: int = 1
+    interval_ms: int = 60_000
+    initial_backoff_ms: int = 1000
+    max_backoff_ms: int = 60_000
+    backoff_multiplier: float = 2.0
+    reset_backoff_ms: int = 3_600_000
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """How the job runs; every value final (code over command line over file over default).
+
+    Args:
+        checkpoint_interval_ms: None when checkpointing is off: nothing is logged and nothing restored.
+        changelog: log every mutation (True) or write full snapshots at each checkpoint (False).
+        base_path: folder or URI under which the job's folder lies.
+        state_backend: "hashmap".
+        checkpoint_timeout_ms: an epoch whose checkpoint takes longer counts as a failed checkpoint.
+        min_pause_ms: least time between the end of one checkpoint and the start of the next.
+        tolerable_failures: failed checkpoints in a row that do not fail the job.
+        delete_on_cancel: externalized cleanup DELETE_ON_CANCELLATION.
+        retained_checkpoints: snapshots kept when the changelog is off.
+        restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
+            attempts, 1 s; off: none).
+        restore: changelog.restore: auto, none, latest, a checkpoint id, or as-of:<ISO time>.
+        epoch_target_ms: None for adaptive.
+        epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
+        part_max_bytes: bound of one part.
+        parameters: job parameters for RuntimeContext.get_job_parameter.
+        spark: spark.* keys, handed to Spark as they are.
+    """
+
+    checkpoint_interval_ms: int | None = None
+    changelog: bool = False
+    base_path: str = "./changelog-data"
+    state_backend: str = "hashmap"
+    checkpoint_timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    tolerable_failures: int = 0
+    delete_on_cancel: bool = False
+    retained_checkpoints: int = 1
+    restart: RestartSettings | None = None
+    restore: str = "auto"
+    epoch_target_ms: int | None = None
+    epoch_max_records: int | None = None
+    part_max_bytes: int = 64 * 1024 * 1024
+    parameters: dict[str, str] = field(default_factory=dict)
+    spark: dict[str, str] = field(default_factory=dict)
+
+
+class StateKind(enum.Enum):
+    """The five kinds of keyed state."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """A keyed state as its descriptor declares it.
+
+    Args:
+        name: unique within its operator.
+        kind: which of the five.
+        value_type: type of the value, the list's elements, the map's values, or the accumulator.
+        map_key_type: type of a map's keys.
+        function: the reduce or aggregate function.
+        default: what ValueState.value() gives when nothing is set.
+    """
+
+    name: str
+    kind: StateKind
+    value_type: TypeInformation
+    map_key_type: TypeInformation | None = None
+    function: Any = None
+    default: Any = None

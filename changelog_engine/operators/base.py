@@ -1,0 +1,141 @@
+"""The operator's contract: batches of elements in, batches out.
+
+Invariants:
+    * Operators of a stage form a tree in topological order; each pushes to its receivers at once.
+    * A batch is never changed by the one who receives it.
+    * A watermark comes after all elements it stands behind; operators pass it on after acting on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.operators.failures import shortened, user_failure
+from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.types import TypeInformation
+
+
+class Receiver(Protocol):
+    """Whatever elements are pushed to: a chained operator or an exchange."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Take elements, in order; times are ms, None when the stream has no timestamps."""
+
+    def watermark(self, watermark: int) -> None:
+        """No element at or before this time will follow."""
+
+    def resume(self, watermark: int) -> None:
+        """After a restore: the watermark stood here; nothing fires."""
+
+
+class OutputType:
+    """Checks elements against an operator's declared output type, in bulk where the type allows."""
+
+    def __init__(self, name: str, declared: TypeInformation | None) -> None:
+        self.name = name
+        self.declared = declared
+        self.exact = declared.exact if declared is not None else None
+        self.pickled = declared is None or declared.spec().get("type") == "PICKLED_BYTE_ARRAY"
+
+    def check(self, values: list[Any]) -> Sequence[Any]:
+        """The elements as the declared type wants them.
+
+        Raises:
+            TypeMismatchError: one does not fit; the message names the operator.
+        """
+        declared = self.declared
+        if self.pickled or declared is None or not values:
+            return values
+        try:
+            if self.exact is int and set(map(type, values)) == {int}:
+                declared.check(min(values))  # the smallest and largest stand for the range of all
+                declared.check(max(values))
+                return values
+            if self.exact is not None and set(map(type, values)) == {self.exact}:
+                return values
+            return [declared.check(value) for value in values]
+        except TypeMismatchError as error:
+            raise TypeMismatchError(
+                f"output of operator {self.name!r}: {error}. Declare the type it has in output_type, or convert the value"
+            ) from None
+
+
+class Operator:
+    """Base of all operators: holds the receivers.
+
+    Args:
+        name: shown in messages.
+        output: declared type of its elements.
+    """
+
+    def __init__(self, name: str, output: TypeInformation | None) -> None:
+        self.name = name
+        self.receivers: list[Receiver] = []
+        self.output_type = OutputType(name, output)
+        self.current_watermark = MIN_WATERMARK
+
+    def open(self) -> None:
+        """Called once, before anything else."""
+
+    def close(self) -> None:
+        """Called once, at the end."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Take elements; see Receiver."""
+        raise TypeError(f"{type(self).__name__} takes no plain elements")
+
+    def watermark(self, watermark: int) -> None:
+        """Take a watermark and pass it on."""
+        self.current_watermark = watermark
+        for receiver in self.receivers:
+            receiver.watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        """See Receiver."""
+        self.current_watermark = watermark
+        for receiver in self.receivers:
+            receiver.resume(watermark)
+
+    def end_epoch(self, now_ms: int) -> None:
+        """The epoch's elements have all been seen."""
+
+    def snapshot(self) -> Any:
+        """Small non-keyed state for the checkpoint, as JSON; None for none."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Take back what snapshot() gave."""
+
+    def emit(self, values: list[Any], times: Sequence[int] | None) -> None:
+        """Check elements against the declared type and push them on."""
+        if values:
+            checked = self.output_type.check(values)
+            for receiver in self.receivers:
+                receiver.process(checked, times)
+
+
+def results_of(result: Any, name: str, call: str) -> Iterable[Any]:
+    """What a flat_map returned, which must be iterable."""
+    if result is None:
+        raise user_failure(
+            TypeError(f"{call} returned None; it must return an iterable or be a generator"), name, call
+        )
+    try:
+        elements: Iterable[Any] = iter(result)
+        return elements
+    except TypeError:
+        raise user_failure(
+            TypeError(f"{call} returned {shortened(result)}, which is not iterable"), name, call
+        ) from None
+
+
+def close_function(function: Any, name: str) -> None:
+    """Call a function's close(), if it has one."""
+    close = getattr(function, "close", None)
+    if close is not None:
+        try:
+            close()
+        except Exception as error:
+            raise user_failure(error, name, "close") from error

@@ -1,0 +1,118 @@
+"""Blocks: how elements move between tasks. One byte string per sender, receiver and epoch.
+
+A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
+times as fast as lists (docs/decisions/0002); all others are pickled. The watermark travels in band, after the elements.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from changelog_engine.errors import NotSerializableError
+from changelog_engine.operators.messages import EpochReport
+
+Column = Any  # list of objects, or a numpy array of int64 or float64
+
+
+class Block(NamedTuple):
+    """Elements from one subtask to another.
+
+    Args:
+        edge: the exchange.
+        channel: the sender's subtask.
+        keys: keys of a hash exchange, else None.
+        times: timestamps in ms, or None.
+        values: the elements.
+        watermark: the sender's watermark after these elements.
+        idle: the sender no longer holds the watermark back.
+    """
+
+    edge: int
+    channel: int
+    keys: Column | None
+    times: Column | None
+    values: Column
+    watermark: int
+    idle: bool
+
+
+def encode_block(block: Block) -> bytes:
+    """A block as bytes."""
+    return _dump(("block", block.edge, block.channel, *map(_pack, block[2:5]), *block[5:]))
+
+
+def encode_report(report: EpochReport) -> bytes:
+    """A report on its way to the driver, as bytes."""
+    return _dump(("report", report))
+
+
+def _dump(fields: tuple[Any, ...]) -> bytes:
+    try:
+        return pickle.dumps(fields, 5)
+    except Exception:  # classes of the user's main module are not in the worker's: they travel by value
+        try:
+            return bytes(cloudpickle.dumps(fields, 5))
+        except Exception as error:
+            raise NotSerializableError(
+                f"an element cannot be moved to another task: {type(error).__name__}: {error}. Elements must be picklable: "
+                "numbers, text, tuples, Rows, or objects of such"
+            ) from error
+
+
+def decode(data: bytes) -> Block | EpochReport:
+    """Bytes back to the block or report."""
+    kind, *fields = pickle.loads(data)
+    if kind == "report":
+        report: EpochReport = fields[0]
+        return report
+    edge, channel, keys, times, values, watermark, idle = fields
+    return Block(edge, channel, _unpack(keys), _unpack(times), _unpack(values), watermark, idle)
+
+
+def _pack(column: Column) -> Any:
+    if isinstance(column, np.ndarray):
+        return column.dtype.char, column.tobytes()
+    return column
+
+
+def _unpack(column: Any) -> Any:
+    if type(column) is tuple:
+        return np.frombuffer(column[1], column[0]).tolist()
+    return column
+
+
+def column_of(values: Sequence[Any]) -> Column:
+    """The fastest column for these values: an array when all are plain 64-bit ints or plain floats, else the values."""
+    if type(values) is range:
+        return np.arange(values.start, values.stop, values.step, dtype=np.int64)
+    kinds = set(map(type, values))
+    if len(kinds) == 1:
+        kind = kinds.pop()
+        if kind is int:
+            try:
+                return np.fromiter(values, np.int64, count=len(values))
+            except OverflowError:
+                return values
+        if kind is float:
+            return np.fromiter(values, np.float64, count=len(values))
+    return values
+
+
+def join(pieces: list[Column]) -> Column:
+    """Columns one after another; a list as soon as one of them is."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first = pieces[0]
+    if isinstance(first, np.ndarray) and all(
+        isinstance(piece, np.ndarray) and piece.dtype == first.dtype for piece in pieces
+    ):
+        return np.concatenate(pieces)
+    joined: list[Any] = []
+    for piece in pieces:
+        joined.extend(piece.tolist() if isinstance(piece, np.ndarray) else piece)
+    return joined

@@ -1,0 +1,208 @@
+"""From plan to runtime: the operators of one subtask, linked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.connectors.sinks import CollectSink, PrintSink
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.graph.nodes import JobSettings, Node, NodeKind
+from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators import keyed, stateless
+from changelog_engine.operators.base import Operator
+from changelog_engine.operators.context import Clock, KeyedTimerService, TaskContext, TaskInfo
+from changelog_engine.operators.driver_output import DriverOutput, SinkOperator
+from changelog_engine.operators.exchange import Exchange
+from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.stage import StageRuntime
+from changelog_engine.operators.store import KeyedStore
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+
+_STATELESS: dict[NodeKind, Any] = {
+    NodeKind.MAP: stateless.MapOperator,
+    NodeKind.FLAT_MAP: stateless.FlatMapOperator,
+    NodeKind.FILTER: stateless.FilterOperator,
+}
+_KEYED: dict[NodeKind, Any] = {
+    NodeKind.MAP: keyed.KeyedMapOperator,
+    NodeKind.FLAT_MAP: keyed.KeyedFlatMapOperator,
+    NodeKind.FILTER: keyed.KeyedFilterOperator,
+    NodeKind.REDUCE: keyed.ReduceOperator,
+}
+
+
+class StageBuilder:
+    """Builds the runtime of one subtask.
+
+    Args:
+        plan: the job's plan.
+        functions: node id to this process's own copy of its function.
+        settings: the job's settings.
+        stage, subtask: which.
+        folder: where parts go, or None.
+        restarts: for RuntimeContext.get_attempt_number().
+        clock: wall clock in ms.
+    """
+
+    def __init__(
+        self,
+        plan: JobPlan,
+        functions: dict[int, Any],
+        settings: JobSettings,
+        stage: Stage,
+        subtask: int,
+        folder: str | None,
+        restarts: int,
+        clock: Clock,
+    ) -> None:
+        self.plan = plan
+        self.functions = functions
+        self.settings = settings
+        self.stage = stage
+        self.subtask = subtask
+        self.restarts = restarts
+        self.clock = clock
+        self.nodes = {node.id: node for node in plan.graph.nodes}
+        self.contexts: dict[int, TaskContext] = {}
+        self.sources: list[SourceHead] = []
+        self.outputs: dict[int, DriverOutput] = {}
+        self.keys = key_codec_for(stage.key_type) if stage.keyed else None
+        self.head_nodes = {node for edge in stage.inputs for node in edge.to_nodes}
+        self.store = self._store(folder) if stage.keyed else None
+
+    def _store(self, folder: str | None) -> KeyedStore:
+        stage = self.stage
+        return KeyedStore(
+            folder,
+            self.settings.changelog,
+            stage.id,
+            self.subtask,
+            key_group_range(self.subtask, stage.max_parallelism, stage.parallelism),
+            stage.key_type,
+            _is_timed(self.plan, stage),
+            stage.max_parallelism,
+            self.settings.part_max_bytes,
+            frozenset(self.plan.uids[node] for node in stage.nodes),
+        )
+
+    def build(self) -> StageRuntime:
+        """The runtime, not opened yet."""
+        stage, plan = self.stage, self.plan
+        parallelism = plan.parallelism_of
+        operators: dict[int, Operator] = {}
+        for node in stage.nodes:
+            operators[node] = self._operator(self.nodes[node])
+        exchanges = [
+            Exchange(
+                edge,
+                self.subtask,
+                parallelism[edge.to_stage],
+                plan.stages[edge.to_stage].max_parallelism,
+                None if edge.key_by is None else self.functions[edge.key_by.id],
+            )
+            for edge in stage.outputs
+        ]
+        for node, operator in operators.items():
+            operator.receivers.extend(operators[receiver] for receiver in stage.links[node])
+            operator.receivers.extend(ex for ex in exchanges if ex.edge.from_node == node)
+        channels = [
+            (edge.id, channel) for edge in stage.inputs for channel in range(parallelism[edge.from_stage])
+        ]
+        return StageRuntime(
+            stage.id,
+            self.subtask,
+            operators,
+            {node: plan.uids[node] for node in stage.nodes},
+            self.contexts,
+            self.sources,
+            {edge.id: [operators[node] for node in edge.to_nodes] for edge in stage.inputs},
+            exchanges,
+            stage.partitions(parallelism),
+            self.outputs,
+            self.store,
+            Inputs(channels),
+            self.keys,
+            self.clock,
+            TaskContext(self._info("key selector"), None),
+        )
+
+    def _info(self, name: str) -> TaskInfo:
+        return TaskInfo(
+            name,
+            self.subtask,
+            self.stage.parallelism,
+            self.stage.max_parallelism,
+            self.restarts,
+            self.settings.parameters,
+        )
+
+    def _context(self, node: Node) -> TaskContext:
+        states: Callable[[Any], Any] | None = None
+        if self.store is not None and node.id in self.head_nodes:
+            states = functools.partial(self.store.state, self.plan.uids[node.id])
+        context = self.contexts[node.id] = TaskContext(self._info(node.name), states)
+        return context
+
+    def _operator(self, node: Node) -> Operator:
+        function = self.functions.get(node.id)
+        if node.kind is NodeKind.SOURCE:
+            head = stateless.PassOperator(node.name, node.output_type)
+            uid = self.plan.uids[node.id]
+            self.sources.append(SourceHead(uid, node.name, function, node.output_type, head))
+            return head
+        if node.kind is NodeKind.SINK:
+            return self._sink(node, function)
+        if node.kind is NodeKind.TIMESTAMPS:
+            return stateless.TimestampsOperator(node.name, node.output_type, function)
+        if self.stage.keyed and node.id in self.head_nodes:
+            return self._keyed_operator(node, function)
+        context = self._context(node)
+        if node.kind is NodeKind.PROCESS:
+            return stateless.ProcessOperator(node.name, node.output_type, function, context, self.clock)
+        operator: Operator = _STATELESS[node.kind](node.name, node.output_type, function, context)
+        return operator
+
+    def _keyed_operator(self, node: Node, function: Any) -> Operator:
+        assert self.store is not None and self.keys is not None
+        context, cursor, uid = self._context(node), self.store.cursor, self.plan.uids[node.id]
+        if node.kind is NodeKind.PROCESS:
+            timers = KeyedTimerService(
+                self.store.timers(uid, EVENT_TIMERS), self.store.timers(uid, PROCESSING_TIMERS), self.clock
+            )
+            return keyed.KeyedProcessOperator(
+                node.name, node.output_type, function, context, cursor, self.keys, timers
+            )
+        operator: Operator = _KEYED[node.kind](
+            node.name, node.output_type, function, context, cursor, self.keys
+        )
+        return operator
+
+    def _sink(self, node: Node, sink: Any) -> Operator:
+        if isinstance(sink, CollectSink):
+            output = DriverOutput(node.name, None)
+        elif isinstance(sink, PrintSink):
+            render = functools.partial(sink.lines, subtask=self.subtask, parallelism=self.stage.parallelism)
+            output = DriverOutput(node.name, render)
+        else:
+            return SinkOperator(node.name, sink, self.subtask, self.stage.parallelism)
+        self.outputs[node.id] = output
+        return output
+
+
+def _is_timed(plan: JobPlan, stage: Stage) -> bool:
+    """Whether elements that reach the stage may have timestamps."""
+    nodes = {node.id: node for node in plan.graph.nodes}
+    waiting = [edge.from_node for edge in stage.inputs]
+    seen: set[int] = set()
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node.kind is NodeKind.TIMESTAMPS:
+            return True
+        if node.id not in seen:
+            seen.add(node.id)
+            waiting.extend(node.inputs)
+    return False

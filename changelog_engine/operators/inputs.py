@@ -1,0 +1,57 @@
+"""The receiving side of a stage's exchanges: blocks in a fixed order, and the watermark over all channels.
+
+Invariant: the stage's watermark is the smallest of its channels that are not idle, and never goes back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.operators.blocks import Block
+from changelog_engine.operators.messages import MIN_WATERMARK
+
+
+class Inputs:
+    """Watermarks of the channels of one subtask.
+
+    Args:
+        channels: (edge id, upstream subtask) of every channel.
+    """
+
+    def __init__(self, channels: list[tuple[int, int]]) -> None:
+        self.watermarks = dict.fromkeys(channels, MIN_WATERMARK)
+        self.idle: set[tuple[int, int]] = set()
+        self.current = MIN_WATERMARK
+        self.moved = False  # since somebody last set it to False
+
+    def advance(self, block: Block) -> int | None:
+        """Take a block's watermark; returns the stage's new watermark where it advanced, else None."""
+        channel = (block.edge, block.channel)
+        if block.watermark > self.watermarks[channel] or block.idle != (channel in self.idle):
+            self.moved = True
+        self.watermarks[channel] = max(self.watermarks[channel], block.watermark)
+        (self.idle.add if block.idle else self.idle.discard)(channel)
+        active = [watermark for name, watermark in self.watermarks.items() if name not in self.idle]
+        lowest = min(active) if active else self.current
+        if lowest > self.current:
+            self.current = lowest
+            return lowest
+        return None
+
+    def snapshot(self) -> dict[str, Any]:
+        """The watermarks as JSON."""
+        channels = {f"{edge}/{channel}": watermark for (edge, channel), watermark in self.watermarks.items()}
+        return {
+            "current": self.current,
+            "channels": channels,
+            "idle": sorted(f"{edge}/{channel}" for edge, channel in self.idle),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what snapshot() gave; with other channels than then, all start anew."""
+        names = {f"{edge}/{channel}": (edge, channel) for edge, channel in self.watermarks}
+        if state and set(state["channels"]) == set(names):
+            for name, watermark in state["channels"].items():
+                self.watermarks[names[name]] = watermark
+            self.idle = {names[name] for name in state["idle"]}
+            self.current = state["current"]

@@ -1,0 +1,219 @@
+"""Keyed operators: process with timers, map, flat_map, filter and reduce on keyed state.
+
+Invariants:
+    * While a user's function runs, the cursor stands at the element's or timer's key.
+    * Event-time timers fire when the watermark passes them, in time order, timers set while firing included; then the
+      watermark is passed on.
+
+The loops of ``process_keyed`` run once per record. Keep them free of what isn't needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.base import results_of
+from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.stateless import FunctionOperator
+from changelog_engine.state.backend import Cursor
+from changelog_engine.state.timers import TimeDomain
+from changelog_engine.types import TypeInformation, Types
+
+_EMIT_AT = 16_384
+
+
+class KeyedOperator(FunctionOperator):
+    """Base of the heads of keyed stages."""
+
+    call = "process_element"
+
+    def __init__(
+        self,
+        name: str,
+        output: TypeInformation | None,
+        function: Any,
+        context: Any,
+        cursor: Cursor,
+        keys: KeyCodec,
+    ) -> None:
+        super().__init__(name, output, function, context)
+        self.cursor = cursor
+        self.keys = keys
+
+    def process_keyed(
+        self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        """Take elements with the identities of their keys."""
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        try:
+            self.run(identities, values, times, out, out_times)
+        except Exception as error:
+            raise user_failure(error, self.name, self.call, self.keys.key_of(self.cursor.key)) from error
+        self.emit(out, out_times)
+
+    def run(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int] | None,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        """Call the user's function for each element and collect what it gives."""
+        cursor, apply = self.cursor, self.apply
+        cursor.timestamp = MIN_WATERMARK
+        if times is None or out_times is None:
+            for cursor.key, value in zip(identities, values, strict=True):
+                apply(value, out)
+        else:
+            for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
+                before = len(out)
+                apply(value, out)
+                out_times.extend([cursor.timestamp] * (len(out) - before))
+
+    def apply(self, value: Any, out: list[Any]) -> None:
+        """Process one element."""
+        raise TypeError(f"{type(self).__name__} processes no single elements")
+
+    def next_processing_timer(self) -> int | None:
+        """The earliest processing-time timer, or None."""
+        return None
+
+    def fire_processing_timers(self, now_ms: int) -> None:
+        """Fire processing-time timers that are due."""
+
+
+class KeyedMapOperator(KeyedOperator):
+    """map() on a keyed stream."""
+
+    call = "map"
+
+    def apply(self, value: Any, out: list[Any]) -> None:
+        out.append(self.function.map(value))
+
+
+class KeyedFilterOperator(KeyedOperator):
+    """filter() on a keyed stream."""
+
+    call = "filter"
+
+    def apply(self, value: Any, out: list[Any]) -> None:
+        if self.function.filter(value):
+            out.append(value)
+
+
+class KeyedFlatMapOperator(KeyedOperator):
+    """flat_map() on a keyed stream."""
+
+    call = "flat_map"
+
+    def apply(self, value: Any, out: list[Any]) -> None:
+        out.extend(results_of(self.function.flat_map(value), self.name, "flat_map"))
+
+
+class ReduceOperator(KeyedOperator):
+    """reduce() on a keyed stream: emits the running result for every element."""
+
+    call = "reduce"
+    cell: Any = None
+
+    def open(self) -> None:
+        super().open()
+        result_type = self.output_type.declared or Types.PICKLED_BYTE_ARRAY()
+        self.cell = self.context.declare(StateSpec("reduce", StateKind.VALUE, result_type))
+
+    def apply(self, value: Any, out: list[Any]) -> None:
+        before = self.cell.value()
+        if before is not None:
+            value = self.function.reduce(before, value)
+        self.cell.update(value)
+        out.append(value)
+
+
+class KeyedProcessOperator(KeyedOperator):
+    """process() on a keyed stream, with timers in both time domains."""
+
+    def __init__(
+        self,
+        name: str,
+        output: TypeInformation | None,
+        function: Any,
+        context: Any,
+        cursor: Cursor,
+        keys: KeyCodec,
+        timers: KeyedTimerService,
+    ) -> None:
+        super().__init__(name, output, function, context, cursor, keys)
+        self.timers = timers
+        self.element_context = KeyedElementContext(cursor, keys.key_of, timers)
+
+    def run(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int] | None,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        cursor, context, collect = self.cursor, self.element_context, out.extend
+        process_element = self.function.process_element
+        cursor.timestamp = MIN_WATERMARK
+        if times is None or out_times is None:
+            for cursor.key, value in zip(identities, values, strict=True):
+                result = process_element(value, context)
+                if result is not None:
+                    collect(result)
+            return
+        for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
+            result = process_element(value, context)
+            if result is not None:
+                before = len(out)
+                collect(result)
+                out_times.extend([cursor.timestamp] * (len(out) - before))
+
+    def watermark(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        self._fire(self.timers.event, watermark, TimeDomain.EVENT_TIME)
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        super().resume(watermark)
+
+    def next_processing_timer(self) -> int | None:
+        return self.timers.processing.next_timestamp()
+
+    def fire_processing_timers(self, now_ms: int) -> None:
+        self._fire(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+        context, cursor = self.element_context, self.cursor
+        event_time = domain is TimeDomain.EVENT_TIME
+        out: list[Any] = []
+        out_times: list[int] | None = [] if event_time else None
+        context.domain = domain
+        try:
+            while (timer := queue.pop_due(until)) is not None:
+                timestamp = timer[0]
+                cursor.timestamp = timestamp
+                result = self.function.on_timer(timestamp, context)
+                if result is not None:
+                    before = len(out)
+                    out.extend(result)
+                    if out_times is not None:
+                        out_times.extend([timestamp] * (len(out) - before))
+                if len(out) >= _EMIT_AT:
+                    self.emit(out, out_times)
+                    out = []
+                    out_times = [] if event_time else None
+        except Exception as error:
+            raise user_failure(error, self.name, "on_timer", self.keys.key_of(cursor.key)) from error
+        finally:
+            context.domain = None
+        self.emit(out, out_times)

@@ -1,0 +1,113 @@
+"""Reading a source in an epoch: ranges of its splits, in steps that keep to the epoch's time.
+
+Invariants:
+    * An epoch ends where the reader says, never inside an element: the position after it is what the checkpoint keeps.
+    * Splits are read in the order in which they were planned.
+    * An epoch is bounded in records, in time and in bytes.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.connectors.protocols import Split, SplitReader
+from changelog_engine.operators.base import OutputType
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.stateless import PassOperator
+
+_FIRST_STEP = 64
+_LARGEST_STEP = 32_768
+_STEP_SECONDS = 0.02
+_LARGEST_EPOCH_BYTES = 256 * 1024 * 1024
+_SAMPLE = 4
+
+
+class SourceHead:
+    """Reads the splits of one source that belong to this subtask and pushes them down the chain."""
+
+    def __init__(self, uid: str, name: str, source: Any, output_type: Any, head: PassOperator) -> None:
+        self.uid = uid
+        self.name = name
+        self.source = source
+        self.head = head
+        self.output_type = OutputType(name, output_type)
+        self.records = 0
+        self._readers: dict[str, SplitReader] = {}
+        self._step = _FIRST_STEP
+
+    def read(
+        self, positions: dict[str, Any], max_records: int, budget_ms: int
+    ) -> dict[str, tuple[Any, bool]]:
+        """Read from the positions on.
+
+        Args:
+            positions: split id to position; only splits that have not ended.
+            max_records: bound for all splits together.
+            budget_ms: stop after this time.
+
+        Returns:
+            Split id to (next position, finished).
+        """
+        deadline = time.monotonic() + budget_ms / 1000
+        left, room = max_records, float(_LARGEST_EPOCH_BYTES)
+        reached: dict[str, tuple[Any, bool]] = {
+            split: (position, False) for split, position in positions.items()
+        }
+        for split, position in positions.items():
+            reader = self._reader(split)
+            finished = False
+            while left > 0 and not finished:
+                began = time.monotonic()
+                wanted = min(left, self._step)
+                try:
+                    values, position, finished, times = reader.read(position, wanted)
+                except Exception as error:
+                    raise user_failure(error, self.name, f"reading split {split!r}") from error
+                count = len(values)
+                if count:
+                    left -= count
+                    room -= count * _pickled_size(values)
+                    self.records += count
+                    self.head.process(values, times)
+                reached[split] = (position, finished)
+                now = time.monotonic()
+                self._adapt(now - began, count)
+                if now >= deadline or room <= 0:
+                    return reached
+                if not count:
+                    break
+        return reached
+
+    def _reader(self, split: str) -> SplitReader:
+        reader = self._readers.get(split)
+        if reader is None:
+            try:
+                reader = self._readers[split] = self.source.reader(Split(split, None))
+            except Exception as error:
+                raise user_failure(error, self.name, f"opening split {split!r}") from error
+        return reader
+
+    def _adapt(self, seconds: float, count: int) -> None:
+        """Steps take a fiftieth of a second, so that a slow function doesn't hold the epoch up."""
+        if seconds > 2 * _STEP_SECONDS:
+            self._step = max(1, self._step // 4)
+        elif seconds < _STEP_SECONDS and count >= self._step:
+            self._step = min(_LARGEST_STEP, self._step * 4)
+
+    def close(self) -> None:
+        """Close all readers."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+
+def _pickled_size(values: Sequence[Any]) -> float:
+    """About how many bytes one element takes in a block, from a few of them."""
+    sample = values[:: max(1, len(values) // _SAMPLE)][:_SAMPLE]
+    try:
+        return len(pickle.dumps(list(sample), 5)) / len(sample)
+    except Exception:  # what can't be moved fails where it is moved, with a message that names it
+        return 0.0

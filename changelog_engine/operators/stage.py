@@ -1,0 +1,277 @@
+"""A stage in a task: its operators, its state, and one epoch of both.
+
+Invariants:
+    * The runtime lives in one pinned process from epoch to epoch; it holds exactly the state after epoch ``done``.
+    * An epoch that was begun and not ended leaves ``done`` unset: nothing but a restore makes the runtime usable again.
+    * Blocks are processed by edge and channel, so equal input gives equal mutations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from changelog_engine.changelog.model import Part
+from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.operators.base import Operator
+from changelog_engine.operators.blocks import Block, decode
+from changelog_engine.operators.context import Clock, TaskContext
+from changelog_engine.operators.driver_output import DriverOutput
+from changelog_engine.operators.exchange import Exchange
+from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.keyed import KeyedOperator
+from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, EpochReport
+from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.stateless import TimestampsOperator
+from changelog_engine.operators.store import KeyedStore, describe
+
+_STEP = 16_384
+
+
+class StageRuntime:
+    """One subtask of one stage.
+
+    Args:
+        stage, subtask: which.
+        operators: node id to operator, in topological order.
+        uids: node id to uid.
+        contexts: node id to the runtime context its function got.
+        sources: source heads.
+        heads: edge id to the operators that read it.
+        exchanges: the outgoing edges.
+        offsets: first partition of each outgoing edge.
+        outputs: operators whose output goes to the driver, by node id.
+        store: keyed state and its log; None for a stage that is not keyed.
+        inputs: channels of the incoming edges.
+        keys: the keyed edges' key codec.
+        clock: wall clock in ms.
+        exchange_context: the runtime context that key selectors get.
+    """
+
+    def __init__(
+        self,
+        stage: int,
+        subtask: int,
+        operators: dict[int, Operator],
+        uids: dict[int, str],
+        contexts: dict[int, TaskContext],
+        sources: list[SourceHead],
+        heads: dict[int, list[Operator]],
+        exchanges: list[Exchange],
+        offsets: list[int],
+        outputs: dict[int, DriverOutput],
+        store: KeyedStore | None,
+        inputs: Inputs,
+        keys: KeyCodec | None,
+        clock: Clock,
+        exchange_context: TaskContext,
+    ) -> None:
+        self.exchange_context = exchange_context
+        self.stage = stage
+        self.subtask = subtask
+        self.operators = operators
+        self.uids = uids
+        self.contexts = contexts
+        self.sources = sources
+        self.heads = heads
+        self.exchanges = exchanges
+        self.offsets = offsets
+        self.outputs = outputs
+        self.store = store
+        self.inputs = inputs
+        self.keys = keys
+        self.clock = clock
+        self.done: int | None = None
+        self._heads = list(dict.fromkeys(op for group in heads.values() for op in group))
+        self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
+
+    def start(self, order: EpochOrder) -> None:
+        """Open the functions and take the state of the order's restore point (or none, for an empty start)."""
+        if self.store is not None:
+            self.store.load(order.restore, order.restored_operators)
+        for operator in self.operators.values():
+            operator.open()
+        for exchange in self.exchanges:
+            exchange.open(self.exchange_context)
+        state = order.operator_state
+        if state:
+            self.inputs.restore(state.get("inputs", {}))
+            for head in self._heads:
+                head.resume(self.inputs.current)
+            for node, operator in self.operators.items():
+                if self.uids[node] in state:
+                    operator.restore(state[self.uids[node]])
+        if self.store is not None:
+            self.store.begin(order)
+        self.done = order.committed_epoch
+
+    def run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
+        """Run one epoch.
+
+        Args:
+            order: what to do.
+            data: blocks and reports from upstream.
+
+        Returns:
+            (partition, block) pairs to send on, and the report. Reports of upstream subtasks are passed on as blocks to the
+            first partition, or to the driver by a stage that sends nothing.
+        """
+        report = EpochReport(self.stage, self.subtask, started_ms=time.time() * 1000)
+        self.done = None
+        if self.store is not None:
+            self.store.begin_epoch(order)
+        blocks, passed_on = _sorted(data)
+        now = self.clock()
+        for keyed in self._keyed:
+            keyed.fire_processing_timers(now)
+        for source in self.sources:
+            self._read(source, order, report)
+        for block in blocks:
+            self._process(block, order, report)
+        now = self.clock()
+        for operator in self.operators.values():
+            operator.end_epoch(now)
+        self._mark_idle()
+        report.barrier_ms = time.time() * 1000
+        self._finish(order, report)
+        sent = self._collect_blocks(report)
+        if self.exchanges:
+            sent.extend((0, encoded) for encoded in passed_on)
+        else:
+            sent.extend((-1, encoded) for encoded in passed_on)
+        self.done = order.epoch
+        report.ended_ms = time.time() * 1000
+        return sent, report
+
+    def _read(self, source: SourceHead, order: EpochOrder, report: EpochReport) -> None:
+        before = source.records
+        positions = order.positions.get(source.uid, {})
+        if positions:
+            reached = source.read(positions, order.max_records, order.budget_ms)
+            report.sources[source.uid] = reached
+        else:
+            reached = {}
+        report.records_in += source.records - before
+        if (
+            all(finished for _, finished in reached.values())
+            and source.head.current_watermark != MAX_WATERMARK
+        ):
+            source.head.watermark(MAX_WATERMARK)
+
+    def _process(self, block: Block, order: EpochOrder, report: EpochReport) -> None:
+        count = len(block.values)
+        report.records_in += count
+        heads = self.heads[block.edge]
+        if count and block.keys is None:
+            for head in heads:
+                head.process(block.values, block.times)
+        elif count and block.keys is not None:
+            assert self.keys is not None
+            identities = self.keys.identities(block.keys, "key")
+            for start in range(0, count, _STEP):
+                step = slice(start, start + _STEP)
+                times = None if block.times is None else block.times[step]
+                self._process_step(heads, identities[step], block.values[step], times)
+        watermark = self.inputs.advance(block)
+        if watermark is not None:
+            for head in self._heads:
+                head.watermark(watermark)
+
+    def _process_step(
+        self, heads: list[Any], identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        assert self.store is not None
+        for head in heads:
+            head.process_keyed(identities, values, times)
+        self.store.flush_when_full()
+        for keyed in self._keyed:
+            due = keyed.next_processing_timer()
+            if due is not None and due <= (now := self.clock()):
+                keyed.fire_processing_timers(now)
+
+    def _mark_idle(self) -> None:
+        """A source subtask whose timestamps are idle tells its receivers so."""
+        assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
+        if assigners and self.sources:
+            idle = all(op.idle for op in assigners) and assigners[0].current_watermark != MAX_WATERMARK
+            for exchange in self.exchanges:
+                exchange.idle = idle
+
+    def _finish(self, order: EpochOrder, report: EpochReport) -> None:
+        parts: list[Part] = []
+        if self.store is not None:
+            parts = self.store.end_epoch(order)
+            report.mutations = self.store.take_count()
+            due = [t for t in (keyed.next_processing_timer() for keyed in self._keyed) if t is not None]
+            report.next_timer_ms = min(due, default=None)
+        report.parts = parts
+        report.moved, self.inputs.moved = self.inputs.moved, False
+        for node, output in self.outputs.items():
+            collected = output.take()
+            if collected:
+                report.driver_output[node] = collected
+        if order.barrier:
+            report.operator_state = self._snapshot()
+            report.states = {
+                self.uids[node]: [_described(spec) for spec in context.declared]
+                for node, context in self.contexts.items()
+                if context.declared or self._has_timers(node)
+            }
+
+    def _has_timers(self, node: int) -> bool:
+        timers = getattr(self.operators[node], "timers", None)
+        return timers is not None and bool(timers.event.live or timers.processing.live)
+
+    def _snapshot(self) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        if self.store is not None:
+            state["log"] = self.store.position()
+        if self.inputs.watermarks:
+            state["inputs"] = self.inputs.snapshot()
+        for node, operator in self.operators.items():
+            small = operator.snapshot()
+            if small is not None:
+                state[self.uids[node]] = small
+        return state
+
+    def _collect_blocks(self, report: EpochReport) -> list[tuple[int, bytes]]:
+        sent: list[tuple[int, bytes]] = []
+        for exchange, offset in zip(self.exchanges, self.offsets, strict=False):
+            report.records_out += exchange.sent
+            exchange.sent = 0
+            sent.extend((offset + target, block) for target, block in exchange.blocks())
+        return sent
+
+    def close(self) -> None:
+        """Close the functions, readers and state."""
+        for operator in self.operators.values():
+            operator.close()
+        for exchange in self.exchanges:
+            exchange.close()
+        for source in self.sources:
+            source.close()
+        if self.store is not None:
+            self.store.close()
+
+
+def _sorted(data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:
+    """Blocks by edge and channel, and the reports that travel with them."""
+    blocks: list[Block] = []
+    reports: list[bytes] = []
+    for encoded in data:
+        item = decode(encoded)
+        if isinstance(item, EpochReport):
+            reports.append(bytes(encoded))
+        else:
+            blocks.append(item)
+    blocks.sort(key=lambda block: (block.edge, block.channel))
+    return blocks, reports
+
+
+def _described(spec: StateSpec) -> dict[str, Any]:
+    """A state as the checkpoint row lists it; the type of the keys stands with the operator."""
+    described = describe(spec, None)
+    described.pop("key_type")
+    return described

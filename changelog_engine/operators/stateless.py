@@ -1,0 +1,191 @@
+"""Operators without keyed state: map, flat_map, filter, process, timestamps, sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.operators.base import Operator, close_function, results_of
+from changelog_engine.operators.context import ElementContext
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.types import TypeInformation
+
+
+class FunctionOperator(Operator):
+    """An operator round a user's function: opens and closes it."""
+
+    def __init__(self, name: str, output: TypeInformation | None, function: Any, context: Any) -> None:
+        super().__init__(name, output)
+        self.function = function
+        self.context = context
+
+    def open(self) -> None:
+        open_function = getattr(self.function, "open", None)
+        if open_function is not None:
+            try:
+                open_function(self.context)
+            except Exception as error:
+                raise user_failure(error, self.name, "open") from error
+
+    def close(self) -> None:
+        close_function(self.function, self.name)
+
+
+class MapOperator(FunctionOperator):
+    """One element out for each one in."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        try:
+            out = list(map(self.function.map, values))
+        except Exception as error:
+            raise user_failure(error, self.name, "map") from error
+        self.emit(out, times)
+
+
+class FilterOperator(FunctionOperator):
+    """Keeps the elements for which the function is true."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        try:
+            mask = list(map(self.function.filter, values))
+        except Exception as error:
+            raise user_failure(error, self.name, "filter") from error
+        if times is not None:
+            times = list(compress(times, mask))
+        self.emit(list(compress(values, mask)), times)
+
+
+class FlatMapOperator(FunctionOperator):
+    """Any number of elements out for each one in."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        flat_map = self.function.flat_map
+        try:
+            for index, value in enumerate(values):
+                before = len(out)
+                out.extend(results_of(flat_map(value), self.name, "flat_map"))
+                if out_times is not None and times is not None:
+                    out_times.extend([times[index]] * (len(out) - before))
+        except Exception as error:
+            raise user_failure(error, self.name, "flat_map") from error
+        self.emit(out, out_times)
+
+
+class ProcessOperator(FunctionOperator):
+    """process() on a stream that is not keyed."""
+
+    def __init__(
+        self, name: str, output: TypeInformation | None, function: Any, context: Any, clock: Any
+    ) -> None:
+        super().__init__(name, output, function, context)
+        self.element_context = ElementContext(name, clock)
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        context = self.element_context
+        process_element = self.function.process_element
+        context.current_timestamp = MIN_WATERMARK
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        try:
+            for index, value in enumerate(values):
+                before = len(out)
+                if times is not None:
+                    context.current_timestamp = times[index]
+                result = process_element(value, context)
+                if result is not None:
+                    out.extend(result)
+                if out_times is not None and times is not None:
+                    out_times.extend([times[index]] * (len(out) - before))
+        except Exception as error:
+            raise user_failure(error, self.name, "process_element") from error
+        self.emit(out, out_times)
+
+    def watermark(self, watermark: int) -> None:
+        self.element_context.watermark = watermark
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        self.element_context.watermark = watermark
+        super().resume(watermark)
+
+
+class TimestampsOperator(Operator):
+    """Assigns timestamps; emits a periodic watermark at the end of each epoch, so results don't hang on the wall clock.
+
+    The upstream's watermarks are replaced, except the last one, which ends the stream.
+    """
+
+    def __init__(self, name: str, output: TypeInformation | None, spec: Any) -> None:
+        super().__init__(name, output)
+        self.spec = spec
+        self.largest: int | None = None
+        self.idle = False
+        self._last_element_ms: int | None = None
+        self._seen = False
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        assigner = self.spec.assigner
+        if assigner is not None:
+            extract = assigner.extract_timestamp
+            try:
+                if times is None:
+                    times = [extract(value, MIN_WATERMARK) for value in values]
+                else:
+                    times = list(map(extract, values, times))
+            except Exception as error:
+                raise user_failure(error, self.name, "extract_timestamp") from error
+            wrong = next((time for time in times if type(time) is not int), None) if times else None
+            if wrong is not None:
+                raise TypeMismatchError(
+                    f"extract_timestamp of operator {self.name!r} returned {wrong!r}; a timestamp is an int in milliseconds"
+                )
+        self._seen = True
+        if times is not None and len(times):
+            largest = max(times)
+            if self.largest is None or largest > self.largest:
+                self.largest = largest
+        for receiver in self.receivers:
+            receiver.process(values, times)
+
+    def watermark(self, watermark: int) -> None:
+        if watermark == MAX_WATERMARK:
+            super().watermark(watermark)
+
+    def end_epoch(self, now_ms: int) -> None:
+        lag = self.spec.out_of_orderness_ms
+        if self._seen or self._last_element_ms is None:
+            self._last_element_ms = now_ms
+        timeout = self.spec.idle_timeout_ms
+        self.idle = timeout is not None and now_ms - self._last_element_ms >= timeout
+        self._seen = False
+        if lag is None or self.largest is None or self.current_watermark == MAX_WATERMARK:
+            return
+        watermark = self.largest - lag - 1
+        if watermark > self.current_watermark:
+            super().watermark(watermark)
+
+    def snapshot(self) -> Any:
+        return self.largest
+
+    def resume(self, watermark: int) -> None:
+        """The upstream's watermark is replaced; restore() tells the receivers theirs."""
+
+    def restore(self, state: Any) -> None:
+        self.largest = state
+        lag = self.spec.out_of_orderness_ms
+        if lag is not None:
+            for receiver in self.receivers:
+                receiver.resume(state - lag - 1)
+
+
+class PassOperator(Operator):
+    """Passes everything on: the head of a source."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        for receiver in self.receivers:
+            receiver.process(values, times)

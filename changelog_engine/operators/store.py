@@ -1,0 +1,243 @@
+"""The keyed state of one subtask and how it becomes durable: the changelog, or a full snapshot at each checkpoint.
+
+Invariants:
+    * With the changelog, every mutation since the last checkpoint is in the buffer, in an open part, or in a part that was
+      handed to the driver; never in two of them.
+    * Sequence numbers of a subtask's rows are contiguous within an attempt.
+    * The state held equals the fold of the lineage's rows up to the last checkpoint plus those mutations.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.model import Part, RestorePoint
+from changelog_engine.changelog.part_reader import read_parts
+from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
+from changelog_engine.changelog.snapshot import snapshot_columns
+from changelog_engine.changelog.wrapper import ChangelogBackend
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.timers import TimerQueue
+from changelog_engine.types import TypeInformation, type_from_spec
+
+FLUSH_ROWS = 131_072
+
+
+class KeyedStore:
+    """State tables, their backend, and the log.
+
+    Args:
+        folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
+        changelog: log mutations (True), or write full snapshots (False).
+        stage, subtask: who writes.
+        key_groups: the range this subtask owns.
+        key_type: declared type of the keys.
+        timed: the stream has timestamps.
+        max_parallelism: number of key groups.
+        part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
+        operators: uids of the stage's operators; rows of others are not read.
+    """
+
+    def __init__(
+        self,
+        folder: str | None,
+        changelog: bool,
+        stage: int,
+        subtask: int,
+        key_groups: range,
+        key_type: TypeInformation | None,
+        timed: bool,
+        max_parallelism: int,
+        part_max_bytes: int,
+        operators: frozenset[str],
+    ) -> None:
+        self.operators = operators
+        self.folder = folder
+        self.changelog = changelog and folder is not None
+        self.stage = stage
+        self.subtask = subtask
+        self.key_groups = key_groups
+        self.key_type = key_type
+        self.part_max_bytes = part_max_bytes
+        self.max_parallelism = max_parallelism
+        self.heap = HeapBackend()
+        self.cursor = self.heap.cursor
+        self.buffer = ChangelogBuffer(self.cursor, key_type, timed, max_parallelism)
+        self.backend: Any = ChangelogBackend(self.heap, self.buffer) if self.changelog else self.heap
+        self.specs: dict[tuple[str, str], StateSpec] = {}
+        self._pending: Pending = {}
+        self._described: dict[tuple[str, str], dict[str, Any]] = {}
+        self._sequence = 0
+        self._part_number = 0
+        self._count = 0
+        self._attempt = 0
+        self._checkpoint_id = 0
+        self._writer: PartWriter | None = None
+        self._closed: list[Part] = []
+
+    def state(self, operator: str, spec: StateSpec) -> Any:
+        """The handle of a state; what a restore left for it is decoded now."""
+        self._check_restored(operator, spec)
+        self.specs[operator, spec.name] = spec
+        handle = self.backend.state(operator, spec, self.key_type)
+        waiting = self._pending.pop((operator, spec.name), None)
+        if waiting:
+            fill_state(waiting, spec, self.key_type, self.heap.table(operator, spec.name))
+        return handle
+
+    def _check_restored(self, operator: str, spec: StateSpec) -> None:
+        """Refuse to read restored rows as another type than they were written with."""
+        restored = self._described.get((operator, spec.name))
+        declared = json.loads(json.dumps(describe(spec, self.key_type)))
+        if restored is not None and restored != declared:
+            differing = [
+                name for name in declared.keys() | restored.keys() if declared.get(name) != restored.get(name)
+            ]
+            raise RestoreError(
+                f"state {spec.name!r} of operator {operator!r} was written with {_words(restored, differing)} and is "
+                f"declared with {_words(declared, differing)}: declare it as it was, give it another name to start it "
+                "empty, or start the whole job empty with changelog.restore=none"
+            )
+
+    def timers(self, operator: str, domain: str) -> TimerQueue:
+        """An operator's timer queue."""
+        queue: TimerQueue = self.backend.timers(operator, domain, self.key_type)
+        return queue
+
+    def load(self, point: RestorePoint | None, described: list[dict[str, Any]]) -> None:
+        """Read the rows of a restore point; states take theirs when they are declared.
+
+        Args:
+            point: the restore point.
+            described: Checkpoint.operators there.
+        """
+        if point is not None and point.checkpoint is not None:
+            self._described = {
+                (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
+                for operator in described
+                for state in operator.get("states", ())
+            }
+            tables = read_parts(point, self.key_groups, self.operators)
+            self._pending = group_by_state(tables)
+        for name, queue in self.heap.queues.items():
+            waiting = self._pending.pop(name, None)
+            if waiting:
+                queue.restore(timers_of(waiting, self.key_type))
+
+    def begin(self, order: EpochOrder) -> None:
+        """The attempt's first epoch in this process comes next."""
+        self._attempt = order.attempt
+        lineage = order.restore.lineage if order.restore is not None else ()
+        if (
+            lineage and lineage[-1].attempt == order.attempt
+        ):  # a new process within the attempt: go on counting
+            self._sequence, self._part_number = order.operator_state.get("log", (0, 0))
+
+    def position(self) -> tuple[int, int]:
+        """Next sequence number and the last part's number, for the checkpoint."""
+        return self._sequence, self._part_number
+
+    def begin_epoch(self, order: EpochOrder) -> None:
+        """What is written from now on belongs to the order's next checkpoint."""
+        self._checkpoint_id = order.checkpoint_id
+
+    def flush_when_full(self) -> None:
+        """Encode waiting mutations when there are many, so that the barrier finds few."""
+        if self.changelog and self.buffer.rows() >= FLUSH_ROWS:
+            self._flush()
+
+    def end_epoch(self, order: EpochOrder) -> list[Part]:
+        """Parts that became durable; at a barrier, that is everything."""
+        if self.folder is None:
+            self.buffer.drain()
+            return []
+        if self.changelog:
+            if order.barrier or self.buffer.rows() >= FLUSH_ROWS:
+                self._flush()
+            if order.barrier:
+                self._close_part()
+        elif order.barrier:
+            for rows, columns in self._live_columns():
+                self._write(rows, columns)
+            self._close_part()
+        closed, self._closed = self._closed, []
+        return closed
+
+    def take_count(self) -> int:
+        """Rows written since the last call."""
+        count, self._count = self._count, 0
+        return count
+
+    def close(self) -> None:
+        """Let go of the state."""
+        self.backend.close()
+        self._pending.clear()
+
+    def _flush(self) -> None:
+        for rows, columns in self.buffer.drain():
+            self._write(rows, columns)
+
+    def _live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        yield from snapshot_columns(self.heap, self.specs, self.key_type, self.max_parallelism)
+        for (
+            operator,
+            state,
+        ), tables in self._pending.items():  # restored, not declared by this version of the job
+            for table in tables:
+                columns = {name: table[name].combine_chunks() for name in table.column_names}
+                for name in ("checkpoint_id", "attempt", "sequence"):
+                    columns.pop(name)
+                yield table.num_rows, {**columns, "operator": operator, "state": state}
+
+    def _write(self, rows: int, columns: dict[str, Any]) -> None:
+        if self._writer is None:
+            assert self.folder is not None
+            self._part_number += 1
+            self._writer = PartWriter(
+                self.folder,
+                checkpoint_id=self._checkpoint_id,
+                attempt=self._attempt,
+                stage=self.stage,
+                subtask=self.subtask,
+                number=self._part_number,
+                first_sequence=self._sequence,
+                key_groups=self.key_groups,
+            )
+        self._writer.write(rows, columns)
+        self._sequence += rows
+        self._count += rows
+        if self._writer.size >= self.part_max_bytes:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        if self._writer is not None:
+            self._closed.append(self._writer.finish())
+            self._writer = None
+
+
+def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any]:
+    """A state's descriptor as JSON, as the checkpoint row keeps it, with the type of its keys."""
+    described = {
+        "name": spec.name,
+        "kind": spec.kind.value,
+        "value_type": spec.value_type.spec(),
+        "key_type": None if key_type is None else key_type.spec(),
+    }
+    if spec.map_key_type is not None:
+        described["map_key_type"] = spec.map_key_type.spec()
+    return described
+
+
+def _words(described: dict[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {_type_name(described.get(name))}" for name in sorted(names))
+
+
+def _type_name(described: Any) -> str:
+    return type_from_spec(described).name if isinstance(described, dict) else str(described)

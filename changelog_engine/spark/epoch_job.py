@@ -1,0 +1,258 @@
+"""One epoch as one Spark job, with every subtask in its own pinned Python process.
+
+A partition is cut out of the shuffled RDD with PartitionPruningRDD, so that each cut can have a process of its own; the
+union of the cuts is the stage.
+
+Invariants:
+    * Each stage is computed once per epoch: all its exchanges share one shuffle, in one partition space.
+    * The reports of all stages reach the driver through the data itself; a report that is missing fails the epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.serializers import NoOpSerializer
+from pyspark.util import _load_from_socket
+
+from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
+from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.spark.pinned import PinnedFunctions
+from changelog_engine.spark.shipping import ShippedJob
+from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
+
+Orders = Callable[[int, int], EpochOrder]
+_EXECUTORS_WAIT_S = 20
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+class SparkEpochRunner:
+    """Runs epochs of one job on a SparkContext.
+
+    Args:
+        context: the SparkContext; it stays the caller's.
+        job: what to run.
+    """
+
+    def __init__(self, context: SparkContext, job: ShippedJob) -> None:
+        self.context = context
+        self.plan: JobPlan = job.plan
+        self.run_id = job.run
+        self._parallelism = self.plan.parallelism_of
+        self._job = context.broadcast(job)
+        self._functions = PinnedFunctions(context, self._job)
+        # Each step of a path such as jvm.org.apache.spark is a call, so classes are looked up once.
+        jvm: Any = context._jvm
+        self._scala_context: Any = context._jsc.sc()
+        self._pruning: Any = jvm.org.apache.spark.rdd.PartitionPruningRDD
+        self._one: Any = getattr(jvm.scala.collection.immutable, "Set$Set1")
+        self._tuple: Any = jvm.scala.Tuple2
+        self._pairwise: Any = jvm.PairwiseRDD
+        self._partitioner: Any = jvm.PythonPartitioner
+        self._python_rdd: Any = jvm.PythonRDD
+        self._to_sequence: Any = jvm.PythonUtils.toSeq
+        module = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
+        self._byte_array: Any = module.apply(jvm.java.lang.Class.forName("[B"))
+        self._located = not context.master.startswith("local") or context.master.startswith("local-cluster")
+        self._executors: list[str] = []
+        self._placed = 0
+        self._starts: dict[tuple[int, int], Any] = {}
+        self._sets: dict[int, Any] = {}
+        self._group_before: list[tuple[str, str | None]] | None = None
+        self._cancel_lock = threading.Lock()
+        self._cancelled: str | None = None
+
+    def run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
+        """Run one epoch.
+
+        Args:
+            orders: (stage, subtask) to what it is asked to do.
+            timeout_s: the epoch is cancelled after this time.
+
+        Returns:
+            One report a subtask, by stage and subtask.
+
+        Raises:
+            UserFunctionError: and the engine's other errors, as the worker raised them.
+            EpochFailedError: a task, worker or executor was lost, or the epoch timed out.
+        """
+        if self._located:
+            self._place(orders(0, 0).attempt)
+        self._cancelled = None
+        shuffles: list[int] = []
+        timer = threading.Timer(timeout_s, self.cancel, [f"the epoch took longer than {timeout_s:.0f} s"])
+        timer.daemon = True
+        timer.start()
+        try:
+            served = self._python_rdd.collectAndServe(self._build(orders, shuffles))
+            with _load_from_socket(served, NoOpSerializer()) as stream:
+                collected = list(stream)
+        except Exception as error:
+            raise self._failure(error) from None
+        finally:
+            timer.cancel()
+            self._forget(shuffles)
+        return self._reports(collected)
+
+    def cancel(self, reason: str) -> None:
+        """Cancel the epoch that is running; it fails with the reason."""
+        with self._cancel_lock:
+            self._cancelled = reason
+        self.context.cancelJobGroup(self.run_id)
+
+    def close(self) -> None:
+        """Let go of what the job keeps in Spark, and give this thread its own job group back."""
+        self._functions.close()
+        with contextlib.suppress(Exception):
+            for name, value in self._group_before or ():
+                self.context.setLocalProperty(name, value)  # None removes it
+            self._job.destroy()
+
+    def _build(self, orders: Orders, shuffles: list[int]) -> Any:
+        """The epoch's RDD: the union of all ends."""
+        if self._group_before is None:
+            self._group_before = [(name, self.context.getLocalProperty(name)) for name in _GROUP_PROPERTIES]
+        self.context.setJobGroup(self.run_id, f"epoch {orders(0, 0).epoch} of {self.plan.graph.name}")
+        shuffled: dict[int, Any] = {}
+        ends: list[Any] = []
+        for stage in self.plan.stages:
+            subtasks = [
+                self._subtask(stage, subtask, orders(stage.id, subtask), shuffled)
+                for subtask in range(stage.parallelism)
+            ]
+            if stage.outputs:
+                partitions = stage.partitions(self._parallelism)[-1]
+                shuffled[stage.id] = self._shuffle(subtasks, partitions, shuffles)
+            else:
+                ends.extend(subtasks)
+        return self._union(ends)
+
+    def _subtask(self, stage: Stage, subtask: int, order: EpochOrder, shuffled: dict[int, Any]) -> Any:
+        """The subtask's Python RDD (all RDDs here are Scala's)."""
+        located = self._located and bool(stage.inputs)
+        source = self._input(stage, subtask, shuffled) if stage.inputs else self._start(stage, subtask)
+        if located:
+            start = self._start(stage, subtask).toJavaRDD()
+            source = start.cartesian(source.toJavaRDD()).rdd()
+        partitions = stage.partitions(self._parallelism)[-1]
+        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located)
+        return self._functions.rdd(source, task)
+
+    def _input(self, stage: Stage, subtask: int, shuffled: dict[int, Any]) -> Any:
+        """The blocks for one subtask: its partitions cut out of every upstream stage's shuffle."""
+        cuts = []
+        for edge in stage.inputs:
+            upstream = self.plan.stages[edge.from_stage]
+            offset = upstream.partitions(self._parallelism)[upstream.outputs.index(edge)]
+            cuts.append(self._pruning.create(shuffled[upstream.id], self._set_of(offset + subtask)))
+        if len(cuts) == 1:
+            return cuts[0]
+        return self._union(cuts).toJavaRDD().coalesce(1).rdd()
+
+    def _shuffle(self, subtasks: list[Any], partitions: int, shuffles: list[int]) -> Any:
+        pairs = self._pairwise(self._union(subtasks)).asJavaPairRDD()
+        moved = pairs.partitionBy(self._partitioner(partitions, 0))
+        shuffles.append(moved.rdd().dependencies().head().shuffleId())
+        return self._python_rdd.valueOfPair(moved).rdd()
+
+    def _union(self, rdds: list[Any]) -> Any:
+        if len(rdds) == 1:
+            return rdds[0]
+        return self._scala_context.union(self._sequence(rdds), self._byte_array)
+
+    def _set_of(self, partition: int) -> Any:
+        known = self._sets.get(partition)
+        if known is None:
+            known = self._sets[partition] = self._one(partition)
+        return known
+
+    def _start(self, stage: Stage, subtask: int) -> Any:
+        """A one-element RDD: the input of a source subtask, or the location of a keyed one. Made once per job."""
+        known = self._starts.get((stage.id, subtask))
+        if known is None:
+            locations = self._locations(stage, subtask)
+            element = self._tuple(bytearray(b""), self._sequence(locations))
+            known = self._scala_context.makeRDD(self._sequence([element]), self._byte_array)
+            self._starts[stage.id, subtask] = known
+        return known
+
+    def _locations(self, stage: Stage, subtask: int) -> list[str]:
+        if not self._executors:
+            return []
+        share = subtask * len(self._executors) // stage.parallelism
+        return [self._executors[share]]
+
+    def _place(self, attempt: int) -> None:
+        """Choose the subtasks' executors: once an attempt, and anew when one of them is gone.
+
+        An executor that joins gets its share with the next attempt only: a subtask that moves leaves its state behind.
+        """
+        found = self._find_executors()
+        if self._executors and attempt == self._placed and set(self._executors) <= set(found):
+            return
+        deadline = time.monotonic() + _EXECUTORS_WAIT_S
+        while len(found) < self._expected_executors() and time.monotonic() < deadline:
+            time.sleep(0.1)
+            found = self._find_executors()
+        self._placed = attempt
+        if found != self._executors:
+            self._executors = found
+            self._starts.clear()
+
+    def _expected_executors(self) -> int:
+        """How many executors the application asked for, where it says so."""
+        local = re.match(r"local-cluster\[\s*(\d+)", self.context.master)
+        if local is not None:
+            return int(local[1])
+        return int(self.context.getConf().get("spark.executor.instances", "1") or 1)
+
+    def _find_executors(self) -> list[str]:
+        """Executors as the scheduler names locations, in order of their ids."""
+        status = self._scala_context.env().blockManager().master().getStorageStatus()
+        found = []
+        for executor in status:
+            name = executor.blockManagerId()
+            if name.executorId() != "driver":
+                found.append((str(name.executorId()), f"executor_{name.host()}_{name.executorId()}"))
+        return [location for _, location in sorted(found, key=lambda e: (len(e[0]), e[0]))]
+
+    def _sequence(self, items: Iterable[Any]) -> Any:
+        return self._to_sequence(list(items))
+
+    def _forget(self, shuffles: list[int]) -> None:
+        """Remove an epoch's shuffle files; Spark alone would keep them until the JVM collects garbage."""
+        with contextlib.suppress(Py4JError):
+            cleaner = self._scala_context.cleaner()
+            if cleaner.isDefined():
+                for shuffle in shuffles:
+                    cleaner.get().doCleanupShuffle(shuffle, False)
+
+    def _failure(self, error: Exception) -> ChangelogEngineError:
+        if self._cancelled is not None:
+            return EpochFailedError(self._cancelled)
+        return failure_of_spark(str(error))
+
+    def _reports(self, collected: list[bytes]) -> list[EpochReport]:
+        failures = [failure_of(data) for data in collected if is_failure(data)]
+        if failures:  # lost state is what follows from another failure, so it comes last
+            raise min(failures, key=lambda failure: isinstance(failure, StateLostError))
+        reports = sorted(_decoded(collected), key=lambda report: (report.stage, report.subtask))
+        expected = [(stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)]
+        got = [(report.stage, report.subtask) for report in reports]
+        if got != expected:
+            raise EpochFailedError(f"an epoch gave reports of {got} instead of {expected}")
+        return reports
+
+
+def _decoded(collected: list[bytes]) -> Iterator[EpochReport]:
+    for data in collected:
+        yield pickle.loads(data)[1]

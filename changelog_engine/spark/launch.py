@@ -1,0 +1,211 @@
+"""From a graph to a running job: plan, check, take over the job's folder, start.
+
+Everything that can be refused is refused before the folder is touched, and everything about the folder before Spark starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from changelog_engine.checkpoint.compatibility import check_restorable, fitted
+from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
+from changelog_engine.checkpoint.coordinator import Coordinator
+from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.errors import JobExecutionError
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.session import spark_context
+from changelog_engine.spark.shipping import ship
+
+log = logging.getLogger("changelog_engine")
+
+_END = object()
+
+Observer = Callable[[EpochStats], None]
+
+
+class RunningJob:
+    """A job that was prepared and runs, or will.
+
+    Args:
+        graph: the job.
+        settings: how it runs.
+        observer: called after each epoch with its figures.
+    """
+
+    def __init__(self, graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> None:
+        self.job_id = uuid.uuid4().hex
+        self.name = graph.name
+        self._queues: dict[int, queue.SimpleQueue[Any]] = {
+            node.id: queue.SimpleQueue() for node in graph.nodes if node.kind is NodeKind.SINK
+        }
+        self._settings = settings
+        self._delete_on_cancel = False
+        self._failure: BaseException | None = None
+        self._outcome: JobOutcome | None = None
+        self._done = threading.Event()
+        plan = plan_job(graph)
+        self._journal: JobJournal | None = None
+        folder = None
+        shipped = ship(self.job_id, plan, settings, None)
+        start = None
+        if settings.checkpoint_interval_ms is not None:
+            self._journal = JobJournal.open(
+                settings.base_path, graph.name, settings.changelog, settings.retained_checkpoints
+            )
+            try:
+                start = self._journal.start_point(settings.restore)
+                if start is not None:
+                    plan = fitted(plan, start)
+                    check_restorable(plan, start)
+                    log.info("job %r goes on from checkpoint %d", graph.name, start.id)
+            except BaseException:
+                self._journal.close()
+                raise
+            folder = self._journal.parts_folder
+            shipped = ship(self.job_id, plan, settings, folder)
+        self._start = start
+        try:
+            context = spark_context(settings.spark)
+            self._runner = SparkEpochRunner(context, shipped)
+        except BaseException:
+            if self._journal is not None:
+                self._journal.close()
+            raise
+        self.coordinator = Coordinator(
+            self.job_id, plan, settings, self._runner, self._journal, self, observer
+        )
+
+    def run(self) -> JobOutcome:
+        """Run to the end, in this thread.
+
+        Raises:
+            JobExecutionError: the job failed.
+        """
+        try:
+            self._outcome = self.coordinator.run(self._start)
+            if self._outcome.cancelled and self._delete_on_cancel and self._journal is not None:
+                self._journal.discard()
+            return self._outcome
+        except BaseException as failure:
+            self._failure = failure
+            self.coordinator.status = "FAILED"
+            raise
+        finally:
+            self._runner.close()
+            if self._journal is not None:
+                self._journal.close()
+            self._done.set()
+            for waiting in self._queues.values():
+                waiting.put(_END)
+
+    def start(self) -> None:
+        """Run in a thread of its own."""
+        threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
+
+    def _run_quietly(self) -> None:
+        with contextlib.suppress(BaseException):
+            self.run()
+
+    def status(self) -> str:
+        """CREATED, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED."""
+        return self.coordinator.status
+
+    def cancel(self) -> None:
+        """Cancel: stop after the epoch's checkpoint; DELETE_ON_CANCELLATION then removes the job's checkpoints."""
+        self._delete_on_cancel = self._settings.delete_on_cancel
+        self.coordinator.stop()
+
+    def stop(self) -> None:
+        """Stop after a checkpoint, to go on from there later."""
+        self.coordinator.stop()
+
+    def wait(self, timeout_s: float | None = None) -> JobOutcome:
+        """Wait for the end.
+
+        Raises:
+            JobExecutionError: the job failed.
+            TimeoutError: it still runs.
+        """
+        if not self._done.wait(timeout_s):
+            raise TimeoutError(f"job {self.name!r} still runs after {timeout_s} s")
+        if self._outcome is None:
+            raise self._error()
+        return self._outcome
+
+    def results(self, node: int) -> Iterator[Any]:
+        """The elements of a collect sink, as they become final; ends with the job, or raises its failure."""
+        waiting = self._queues[node]
+        while True:
+            item = waiting.get()
+            if item is _END:
+                if self._failure is not None:
+                    raise self._error()
+                return
+            yield from item
+
+    def _error(self) -> BaseException:
+        failure = self._failure
+        if isinstance(failure, JobExecutionError):
+            return failure
+        return JobExecutionError(f"job {self.name!r} failed: {failure}")
+
+    def printed(self, lines: list[str]) -> None:
+        """See Outputs."""
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        """See Outputs."""
+        self._queues[node].put(elements)
+
+
+def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> JobOutcome:
+    """Run a job to its end. Ctrl-C stops it after a checkpoint; a second Ctrl-C stops it at once.
+
+    Raises:
+        JobExecutionError: the job failed and its restart strategy gave up.
+    """
+    job = RunningJob(graph, settings, observer)
+    with _interruptible(job):
+        outcome = job.run()
+    if outcome.cancelled:
+        after = "" if outcome.last_checkpoint is None else f" after checkpoint {outcome.last_checkpoint}"
+        print(f"job {graph.name!r} stopped{after}; run it again to go on from there", file=sys.stderr)
+    return outcome
+
+
+def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> RunningJob:
+    """Start a job in the background."""
+    job = RunningJob(graph, settings, observer)
+    job.start()
+    return job
+
+
+@contextlib.contextmanager
+def _interruptible(job: RunningJob) -> Iterator[None]:
+    """SIGINT asks the job to stop; the second one interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(signum: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        print("stopping after the next checkpoint; press Ctrl-C again to stop at once", file=sys.stderr)
+        job.stop()
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

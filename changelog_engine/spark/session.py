@@ -1,0 +1,110 @@
+"""The SparkContext a job runs on: the active one where there is one, else one made for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+from pyspark import SparkConf, SparkContext
+
+from changelog_engine.errors import EnvironmentNotReadyError
+
+_LEAST_JAVA = 17
+_DEFAULTS = {
+    "spark.master": "local[*]",
+    "spark.app.name": "changelog-engine",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # One bad task fails the epoch at once: it must never run again on state that it half changed.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.python.worker.reuse": "true",
+    # A TCP socket costs two delayed acknowledgements (2 x 40 ms) a task.
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Blocks are small and read back at once.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.locality.wait": "3s",
+    # An epoch a second leaves many jobs behind; keep few.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+}
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def spark_context(options: dict[str, str]) -> SparkContext:
+    """The active SparkContext, else a new one.
+
+    Args:
+        options: ``spark.*`` keys for a new one.
+
+    Raises:
+        EnvironmentNotReadyError: Java is missing or too old.
+    """
+    active = SparkContext._active_spark_context
+    if active is not None and active._jsc is not None and not active._jsc.sc().isStopped():
+        return active
+    check_java()
+    # Workers run the driver's interpreter, not whatever "python3" is first on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf()
+    for key, value in options.items():
+        conf.set(key, value)
+    for key, value in _DEFAULTS.items():
+        conf.setIfMissing(key, value)
+    conf.setIfMissing("spark.driver.memory", _driver_memory())
+    conf.setIfMissing("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+    for variable, value in _environment(conf.get("spark.master") or "").items():
+        os.environ.setdefault(variable, value)
+    return SparkContext.getOrCreate(conf)
+
+
+def check_java() -> None:
+    """Make sure that Spark will find a Java it can use.
+
+    Raises:
+        EnvironmentNotReadyError: it is missing or older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    remedy = f"Install Java {_LEAST_JAVA} or newer and put it on PATH, or set JAVA_HOME to its folder"
+    if java is None or not os.path.exists(java):
+        where = f"JAVA_HOME is {home!r}, but there is no {java}" if home else "there is no 'java' on PATH"
+        raise EnvironmentNotReadyError(f"Spark needs Java, and {where}. {remedy}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if found is None:
+        raise EnvironmentNotReadyError(
+            f"{java} -version gave no version: {answer.stderr.strip()[:200]}. {remedy}"
+        )
+    version = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
+    if version < _LEAST_JAVA:
+        raise EnvironmentNotReadyError(
+            f"Spark needs Java {_LEAST_JAVA} or newer, and {java} is Java {version}. {remedy}"
+        )
+
+
+def _driver_memory() -> str:
+    """A quarter of the machine's memory, 1 to 4 GiB."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return "1g"
+    return f"{max(1024, min(4096, total // 4 // 2**20))}m"
+
+
+def _environment(master: str) -> dict[str, str]:
+    """What masters on this machine alone need in the environment."""
+    if not master.startswith("local"):
+        return {}
+    variables = {"SPARK_LOCAL_IP": "127.0.0.1"}  # nothing listens beyond this machine
+    if master.startswith("local-cluster"):  # starts executors with the scripts of a Spark installation
+        variables |= {"SPARK_HOME": os.path.dirname(pyspark.__file__), "SPARK_SCALA_VERSION": "2.13"}
+    return variables

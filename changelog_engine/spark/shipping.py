@@ -1,0 +1,63 @@
+"""A job as bytes for the workers: the plan, and every function pickled by itself."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from changelog_engine.errors import NotSerializableError
+from changelog_engine.graph.nodes import JobSettings, NodeKind
+from changelog_engine.graph.plan import JobPlan
+
+
+@dataclass(frozen=True)
+class ShippedJob:
+    """What a worker process gets once per run of a job.
+
+    Args:
+        run: unique id of the run.
+        plan: stages, without functions.
+        functions: node id to the pickled function.
+        settings: of the job.
+        folder: where parts go; None when checkpointing is off.
+        search_path: the driver's import path, so that modules beside the user's script are found.
+    """
+
+    run: str
+    plan: JobPlan
+    functions: dict[int, bytes]
+    settings: JobSettings
+    folder: str | None
+    search_path: tuple[str, ...]
+
+    def functions_of(self, nodes: set[int]) -> dict[int, Any]:
+        """Fresh copies of the functions of some nodes."""
+        for entry in self.search_path:
+            if entry not in sys.path:
+                sys.path.append(entry)
+        return {node: pickle.loads(data) for node, data in self.functions.items() if node in nodes}
+
+
+def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> ShippedJob:
+    """Pickle a job.
+
+    Raises:
+        NotSerializableError: a function cannot be pickled; the message names its operator and the reason.
+    """
+    functions: dict[int, bytes] = {}
+    for node in plan.graph.nodes:
+        if node.kind is NodeKind.UNION or node.function is None:
+            continue
+        try:
+            functions[node.id] = cloudpickle.dumps(node.function)
+        except Exception as error:
+            raise NotSerializableError(
+                f"the function of operator {node.name!r} ({node.kind.value}) cannot be shipped to the workers: "
+                f"{type(error).__name__}: {error}. Create locks, files, connections and sessions in open(), not in the "
+                "function's constructor or in variables it closes over"
+            ) from error
+    return ShippedJob(run, plan.without_functions(), functions, settings, folder, tuple(sys.path))

@@ -1,0 +1,104 @@
+"""The function that Spark runs in a worker, and how its failure finds the driver."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.serializers import pack_long
+
+from changelog_engine import errors
+from changelog_engine.operators.messages import EpochOrder
+
+_MARK = "changelog-engine-failure:"
+_JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
+_PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
+_LONGEST = 2_000
+
+
+class SubtaskTask:
+    """One subtask of one stage in one epoch, as Spark's mapPartitionsWithIndex takes it.
+
+    A failure goes the way of the data, past all later subtasks, which do nothing then. Raised, it would cost the process
+    with all the state it holds, and on a session with Spark's defaults the task would run again: without that state, so
+    that the second failure hid the first.
+
+    Args:
+        job: broadcast variable of the ShippedJob.
+        order: what to do.
+        stage, subtask: who.
+        partitions: how many partitions the stage's output is shuffled to, as PySpark writes pairs of (partition, block);
+            0 for a stage whose output goes to the driver.
+        located: True when the elements are (location, block) pairs.
+    """
+
+    def __init__(
+        self, job: Any, order: EpochOrder, stage: int, subtask: int, partitions: int, located: bool
+    ) -> None:
+        self.job = job
+        self.order = order
+        self.stage = stage
+        self.subtask = subtask
+        self.partitions = partitions
+        self.located = located
+
+    def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
+        gc.freeze()
+        from changelog_engine.spark.worker import tidy
+
+        blocks: Iterable[bytes] = (block for _, block in data) if self.located else data
+        for partition, block in self._run([block for block in blocks if block]):
+            if self.partitions:
+                yield pack_long(partition)
+            yield block
+        tidy()
+
+    def _run(self, blocks: list[bytes]) -> list[tuple[int, bytes]]:
+        from changelog_engine.spark.worker import REGISTRY
+
+        failure = next((block for block in blocks if is_failure(block)), None)
+        if failure is None:
+            try:
+                return REGISTRY.run(lambda: self.job.value, self.order, self.stage, self.subtask, blocks)
+            except Exception as error:
+                failure = describe_failure(error)
+        return [(partition, failure) for partition in range(self.partitions or 1)]
+
+
+def is_failure(data: bytes) -> bool:
+    """Whether these bytes are a failure, not a block or report."""
+    return data.startswith(_MARK.encode())
+
+
+def describe_failure(error: BaseException) -> bytes:
+    """An exception as bytes that travel as blocks do."""
+    if isinstance(error, errors.ChangelogEngineError):
+        document = {"type": type(error).__name__, "message": str(error)}
+    else:
+        text = "".join(traceback.format_exception(error))
+        document = {"type": "EpochFailedError", "message": f"a task failed in the engine: {text}"}
+    return _MARK.encode() + json.dumps(document).encode()
+
+
+def failure_of(data: bytes) -> errors.ChangelogEngineError:
+    """The exception that a worker described."""
+    document = json.loads(data.removeprefix(_MARK.encode()))
+    kind = getattr(errors, document["type"], errors.EpochFailedError)
+    failure: errors.ChangelogEngineError = kind(document["message"])
+    return failure
+
+
+def failure_of_spark(text: str) -> errors.ChangelogEngineError:
+    """What Spark itself says of a failed job, without Java's stack traces: a process or executor was lost, mostly."""
+    if "No module named 'changelog_engine'" in text:
+        return errors.EnvironmentNotReadyError(
+            "the Python of Spark's executors has no changelog_engine: install it there, in the driver's version"
+        )
+    lines = [
+        line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
+    ]
+    return errors.EpochFailedError("a Spark task failed: " + "\n".join(lines)[:_LONGEST])

@@ -1,0 +1,132 @@
+"""The worker's side of an epoch: the runtimes that this process holds, and one call into one of them.
+
+Invariants:
+    * A process holds a runtime from epoch to epoch; before each epoch it is checked that its state is exactly that of the
+      epoch before. Pinning is a cache, never an assumption.
+    * An epoch that failed half-way, or is run a second time by Spark, never continues on the state it left.
+
+The registry is a module global that tasks reach by import, because cloudpickle copies the globals of nested functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from changelog_engine.errors import StateLostError
+from changelog_engine.operators.blocks import encode_report
+from changelog_engine.operators.build import StageBuilder
+from changelog_engine.operators.context import wall_clock_ms
+from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.stage import StageRuntime
+from changelog_engine.spark.shipping import ShippedJob
+
+_COLLECT_SECONDS = 60
+
+
+@dataclass
+class _Held:
+    run: str
+    attempt: int
+    runtime: StageRuntime
+
+
+class Registry:
+    """The runtimes of one process, by (stage, subtask)."""
+
+    def __init__(self, clock: Callable[[], int] = wall_clock_ms) -> None:
+        self.held: dict[tuple[int, int], _Held] = {}
+        self.clock = clock
+
+    def run(
+        self,
+        load_job: Callable[[], ShippedJob],
+        order: EpochOrder,
+        stage: int,
+        subtask: int,
+        data: Iterable[bytes],
+    ) -> list[tuple[int, bytes]]:
+        """Run one subtask's epoch.
+
+        Args:
+            load_job: gives the job; called only when a runtime is built.
+            order: what to do.
+            stage: which stage.
+            subtask: which subtask of it.
+            data: blocks and reports from upstream.
+
+        Returns:
+            (partition, bytes) pairs for the next stages; partition -1 goes to the driver.
+
+        Raises:
+            StateLostError: this process doesn't hold the state, and no checkpoint has it either.
+            UserFunctionError: a user's function raised.
+        """
+        runtime, restored_ms = self._runtime(load_job, order, stage, subtask)
+        sent, report = runtime.run(order, data)
+        report.restored_ms = restored_ms
+        sent.append((0 if runtime.exchanges else -1, encode_report(report)))
+        if order.final:
+            del self.held[stage, subtask]
+            runtime.close()
+        return sent
+
+    def _runtime(
+        self, load_job: Callable[[], ShippedJob], order: EpochOrder, stage: int, subtask: int
+    ) -> tuple[StageRuntime, float | None]:
+        for name, other in list(self.held.items()):
+            if other.run != order.run:
+                self._drop(name)
+        held = self.held.get((stage, subtask))
+        if held is not None and held.attempt == order.attempt and held.runtime.done == order.epoch - 1:
+            return held.runtime, None
+        if held is not None:
+            self._drop((stage, subtask))
+        if order.committed_epoch != order.epoch - 1:
+            raise StateLostError(
+                f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
+                f"{order.epoch - 1}, which is newer than the last checkpoint"
+            )
+        began = time.monotonic()
+        runtime = self._build(load_job(), order, stage, subtask)
+        runtime.start(order)
+        self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
+        return runtime, (time.monotonic() - began) * 1000
+
+    def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
+        planned = job.plan.stages[stage]
+        wanted = set(planned.nodes) | {edge.key_by.id for edge in planned.outputs if edge.key_by is not None}
+        functions = job.functions_of(wanted)
+        builder = StageBuilder(
+            job.plan, functions, job.settings, planned, subtask, job.folder, order.restarts, self.clock
+        )
+        return builder.build()
+
+    def _drop(self, name: tuple[int, int]) -> None:
+        held = self.held.pop(name)
+        with contextlib.suppress(
+            Exception
+        ):  # the attempt is over; its functions' complaints no longer matter
+            held.runtime.close()
+
+    def clear(self) -> None:
+        """Drop everything."""
+        for name in list(self.held):
+            self._drop(name)
+
+
+REGISTRY = Registry()
+_last_collection = time.monotonic()
+
+
+def tidy() -> None:
+    """Keep PySpark's gc.collect() after each task cheap: freeze what lives, and really collect once a minute."""
+    global _last_collection
+    if time.monotonic() - _last_collection > _COLLECT_SECONDS:
+        gc.unfreeze()
+        gc.collect()
+        _last_collection = time.monotonic()
+    gc.freeze()

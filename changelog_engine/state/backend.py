@@ -1,0 +1,71 @@
+"""What a state backend promises.
+
+A backend keeps tables: one per operator and state, from key identity to what the state's kind stores there (a value, a
+list, a dict by map-key identity). One subtask owns one backend and uses it from one thread. A backend promises nothing
+about durability: the changelog (or a snapshot) makes state durable, and a lost backend is filled again from there.
+
+Invariants:
+    * A table never holds None, an empty list or an empty dict: absence is the only form of "nothing".
+    * Handles see only the entry of the cursor's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator
+from typing import Any, Protocol
+
+from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.types import TypeInformation
+
+KeyIdentity = int | str | bytes
+
+EVENT_TIMERS = "__event_time_timers"
+PROCESSING_TIMERS = "__processing_time_timers"
+
+
+class Cursor:
+    """Where the subtask stands: the current key and the current element's timestamp (ms, or the smallest long)."""
+
+    __slots__ = ("key", "timestamp")
+
+    def __init__(self) -> None:
+        self.key: KeyIdentity = 0
+        self.timestamp: int = -(2**63)
+
+
+class StateTable(Protocol):
+    """A dict by key identity, as far as handles use one."""
+
+    def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
+        """The entry, or the default."""
+
+    def pop(self, key: KeyIdentity, default: Any, /) -> Any:
+        """Remove and return the entry, or the default."""
+
+    def __setitem__(self, key: KeyIdentity, entry: Any, /) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[KeyIdentity]: ...
+
+    def items(self) -> ItemsView[KeyIdentity, Any]:
+        """All entries."""
+
+
+class StateBackend(Protocol):
+    """Keeps the keyed state of one subtask."""
+
+    cursor: Cursor
+    queues: dict[tuple[str, str], Any]
+
+    def table(self, operator: str, state: str) -> StateTable:
+        """The table of a state, created empty at first."""
+
+    def state(self, operator: str, spec: StateSpec, key_type: TypeInformation | None) -> Any:
+        """The handle of a state, created empty at first."""
+
+    def timers(self, operator: str, domain: str, key_type: TypeInformation | None) -> Any:
+        """The timer queue of an operator; domain is EVENT_TIMERS or PROCESSING_TIMERS."""
+
+    def close(self) -> None:
+        """Let go of everything."""

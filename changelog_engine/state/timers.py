@@ -1,0 +1,80 @@
+"""Timers of one operator in one time domain, by (timestamp, key).
+
+Invariants:
+    * A timer exists once per key and timestamp, however often it is registered.
+    * Due timers come out by timestamp, then in the order of registration, which the changelog keeps: the same after a
+      restore as before.
+"""
+
+from __future__ import annotations
+
+import enum
+from heapq import heapify, heappop, heappush
+
+from changelog_engine.state.backend import Cursor, KeyIdentity
+
+
+class TimeDomain(enum.Enum):
+    """Which clock a timer that fires follows.
+
+    EVENT_TIME is that of the watermarks, PROCESSING_TIME that of the machine.
+
+    Source: pyflink.datastream.TimeDomain
+    """
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerQueue:
+    """Pending timers; ``live`` maps (timestamp, key) to the order of registration."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.live: dict[tuple[int, KeyIdentity], int] = {}
+        self._cursor = cursor
+        self._heap: list[tuple[int, int, KeyIdentity]] = []
+        self._order = 0
+
+    def register(self, timestamp: int) -> None:
+        """Set a timer for the current key."""
+        timer = (timestamp, self._cursor.key)
+        if timer not in self.live:
+            self.add(*timer)
+
+    def delete(self, timestamp: int) -> None:
+        """Remove the current key's timer, if it is set."""
+        self.live.pop((timestamp, self._cursor.key), None)
+
+    def add(self, timestamp: int, key: KeyIdentity) -> None:
+        """Set a timer that is known not to be set."""
+        self._order += 1
+        self.live[timestamp, key] = self._order
+        heappush(self._heap, (timestamp, self._order, key))
+
+    def restore(self, timers: list[tuple[int, KeyIdentity]]) -> None:
+        """Fill an empty queue, in order of registration."""
+        self.live = {timer: order for order, timer in enumerate(timers)}
+        self._order = len(timers)
+        self._heap = [(timer[0], order, timer[1]) for timer, order in self.live.items()]
+        heapify(self._heap)
+
+    def next_timestamp(self) -> int | None:
+        """The earliest pending timestamp, or None."""
+        heap = self._heap
+        while heap:
+            timestamp, order, key = heap[0]
+            if self.live.get((timestamp, key)) == order:
+                return timestamp
+            heappop(heap)
+        return None
+
+    def pop_due(self, until: int) -> tuple[int, KeyIdentity] | None:
+        """Take the earliest timer at or before a time off the queue; the cursor moves to its key and timestamp."""
+        timestamp = self.next_timestamp()
+        if timestamp is None or timestamp > until:
+            return None
+        key = heappop(self._heap)[2]
+        self._cursor.key = key
+        self._cursor.timestamp = timestamp
+        self.delete(timestamp)
+        return timestamp, key

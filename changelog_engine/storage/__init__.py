@@ -1,0 +1,1 @@
+"""The file system (pyarrow.fs) and the Delta log: the one place that touches either."""

@@ -1,0 +1,110 @@
+"""Which storage errors are worth another try, and how often.
+
+Invariants:
+    * Retries are bounded in number and in pause.
+    * Only errors that can go away by themselves are retried: never a missing file, a refused permission or a full disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from changelog_engine.errors import ChangelogEngineError, StorageError
+
+T = TypeVar("T")
+
+_TRANSIENT = {
+    errno.EIO,
+    errno.EAGAIN,
+    errno.EINTR,
+    errno.EBUSY,
+    errno.ESTALE,
+    errno.EPIPE,
+    errno.ETIMEDOUT,
+    errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.ECONNREFUSED,
+    errno.ENETUNREACH,
+    errno.EHOSTUNREACH,
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True)
+class Retry:
+    """A bounded retry with growing pauses.
+
+    Args:
+        tries: how often an operation is tried in all.
+        first_pause_s: pause after the first failure; each further one is twice as long.
+        max_pause_s: no pause is longer.
+        sleep: how to wait.
+    """
+
+    tries: int = 4
+    first_pause_s: float = 0.05
+    max_pause_s: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def run(
+        self, operation: Callable[[], T], what: str, remote: bool = False, may_be_missing: bool = False
+    ) -> T:
+        """Run an operation until it works, fails for good, or has been tried often enough.
+
+        Args:
+            operation: what to run; it must be safe to run again from its start.
+            what: for the message, e.g. "write /data/job/changelog/part-1.parquet".
+            remote: errors without an errno count as transient (object stores report no errno).
+            may_be_missing: a missing file is for the caller to judge.
+
+        Returns:
+            What the operation returns.
+
+        Raises:
+            FileNotFoundError: only with ``may_be_missing``.
+            StorageError: the operation failed; says why and what to do.
+        """
+        pause = self.first_pause_s
+        for attempt in range(1, self.tries + 1):
+            try:
+                return operation()
+            except ChangelogEngineError:
+                raise
+            except OSError as error:
+                if may_be_missing and isinstance(error, FileNotFoundError):
+                    raise
+                if not is_transient(error, remote) or attempt == self.tries:
+                    raise explain(error, what, attempt) from error
+            self.sleep(pause)
+            pause = min(pause * 2, self.max_pause_s)
+        raise AssertionError("unreachable")
+
+
+def is_transient(error: OSError, remote: bool) -> bool:
+    """Whether an error can go away by itself."""
+    if isinstance(
+        error, (PermissionError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+    ):
+        return False
+    if isinstance(error, (TimeoutError, ConnectionError)) or error.errno in _TRANSIENT:
+        return True
+    return remote and error.errno is None
+
+
+def explain(error: OSError, what: str, tries: int) -> StorageError:
+    """The error as ours: what failed, why, and what to do next."""
+    if error.errno in _FULL:
+        return StorageError(
+            f"disk full: could not {what}. Nothing that was acknowledged is lost. Free space on that file system (or "
+            "raise the quota) and run the job again: it goes on from its last checkpoint"
+        )
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return StorageError(
+            f"could not {what}: {error}. Make the folder writable for this user, or set another base path"
+        )
+    again = f" after {tries} tries" if tries > 1 else ""
+    return StorageError(f"could not {what}{again}: {error}")

@@ -1,0 +1,1 @@
+"""Run jobs without Spark: the in-process epoch runner, the reference implementation of the runner's contract."""

@@ -1,0 +1,41 @@
+"""Declared types of elements, keys and state, and the Row they are made of. Re-exports only."""
+
+from changelog_engine.types.arrays import (
+    BasicArrayTypeInfo,
+    ElementsTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+)
+from changelog_engine.types.basic import BasicTypeInfo, IntegerTypeInfo
+from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
+from changelog_engine.types.factory import Types
+from changelog_engine.types.instant import Instant
+from changelog_engine.types.pickled import PickledBytesTypeInfo
+from changelog_engine.types.pickled import PickledBytesTypeInfo as PickledType
+from changelog_engine.types.row import Row, RowKind
+from changelog_engine.types.temporal import SqlTimeTypeInfo
+from changelog_engine.types.typeinfo import TypeInformation, type_from_spec
+
+__all__ = [
+    "BasicArrayTypeInfo",
+    "BasicTypeInfo",
+    "ElementsTypeInfo",
+    "Instant",
+    "IntegerTypeInfo",
+    "ListTypeInfo",
+    "MapTypeInfo",
+    "ObjectArrayTypeInfo",
+    "PickledBytesTypeInfo",
+    "PickledType",
+    "PrimitiveArrayTypeInfo",
+    "Row",
+    "RowKind",
+    "RowTypeInfo",
+    "SqlTimeTypeInfo",
+    "TupleTypeInfo",
+    "TypeInformation",
+    "Types",
+    "type_from_spec",
+]

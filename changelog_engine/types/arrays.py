@@ -1,0 +1,209 @@
+"""Lists, arrays and maps: any number of values of one type."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types.basic import BYTE
+from changelog_engine.types.java_text import bytes_text
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
+
+_PRIMITIVES = ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
+
+
+class ElementsTypeInfo(TypeInformation):
+    """Base of LIST and the arrays: the values are Python lists.
+
+    Args:
+        elem_type: type of every element.
+    """
+
+    immutable = False
+    accepted: tuple[type, ...] = (list, tuple)
+
+    def __init__(self, elem_type: TypeInformation) -> None:
+        self.elem_type = elem_type
+        self.name = f"{self.kind}<{elem_type.name}>"
+
+    def parameters(self) -> tuple[Any, ...]:
+        """See TypeInformation.parameters."""
+        return (self.elem_type,)
+
+    def spec(self) -> dict[str, Any]:
+        """See TypeInformation.spec."""
+        return {"type": self.kind, "element": self.elem_type.spec()}
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """See TypeInformation.fit."""
+        if not isinstance(value, self.accepted):
+            raise Misfit(self, value)
+        fitted, changed = fit_all(self.elem_type, value, widen)
+        return fitted if changed or type(value) is not list else value
+
+    def copy(self, value: Any) -> Any:
+        """See TypeInformation.copy."""
+        if value is None:
+            return None
+        if self.elem_type.immutable:
+            return list(value)
+        return [self.elem_type.copy(item) for item in value]
+
+    def text(self, value: Any) -> str:
+        """See TypeInformation.text."""
+        return f"[{', '.join(map(self.elem_type.nested_text, value))}]"
+
+    def __repr__(self) -> str:
+        return f"Types.{self.kind}({self.elem_type!r})"
+
+
+def fit_all(elem_type: TypeInformation, values: Any, widen: bool) -> tuple[list[Any], bool]:
+    """Fit every value; True when any of them became another object."""
+    sure, fit = elem_type.sure, elem_type.fit
+    fitted: list[Any] = []
+    changed = False
+    for index, item in enumerate(values):
+        if item is None or type(item) is sure:
+            fitted.append(item)
+            continue
+        try:
+            new = fit(item, widen)
+        except Misfit as misfit:
+            raise misfit.inside(f"[{index}]") from None
+        changed = changed or new is not item
+        fitted.append(new)
+    return fitted, changed
+
+
+class ListTypeInfo(ElementsTypeInfo):
+    """LIST. Documented source: ``pyflink.common.typeinfo.ListTypeInfo``."""
+
+    kind = "LIST"
+
+
+class BasicArrayTypeInfo(ElementsTypeInfo):
+    """BASIC_ARRAY: of boxed numbers or text.
+
+    Documented source: ``pyflink.common.typeinfo.BasicArrayTypeInfo``.
+    """
+
+    kind = "BASIC_ARRAY"
+    accepted = (list, tuple, array.array)
+
+    def __init__(self, elem_type: TypeInformation) -> None:
+        if elem_type.kind not in (*_PRIMITIVES, "STRING"):
+            raise TypeMismatchError(
+                f"BASIC_ARRAY takes basic element types, not {elem_type.name}; use OBJECT_ARRAY or LIST"
+            )
+        super().__init__(elem_type)
+
+
+class ObjectArrayTypeInfo(ElementsTypeInfo):
+    """OBJECT_ARRAY: of anything. Documented source: ``pyflink.common.typeinfo.ObjectArrayTypeInfo``."""
+
+    kind = "OBJECT_ARRAY"
+
+
+class PrimitiveArrayTypeInfo(ElementsTypeInfo):
+    """PRIMITIVE_ARRAY of numbers: lists; of BYTE: bytes.
+
+    Documented source: ``pyflink.common.typeinfo.PrimitiveArrayTypeInfo``.
+    """
+
+    kind = "PRIMITIVE_ARRAY"
+    accepted = (list, tuple, array.array)
+
+    def __init__(self, elem_type: TypeInformation) -> None:
+        if elem_type.kind not in _PRIMITIVES:
+            raise TypeMismatchError(
+                f"PRIMITIVE_ARRAY takes primitive elements, not {elem_type.name}; use OBJECT_ARRAY or LIST"
+            )
+        super().__init__(elem_type)
+        self.of_bytes = elem_type == BYTE
+        if self.of_bytes:
+            self.exact = self.sure = bytes
+            self.immutable = True
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """See TypeInformation.fit."""
+        if self.of_bytes:
+            if not isinstance(value, (bytes, bytearray)):
+                raise Misfit(self, value)
+            return value if type(value) is bytes else bytes(value)
+        fitted = super().fit(value, widen)
+        if None in fitted:
+            raise Misfit(self.elem_type, None).inside(f"[{fitted.index(None)}]")
+        return fitted
+
+    def copy(self, value: Any) -> Any:
+        """See TypeInformation.copy."""
+        return value if self.of_bytes else super().copy(value)
+
+    def text(self, value: Any) -> str:
+        """See TypeInformation.text."""
+        return bytes_text(value) if self.of_bytes else super().text(value)
+
+
+class MapTypeInfo(TypeInformation):
+    """MAP: Python dicts. Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
+
+    Args:
+        key_type: type of every key.
+        value_type: type of every value.
+    """
+
+    kind = "MAP"
+    immutable = False
+
+    def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
+        self.key_type = key_type
+        self.value_type = value_type
+        self.name = f"MAP<{key_type.name}, {value_type.name}>"
+
+    def parameters(self) -> tuple[Any, ...]:
+        """See TypeInformation.parameters."""
+        return (self.key_type, self.value_type)
+
+    def spec(self) -> dict[str, Any]:
+        """See TypeInformation.spec."""
+        return {"type": self.kind, "key": self.key_type.spec(), "value": self.value_type.spec()}
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """See TypeInformation.fit."""
+        if not isinstance(value, dict):
+            raise Misfit(self, value)
+        fitted: dict[Any, Any] = {}
+        changed = type(value) is not dict
+        for key, item in value.items():
+            try:
+                new_key = None if key is None else self.key_type.fit(key, widen)
+                new = None if item is None else self.value_type.fit(item, widen)
+            except Misfit as misfit:
+                raise misfit.inside(f"[{key!r:.40}]") from None
+            changed = changed or new_key is not key or new is not item
+            fitted[new_key] = new
+        return fitted if changed else value
+
+    def copy(self, value: Any) -> Any:
+        """See TypeInformation.copy."""
+        if value is None:
+            return None
+        if self.value_type.immutable and self.key_type.immutable:
+            return dict(value)
+        return {self.key_type.copy(key): self.value_type.copy(item) for key, item in value.items()}
+
+    def text(self, value: Any) -> str:
+        """See TypeInformation.text."""
+        key_text, value_text = self.key_type.nested_text, self.value_type.nested_text
+        return f"{{{', '.join(f'{key_text(key)}={value_text(item)}' for key, item in value.items())}}}"
+
+    def __repr__(self) -> str:
+        return f"Types.MAP({self.key_type!r}, {self.value_type!r})"
+
+
+for _class in (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo):
+    register(_class.kind, lambda spec, made=_class: made(type_from_spec(spec["element"])))  # type: ignore[misc]
+register(
+    MapTypeInfo.kind, lambda spec: MapTypeInfo(type_from_spec(spec["key"]), type_from_spec(spec["value"]))
+)

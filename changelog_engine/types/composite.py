@@ -1,0 +1,191 @@
+"""Tuples and rows: a fixed number of fields, each with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types.row import Row, field_names_of, make_row
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
+
+
+def _default_names(count: int) -> list[str]:
+    return [f"f{index}" for index in range(count)]
+
+
+class _FieldsTypeInfo(TypeInformation):
+    """Base of both: names and types of the fields."""
+
+    def __init__(self, types: Sequence[TypeInformation], names: Sequence[str]) -> None:
+        self._types = list(types)
+        self._names = list(names)
+
+    def get_field_types(self) -> list[TypeInformation]:
+        """The types of the fields, in order."""
+        return list(self._types)
+
+    def _fit_fields(self, whole: Any, values: Sequence[Any], widen: bool) -> tuple[list[Any], bool]:
+        if len(values) != len(self._types):
+            raise Misfit(self, whole, f"{len(values)} fields where {len(self._types)} are declared")
+        fitted: list[Any] = []
+        changed = False
+        for name, field_type, value in zip(self._names, self._types, values, strict=True):
+            if value is None:
+                fitted.append(None)
+                continue
+            try:
+                new = field_type.fit(value, widen)
+            except Misfit as misfit:
+                raise misfit.inside(name) from None
+            changed = changed or new is not value
+            fitted.append(new)
+        return fitted, changed
+
+    def _copy_fields(self, values: Sequence[Any]) -> list[Any]:
+        return [
+            value if field_type.immutable or value is None else field_type.copy(value)
+            for field_type, value in zip(self._types, values, strict=True)
+        ]
+
+
+class TupleTypeInfo(_FieldsTypeInfo):
+    """TUPLE. Documented source: ``pyflink.common.typeinfo.TupleTypeInfo``.
+
+    Args:
+        types: types of the fields.
+    """
+
+    kind = "TUPLE"
+
+    def __init__(self, types: Sequence[TypeInformation]) -> None:
+        super().__init__(types, _default_names(len(types)))
+        self.name = f"TUPLE<{', '.join(t.name for t in types)}>"
+        self.immutable = all(t.immutable for t in types)
+
+    def parameters(self) -> tuple[Any, ...]:
+        """See TypeInformation.parameters."""
+        return tuple(self._types)
+
+    def spec(self) -> dict[str, Any]:
+        """See TypeInformation.spec."""
+        return {"type": self.kind, "fields": [t.spec() for t in self._types]}
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """See TypeInformation.fit."""
+        if not isinstance(value, (tuple, list, Row)):
+            raise Misfit(self, value)
+        values: Sequence[Any] = value._values if isinstance(value, Row) else value
+        fitted, changed = self._fit_fields(value, values, widen)
+        return tuple(fitted) if changed or type(value) is not tuple else value
+
+    def copy(self, value: Any) -> Any:
+        """See TypeInformation.copy."""
+        return value if self.immutable or value is None else tuple(self._copy_fields(value))
+
+    def text(self, value: Any) -> str:
+        """See TypeInformation.text."""
+        return f"({','.join(t.nested_text(v) for t, v in zip(self._types, value, strict=True))})"
+
+    def __repr__(self) -> str:
+        return f"Types.TUPLE({self._types!r})"
+
+
+class RowTypeInfo(_FieldsTypeInfo):
+    """ROW and ROW_NAMED. Documented source: ``pyflink.common.typeinfo.RowTypeInfo``.
+
+    Args:
+        types: types of the fields.
+        field_names: their names; None names them f0, f1, ...
+
+    Raises:
+        TypeMismatchError: names that repeat, or not one for each type.
+    """
+
+    kind = "ROW"
+    immutable = False
+
+    def __init__(self, types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
+        default = _default_names(len(types))
+        names = default if field_names is None else list(field_names)
+        if len(names) != len(types) or len(set(names)) != len(names):
+            raise TypeMismatchError(
+                f"a row of {len(types)} types needs as many different field names, got {names!r}"
+            )
+        super().__init__(types, names)
+        self._unnamed = names == default
+        fields = [t.name if self._unnamed else f"{n} {t.name}" for n, t in zip(names, types, strict=True)]
+        self.name = f"ROW<{', '.join(fields)}>"
+
+    def get_field_names(self) -> list[str]:
+        """The names of the fields, in order."""
+        return list(self._names)
+
+    def get_field_index(self, field_name: str) -> int:
+        """The position of a field.
+
+        Args:
+            field_name: its name.
+
+        Returns:
+            Its index, -1 for no such field.
+        """
+        return self._names.index(field_name) if field_name in self._names else -1
+
+    def parameters(self) -> tuple[Any, ...]:
+        """See TypeInformation.parameters."""
+        return (tuple(self._names), tuple(self._types))
+
+    def spec(self) -> dict[str, Any]:
+        """See TypeInformation.spec."""
+        return {"type": self.kind, "names": list(self._names), "fields": [t.spec() for t in self._types]}
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """See TypeInformation.fit."""
+        if isinstance(value, Row):
+            fitted, changed = self._fit_fields(value, self._values_of(value), widen)
+            if not changed and type(value) is Row and field_names_of(value) == self._names:
+                return value
+            return make_row(self._names, fitted, value._row_kind)
+        if isinstance(value, dict):
+            if value.keys() != set(self._names):
+                raise Misfit(self, value, f"its fields are {', '.join(self._names)}")
+            value = tuple(value[name] for name in self._names)
+        elif not isinstance(value, (tuple, list)):
+            raise Misfit(self, value)
+        return make_row(self._names, self._fit_fields(value, value, widen)[0])
+
+    def _values_of(self, row: Row) -> Sequence[Any]:
+        """A row's values in the declared order: by name where both sides have names, else by position."""
+        names = field_names_of(row)
+        if names is None or names == self._names or self._unnamed:
+            return row._values
+        if sorted(names) != sorted(self._names):
+            raise Misfit(self, row, f"its fields are {', '.join(self._names)}")
+        return [row._values[names.index(name)] for name in self._names]
+
+    def copy(self, value: Any) -> Any:
+        """See TypeInformation.copy."""
+        if value is None:
+            return None
+        return make_row(self._names, self._copy_fields(value._values), value._row_kind)
+
+    def format(self, value: Any) -> str:
+        """See TypeInformation.format; fields of a row on its own are shown as Python does."""
+        if value is None:
+            return "None"
+        return f"{value._row_kind}[{','.join(map(str, value._values))}]"
+
+    def text(self, value: Any) -> str:
+        """See TypeInformation.text."""
+        texts = [t.nested_text(v) for t, v in zip(self._types, value._values, strict=True)]
+        return f"{value._row_kind}[{', '.join(texts)}]"
+
+    def __repr__(self) -> str:
+        if self._unnamed:
+            return f"Types.ROW({self._types!r})"
+        return f"Types.ROW_NAMED({self._names!r}, {self._types!r})"
+
+
+register("TUPLE", lambda spec: TupleTypeInfo([type_from_spec(field) for field in spec["fields"]]))
+register("ROW", lambda spec: RowTypeInfo([type_from_spec(field) for field in spec["fields"]], spec["names"]))

@@ -1,0 +1,423 @@
+"""The factory that users write types with: ``Types.TUPLE([Types.STRING(), Types.INT()])``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from changelog_engine.types import basic, pickled, temporal
+from changelog_engine.types.arrays import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+)
+from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
+from changelog_engine.types.typeinfo import TypeInformation
+
+
+class Types:
+    """Type information of everything a stream, key or state can be declared to hold.
+
+    Documented source: ``pyflink.common.typeinfo.Types``. Values are None or what each method names.
+
+    Example:
+        >>> Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()]).check((1, "one"))
+        Row(id=1, name='one')
+    """
+
+    @staticmethod
+    def STRING() -> TypeInformation:
+        """Type of text.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are str.
+
+        Example:
+            >>> Types.STRING().check("a")
+            'a'
+        """
+        return basic.STRING
+
+    @staticmethod
+    def BYTE() -> TypeInformation:
+        """Type of integers of 8 bits, -128 to 127.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are int.
+
+        Example:
+            >>> Types.BYTE().check(-128)
+            -128
+        """
+        return basic.BYTE
+
+    @staticmethod
+    def SHORT() -> TypeInformation:
+        """Type of integers of 16 bits, -32768 to 32767.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are int.
+
+        Example:
+            >>> Types.SHORT().check(7)
+            7
+        """
+        return basic.SHORT
+
+    @staticmethod
+    def INT() -> TypeInformation:
+        """Type of integers of 32 bits.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are int.
+
+        Example:
+            >>> Types.INT().check(7)
+            7
+        """
+        return basic.INT
+
+    @staticmethod
+    def LONG() -> TypeInformation:
+        """Type of integers of 64 bits.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are int.
+
+        Example:
+            >>> Types.LONG().check(2**63 - 1)
+            9223372036854775807
+        """
+        return basic.LONG
+
+    @staticmethod
+    def BIG_INT() -> TypeInformation:
+        """Type of integers of any size.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are int.
+
+        Example:
+            >>> Types.BIG_INT().check(2**70)
+            1180591620717411303424
+        """
+        return basic.BIG_INT
+
+    @staticmethod
+    def FLOAT() -> TypeInformation:
+        """Type of floating point numbers of 32 bits; values are rounded to them.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are float.
+
+        Example:
+            >>> Types.FLOAT().check(0.5)
+            0.5
+        """
+        return basic.FLOAT
+
+    @staticmethod
+    def DOUBLE() -> TypeInformation:
+        """Type of floating point numbers of 64 bits.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are float.
+
+        Example:
+            >>> Types.DOUBLE().check(0.1)
+            0.1
+        """
+        return basic.DOUBLE
+
+    @staticmethod
+    def BIG_DEC() -> TypeInformation:
+        """Type of decimal numbers of any size.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are decimal.Decimal.
+
+        Example:
+            >>> from decimal import Decimal
+            >>> Types.BIG_DEC().format(Decimal("7.50"))
+            '7.50'
+        """
+        return basic.BIG_DEC
+
+    @staticmethod
+    def BOOLEAN() -> TypeInformation:
+        """Type of truth values.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are bool.
+
+        Example:
+            >>> Types.BOOLEAN().check(True)
+            True
+        """
+        return basic.BOOLEAN
+
+    @staticmethod
+    def CHAR() -> TypeInformation:
+        """Type of single characters.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are str of length 1.
+
+        Example:
+            >>> Types.CHAR().check("x")
+            'x'
+        """
+        return basic.CHAR
+
+    @staticmethod
+    def SQL_DATE() -> TypeInformation:
+        """Type of dates.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are datetime.date.
+
+        Example:
+            >>> Types.SQL_DATE().name
+            'SQL_DATE'
+        """
+        return temporal.SQL_DATE
+
+    @staticmethod
+    def SQL_TIME() -> TypeInformation:
+        """Type of times of day.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are datetime.time.
+
+        Example:
+            >>> Types.SQL_TIME().name
+            'SQL_TIME'
+        """
+        return temporal.SQL_TIME
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeInformation:
+        """Type of dates with time.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are datetime.datetime.
+
+        Example:
+            >>> Types.SQL_TIMESTAMP().name
+            'SQL_TIMESTAMP'
+        """
+        return temporal.SQL_TIMESTAMP
+
+    @staticmethod
+    def INSTANT() -> TypeInformation:
+        """Type of points in time with nanoseconds.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are Instant.
+
+        Example:
+            >>> Types.INSTANT().name
+            'INSTANT'
+        """
+        return temporal.INSTANT
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeInformation:
+        """Type of any Python object; what undeclared streams carry.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Returns:
+            The type; its values are any object.
+
+        Example:
+            >>> Types.PICKLED_BYTE_ARRAY().check({1: "a"})
+            {1: 'a'}
+        """
+        return pickled.PICKLED_BYTE_ARRAY
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: TypeInformation) -> PrimitiveArrayTypeInfo:
+        """Type of arrays of primitive numbers.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            element_type: BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE or CHAR.
+
+        Returns:
+            The type; its values are lists, for BYTE they are bytes.
+
+        Raises:
+            TypeMismatchError: another element type.
+
+        Example:
+            >>> Types.PRIMITIVE_ARRAY(Types.BYTE()).check(b"a")
+            b'a'
+        """
+        return PrimitiveArrayTypeInfo(element_type)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:
+        """Type of arrays of boxed numbers or text.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            element_type: a primitive type or STRING.
+
+        Returns:
+            The type; its values are lists, None inside allowed.
+
+        Raises:
+            TypeMismatchError: another element type.
+
+        Example:
+            >>> Types.BASIC_ARRAY(Types.INT()).check([1, None])
+            [1, None]
+        """
+        return BasicArrayTypeInfo(element_type)
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:
+        """Type of arrays of anything.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            element_type: any type.
+
+        Returns:
+            The type; its values are lists.
+
+        Example:
+            >>> Types.OBJECT_ARRAY(Types.STRING())
+            Types.OBJECT_ARRAY(Types.STRING())
+        """
+        return ObjectArrayTypeInfo(element_type)
+
+    @staticmethod
+    def LIST(element_type_info: TypeInformation) -> ListTypeInfo:
+        """Type of lists.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            element_type_info: any type.
+
+        Returns:
+            The type; its values are lists.
+
+        Example:
+            >>> Types.LIST(Types.INT()).format([1, 2])
+            '[1, 2]'
+        """
+        return ListTypeInfo(element_type_info)
+
+    @staticmethod
+    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> MapTypeInfo:
+        """Type of maps.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            key_type_info: type of the keys.
+            value_type_info: type of the values.
+
+        Returns:
+            The type; its values are dicts.
+
+        Example:
+            >>> Types.MAP(Types.STRING(), Types.INT()).format({"k": 7})
+            '{k=7}'
+        """
+        return MapTypeInfo(key_type_info, value_type_info)
+
+    @staticmethod
+    def TUPLE(types: Sequence[TypeInformation]) -> TupleTypeInfo:
+        """Type of tuples.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            types: types of the fields, in order.
+
+        Returns:
+            The type; its values are tuples.
+
+        Example:
+            >>> Types.TUPLE([Types.STRING(), Types.DOUBLE()]).format(("a", 1e20))
+            '(a,1.0E20)'
+        """
+        return TupleTypeInfo(types)
+
+    @staticmethod
+    def ROW(types: Sequence[TypeInformation]) -> RowTypeInfo:
+        """Type of rows whose fields are named f0, f1 and so on.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            types: types of the fields, in order.
+
+        Returns:
+            The type; its values are Row.
+
+        Example:
+            >>> Types.ROW([Types.DOUBLE(), Types.BOOLEAN()]).check((1.5, True))
+            Row(f0=1.5, f1=True)
+        """
+        return RowTypeInfo(types)
+
+    @staticmethod
+    def ROW_NAMED(names: Sequence[str], types: Sequence[TypeInformation]) -> RowTypeInfo:
+        """Type of rows with named fields.
+
+        Documented source: ``pyflink.common.typeinfo.Types``.
+
+        Args:
+            names: names of the fields.
+            types: types of the fields, in the same order.
+
+        Returns:
+            The type; its values are Row.
+
+        Raises:
+            TypeMismatchError: names that repeat, or not one for each type.
+
+        Example:
+            >>> Types.ROW_NAMED(["id"], [Types.INT()]).get_field_names()
+            ['id']
+        """
+        return RowTypeInfo(types, names)

@@ -1,0 +1,73 @@
+"""How Java prints what Python prints differently; ``print()`` shows typed values as Flink's JVM does."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+
+import numpy as np
+
+from changelog_engine.types.instant import Instant
+
+_MINUTE_S = 60
+_DAY_S = 86_400
+_FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
+_LAST_DAY = datetime.date.max.toordinal()
+
+
+def double_text(value: float) -> str:
+    """Double.toString: plain from 1e-3 up to 1e7, else with an exponent.
+
+    Example:
+        >>> double_text(1e20), double_text(0.001), double_text(1e7)
+        ('1.0E20', '0.001', '1.0E7')
+    """
+    return _java_number(value, repr(value))
+
+
+def float_text(value: float) -> str:
+    """Float.toString: as Double.toString with the digits that 32 bits need."""
+    return _java_number(value, np.format_float_scientific(np.float32(value), unique=True))
+
+
+def _java_number(value: float, shortest: str) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if value == 0:
+        return sign + "0.0"
+    _, parts, power = Decimal(shortest).as_tuple()
+    digits = "".join(map(str, parts)).rstrip("0")
+    point = len(parts) + int(power)  # where the decimal point is, counted from the first digit
+    if -3 < point <= 7:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
+
+
+def timestamp_text(value: datetime.datetime) -> str:
+    """java.sql.Timestamp.toString: at least one digit of the fraction."""
+    fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
+    return f"{value.date().isoformat()} {value:%H:%M:%S}.{fraction}"
+
+
+def instant_text(value: Instant) -> str:
+    """java.time.Instant.toString: ISO in UTC with 0, 3, 6 or 9 digits of fraction; far years as seconds."""
+    day, second = divmod(value.seconds, _DAY_S)
+    if not 1 <= day + _FIRST_DAY <= _LAST_DAY:
+        return repr(value)
+    date = datetime.date.fromordinal(day + _FIRST_DAY).isoformat()
+    minute, second = divmod(second, _MINUTE_S)
+    fraction = f"{value.nanos:09d}"
+    while fraction.endswith("000"):
+        fraction = fraction[:-3]
+    return f"{date}T{minute // 60:02d}:{minute % 60:02d}:{second:02d}{'.' if fraction else ''}{fraction}Z"
+
+
+def bytes_text(value: bytes) -> str:
+    """Arrays.toString of a byte[]: signed numbers."""
+    return f"[{', '.join(str(byte - 256 if byte > 127 else byte) for byte in value)}]"

@@ -1,0 +1,197 @@
+"""TypeInformation: what an element, key or state value is declared to be.
+
+Invariants:
+    * Two types are equal when their structure is; ``type_from_spec(t.spec()) == t``.
+    * ``check`` gives back the very same object when it fits as it is, and never changes its argument.
+    * ``check(coerce(v))`` is ``coerce(v)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from changelog_engine.errors import TypeMismatchError
+
+MAX_SHOWN = 100
+
+
+def shown(value: Any) -> str:
+    """A value's repr, cut to 100 characters; never raises."""
+    try:
+        text = repr(value)
+    except Exception as error:  # a user's __repr__ may do anything
+        text = f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+class Misfit(Exception):
+    """A value inside does not fit; containers add their step to the path while it travels up.
+
+    Users never see it: check() turns it into a TypeMismatchError.
+    """
+
+    def __init__(self, wanted: TypeInformation, value: Any, why: str = "") -> None:
+        super().__init__(wanted, value, why)
+        self.wanted = wanted
+        self.value = value
+        self.why = why
+        self.path: list[str] = []
+
+    def inside(self, step: str) -> Misfit:
+        """Add an outer step: a field name, or ``[3]`` for an index."""
+        self.path.append(step)
+        return self
+
+    def message(self, what: str) -> str:
+        """The sentence for the user."""
+        path = ""
+        for step in reversed(self.path):
+            path += step if step.startswith("[") or not path else "." + step
+        place = f"field {path!r} of {what}" if path else what
+        why = f" ({self.why})" if self.why else ""
+        found = f"{shown(self.value)} of type {type(self.value).__name__}{why}"
+        return f"{place} is declared {self.wanted.name} but got {found}"
+
+
+class TypeInformation:
+    """Base of all types. Documented source: ``pyflink.common.typeinfo.TypeInformation``.
+
+    Attributes:
+        name: for people, e.g. ``LONG`` or ``TUPLE<STRING, INT>``.
+        exact: the Python class whose instances need no look inside before they become state (the codec still
+            checks the range of LONG, in bulk), or None.
+        sure: the Python class whose instances are always valid, or None.
+        immutable: every valid value is deeply immutable.
+    """
+
+    name: str
+    exact: type | None = None
+    sure: type | None = None
+    immutable: bool = True
+    kind: ClassVar[str]
+
+    def fit(self, value: Any, widen: bool) -> Any:
+        """The value (not None) as this type wants it.
+
+        Args:
+            value: any object but None.
+            widen: accept int for float, bool for int and numpy scalars.
+
+        Returns:
+            The same object when it fits as it is.
+
+        Raises:
+            Misfit: it does not fit.
+        """
+        raise NotImplementedError
+
+    def parameters(self) -> tuple[Any, ...]:
+        """What tells this type from others of its kind; hashable."""
+        return ()
+
+    def spec(self) -> dict[str, Any]:
+        """The JSON form that checkpoints keep; see type_from_spec."""
+        return {"type": self.kind}
+
+    def check(self, value: Any, what: str = "value") -> Any:
+        """The value as the declared type wants it, strictly: nothing is converted, None passes.
+
+        Args:
+            value: any object.
+            what: names the value in the message.
+
+        Returns:
+            The same object when it fits; a tuple for a ROW becomes a named Row, a tuple for a LIST a list.
+
+        Raises:
+            TypeMismatchError: it does not fit.
+        """
+        if value is None or type(value) is self.sure:
+            return value
+        try:
+            return self.fit(value, False)
+        except Misfit as misfit:
+            raise TypeMismatchError(misfit.message(what)) from None
+
+    def coerce(self, value: Any, what: str = "value") -> Any:
+        """As check, but an int widens to float, a bool to int, and numpy scalars become Python's.
+
+        Args:
+            value: any object.
+            what: names the value in the message.
+
+        Returns:
+            The value as the type wants it.
+
+        Raises:
+            TypeMismatchError: it does not fit even so.
+        """
+        if value is None or type(value) is self.sure:
+            return value
+        try:
+            return self.fit(value, True)
+        except Misfit as misfit:
+            raise TypeMismatchError(misfit.message(what)) from None
+
+    def copy(self, value: Any) -> Any:
+        """A private deep copy of a valid value; immutable ones are given back as they are."""
+        return value
+
+    def format(self, value: Any) -> str:
+        """What ``print()`` shows for a valid value."""
+        return "None" if value is None else self.text(value)
+
+    def text(self, value: Any) -> str:
+        """How the value is shown inside tuples, lists and maps."""
+        return str(value)
+
+    def nested_text(self, value: Any) -> str:
+        """As text, with Java's word for nothing."""
+        return "null" if value is None else self.text(value)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, TypeInformation)
+            and self.kind == other.kind
+            and self.parameters() == other.parameters()
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.parameters()))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Types.{self.kind}()"
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], TypeInformation]] = {}
+
+
+def register(kind: str, reader: Callable[[dict[str, Any]], TypeInformation]) -> None:
+    """Tell type_from_spec how to read one kind."""
+    _READERS[kind] = reader
+
+
+def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
+    """The type whose ``spec()`` this is.
+
+    Args:
+        spec: what ``TypeInformation.spec`` returned, also after a round trip through JSON.
+
+    Returns:
+        An equal type.
+
+    Raises:
+        TypeMismatchError: a kind this version does not know.
+    """
+    reader = _READERS.get(spec.get("type", ""))
+    if reader is None:
+        raise TypeMismatchError(
+            f"unknown type {shown(spec)} in a checkpoint; a newer version wrote it, read it with that one"
+        )
+    return reader(spec)

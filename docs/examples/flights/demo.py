@@ -1,0 +1,216 @@
+"""``make demo``: run the flights job, kill it half-way with SIGKILL, start it again, and look at what it left.
+
+Everything happens in the folder ``.demo`` (``DEMO_WORK`` names another): the prepared data, the changelog, the job's output.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from prepare import FLIGHTS, prepare
+from watch import Progress as JobProgress
+from watch import progress
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+FLIGHTS_PER_SECOND = int(os.environ.get("DEMO_FLIGHTS_PER_SECOND", "14000"))
+LONGEST_RUN_S = 300
+POLL_S = 0.5
+COLUMNS = ("run", "checkpoint", "event time", "state", "new value")
+AIRCRAFT = "N725MQ"  # left New York more often than any other
+
+# The job and the query run in a folder of their own; this copy of the engine is found there too.
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]),
+}
+
+console = Console(highlight=False)
+
+
+class Demo:
+    """The demo's steps.
+
+    Args:
+        work: its folder; what an earlier demo left there is removed.
+    """
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.flights = work / "flights.csv"
+        self.base = work / "changelog"
+        self.table = self.base / "flights" / "changelog"
+        self.output = work / "job.log"
+        shutil.rmtree(self.base, ignore_errors=True)
+        work.mkdir(parents=True, exist_ok=True)
+        self.output.unlink(missing_ok=True)
+
+    def run(self) -> int:
+        """All steps, and the summary; 0 when the state is exact."""
+        began = time.monotonic()
+        with console.status("Preparing the year's flights ..."):
+            prepare(self.flights)
+        console.print(f"[bold]1[/] {FLIGHTS:,} flights from New York in 2013, in the order of departure.")
+        killed = self.run_until(lambda at: self.share(at) >= 0.5)
+        console.print(
+            f"[bold]2[/] Half-way, the driver got [bold red]kill -9[/]. Its last checkpoint, {killed.checkpoint}, "
+            f"keeps {self.flights_of(killed):,}."
+        )
+        finished = self.run_until(None)
+        console.print(
+            f"[bold]3[/] Started again, it went on from {killed.checkpoint} to the end: "
+            f"attempt {finished.attempt}, checkpoint {finished.checkpoint}."
+        )
+        with console.status(
+            "Spark SQL reads the history of one aircraft (the first time it fetches Delta's jar) ..."
+        ):
+            rows = self.history()
+        console.print(f"[bold]4[/] The state of aircraft {AIRCRAFT}, around the kill, with Spark SQL:")
+        console.print(_history_table(rows, killed.checkpoint))
+        with console.status("Comparing with a computation in plain Python ..."):
+            from compare import differences  # the engine's readers, which the steps before do without
+
+            compared, wrong = differences(self.table, self.flights)
+        console.print(self.summary(finished, len(rows), compared, wrong, time.monotonic() - began))
+        return 1 if wrong else 0
+
+    def run_until(self, stop: Callable[[JobProgress], bool] | None) -> JobProgress:
+        """Start the job and watch it; kill it when ``stop`` says so, else wait for its end."""
+        with self.job() as process, _bar("killed half-way" if stop else "to the end") as (bar, task):
+            deadline = time.monotonic() + LONGEST_RUN_S
+            while True:
+                at = progress(self.table)
+                bar.update(task, completed=self.flights_of(at), checkpoint=at.checkpoint)
+                status = process.poll()
+                if status is not None and (status != 0 or stop is not None):
+                    raise SystemExit(self.failure(f"The job ended by itself with status {status}"))
+                if status == 0:
+                    return progress(self.table)
+                if stop is not None and stop(at):
+                    break
+                if time.monotonic() > deadline:
+                    raise SystemExit(self.failure(f"The job took more than {LONGEST_RUN_S} s"))
+                time.sleep(POLL_S)
+        return progress(self.table)  # it may have committed once more before the signal came
+
+    @contextmanager
+    def job(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The job's driver in a process group of its own; SIGKILL for the driver and its JVM at the end."""
+        command = [sys.executable, str(HERE / "flights_job.py"), str(self.flights), str(self.base)]
+        with self.output.open("ab") as output:
+            process = subprocess.Popen(
+                [*command, str(FLIGHTS_PER_SECOND)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.work,
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):  # all of it may have ended by itself
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def history(self) -> list[dict[str, object]]:
+        """What history.py prints."""
+        command = [sys.executable, str(HERE / "history.py"), str(self.table), AIRCRAFT]
+        with (self.work / "history.log").open("wb") as log:
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=log, check=False, cwd=self.work, env=ENVIRONMENT
+            )
+        if done.returncode != 0:
+            raise SystemExit(f"Spark SQL could not read the changelog; see {log.name}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"{")]
+
+    def summary(
+        self, end: JobProgress, history: int, compared: int, wrong: list[str], seconds: float
+    ) -> Panel:
+        """What happened, for a newcomer."""
+        verdict = (
+            f"[bold green]exact[/]: all {compared:,} values equal a plain Python computation"
+            if not wrong
+            else f"[bold red]{len(wrong):,} of {compared:,} values differ[/], such as {wrong[0]}"
+        )
+        size = f"{end.bytes / 2**20:.1f} MiB"
+        lines = [
+            f"flights    {FLIGHTS:,}, each counted exactly once in spite of kill -9",
+            f"state      {verdict}",
+            f"changelog  {end.mutations:,} mutations, {size}, {end.checkpoints} checkpoints, one commit each",
+            f"history    {history:,} changes of one aircraft's state, read by plain SQL",
+            f"time       {seconds:.0f} s",
+            "",
+            "The job      docs/examples/flights/flights_job.py",
+            f"Its output   {_shown(self.output)}",
+            f"Its log      {_shown(self.table)}, a Delta table",
+            "The query    docs/examples/flights/history.py",
+        ]
+        return Panel("\n".join(lines), title="What happened", expand=False)
+
+    def share(self, at: JobProgress) -> float:
+        """How much of the input is safe, 0 to 1."""
+        return at.position / self.flights.stat().st_size
+
+    def flights_of(self, at: JobProgress) -> int:
+        """About as many flights as that (lines are nearly of one length)."""
+        return FLIGHTS if at.finished else int(FLIGHTS * self.share(at))
+
+    def failure(self, what: str) -> str:
+        """The message with the end of the job's output."""
+        tail = self.output.read_text(errors="replace").splitlines()[-20:]
+        return "\n".join([f"{what}. The end of {self.output}:", *tail])
+
+
+@contextmanager
+def _bar(description: str) -> Iterator[tuple[Progress, int]]:
+    columns = (
+        TextColumn("  {task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:>7,} flights, checkpoint {task.fields[checkpoint]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield bar, bar.add_task(description, total=FLIGHTS, checkpoint=0)
+
+
+def _history_table(rows: list[dict[str, object]], killed_at: int) -> Table:
+    """The last changes before the kill and the first after it."""
+    before = [row for row in rows if int(str(row["checkpoint"])) <= killed_at][-4:]
+    after = [row for row in rows if int(str(row["checkpoint"])) > killed_at][:4]
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, no_wrap=True)
+    for part in (before, after):
+        for row in part:
+            cells = (row["attempt"], row["checkpoint"], row["event_time"], row["state"])
+            table.add_row(*map(str, cells), _change(row))
+        table.add_section()
+    return table
+
+
+def _change(row: dict[str, object]) -> str:
+    """A mutation in few words: what was put, or which operation it was."""
+    what = str(row["value"] if row["operation"] == "put" else row["operation"])
+    return what if row["map_key"] is None else f"{row['map_key']}: {what}"
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(Demo(Path(os.environ.get("DEMO_WORK", ROOT / ".demo")).resolve()).run())

@@ -1,0 +1,53 @@
+"""Looking at a running job from outside: its changelog table is a Delta table that anyone may read meanwhile."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the checkpoints of the job say so far.
+
+    Args:
+        checkpoint: id of the newest, 0 before the first.
+        attempt: which run of the job made it.
+        position: bytes of the input that are safely processed.
+        checkpoints: how many there are.
+        mutations: changes of state they made durable.
+        bytes: size of the log.
+        finished: the input has ended.
+    """
+
+    checkpoint: int = 0
+    attempt: int = 0
+    position: int = 0
+    checkpoints: int = 0
+    mutations: int = 0
+    bytes: int = 0
+    finished: bool = False
+
+
+def progress(table: Path) -> Progress:
+    """Read the checkpoint rows of a changelog table; all zero before the job made it."""
+    if not (table / "_delta_log").is_dir():
+        return Progress()
+    is_checkpoint = pc.field("operation") == "checkpoint"
+    rows = DeltaTable(str(table)).to_pyarrow_dataset().to_table(columns=["value"], filter=is_checkpoint)
+    checkpoints = sorted(map(json.loads, rows["value"].to_pylist()), key=lambda row: row["id"])
+    if not checkpoints:
+        return Progress()
+    newest = checkpoints[-1]
+    positions = [split[0] for source in newest["sources"].values() for split in source.values()]
+    return Progress(
+        checkpoint=newest["id"],
+        attempt=newest["attempt"],
+        position=sum(positions),
+        checkpoints=len(checkpoints),
+        mutations=sum(row["rows"] for row in checkpoints),
+        bytes=sum(row["bytes"] for row in checkpoints),
+        finished=newest["finished"],
+    )

@@ -1,0 +1,84 @@
+"""``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
+
+``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth,
+small_epochs, restore, memory. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work
+folder than ``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from engine import EngineBench
+from peers import Peers
+from report import evaluate, print_table
+from sizes import sizes_from_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    work = Path(os.environ.get("BENCH_WORK", ROOT / ".bench")).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    sizes = sizes_from_environment()
+    engine = EngineBench(work, sizes)
+    peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
+    parts = {
+        "dict_loop": peers.dict_loop,
+        "engine": engine.throughput,
+        "prototype": peers.prototype,
+        "small_epochs": engine.small_epochs,
+        "restore": engine.restore,
+        "memory": engine.memory,
+        "growth": engine.growth,
+        "spark": peers.spark,
+        "pyflink": peers.pyflink,
+    }
+    wanted = sys.argv[1:] or list(parts)
+    unknown = sorted(set(wanted) - set(parts))
+    if unknown:
+        print(f"unknown part {', '.join(unknown)}; there are {', '.join(parts)}", file=sys.stderr)
+        return 2
+    console = Console()
+    results: dict[str, dict[str, Any]] = {}
+    failures: dict[str, str] = {}
+    for name in wanted:
+        started = time.monotonic()
+        with console.status(f"{name} ..."):
+            try:
+                result = parts[name]()
+            except Exception as error:  # one measurement that fails must not lose the others
+                failures[name] = f"{type(error).__name__}: {error}"
+                result = None
+        outcome = "failed" if name in failures else "not at hand" if result is None else "done"
+        console.print(f"{name}: {outcome} after {time.monotonic() - started:.0f} s", highlight=False)
+        if result is not None:
+            results[name] = result
+    lines = evaluate(results)
+    document = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
+        "sizes": asdict(sizes),
+        "results": results,
+        "figures": lines,
+        "failures": failures,
+    }
+    (work / "results.json").write_text(json.dumps(document, indent=2))
+    print_table(lines, console)
+    for name, message in failures.items():
+        console.print(f"[red]{name} failed[/]: {message}", highlight=False)
+    console.print(f"All figures: {work / 'results.json'}", highlight=False)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Measurement (a) and what follows from it: throughput, acknowledgement, small epochs, restore, memory."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from log_figures import acknowledgement_ms, epoch_ms, percentile, read_log, steady_records_per_s
+from processes import Outcome, measure
+from sizes import Sizes
+
+HERE = Path(__file__).parent
+EPOCH_RECORDS = "python.fn-execution.bundle.size"  # of one source subtask; there are two
+
+
+class EngineBench:
+    """Runs the keyed count on this engine, each time in a fresh folder and a process of its own.
+
+    Args:
+        work: folder for tables and logs.
+        sizes: how much to do.
+    """
+
+    def __init__(self, work: Path, sizes: Sizes) -> None:
+        self.work = work
+        self.sizes = sizes
+
+    def throughput(self) -> dict[str, Any]:
+        """The main run: 1 s checkpoints, changelog on."""
+        outcome = self._run("engine", self.sizes.engine, self.sizes.keys)
+        log = read_log(self._base("engine"))
+        acknowledgement = acknowledgement_ms(log)
+        if log.rows != self.sizes.engine:
+            raise RuntimeError(f"the log has {log.rows} mutations for {self.sizes.engine} records")
+        return {
+            **outcome.result,
+            "steady_records_per_s": steady_records_per_s(log),
+            "checkpoints": len(log.checkpoints),
+            "acknowledgement_p50_ms": percentile(acknowledgement, 0.5),
+            "acknowledgement_p99_ms": percentile(acknowledgement, 0.99),
+            "log_bytes_per_mutation": sum(checkpoint["bytes"] for checkpoint in log.checkpoints) / log.rows,
+        }
+
+    def growth(self) -> dict[str, Any]:
+        """Acknowledgement with few and with many keys, everything else the same."""
+        medians = {}
+        for name, keys in (("few", self.sizes.few_keys), ("many", self.sizes.many_keys)):
+            self._run(f"{name}-keys", self.sizes.growth, keys)
+            medians[name] = percentile(acknowledgement_ms(read_log(self._base(f"{name}-keys"))), 0.5)
+        return {
+            **{f"{name}_p50_ms": ms for name, ms in medians.items()},
+            "ratio": medians["many"] / medians["few"],
+        }
+
+    def small_epochs(self) -> dict[str, Any]:
+        """Epochs of a fixed small size, a checkpoint at the end of each."""
+        records = self.sizes.small_epoch * self.sizes.small_epochs
+        self._run("small-epochs", records, self.sizes.keys, self._epochs_of(self.sizes.small_epoch))
+        times = epoch_ms(read_log(self._base("small-epochs")))
+        return {"epochs": len(times), "p50_ms": statistics.median(times), "p99_ms": percentile(times, 0.99)}
+
+    def restore(self) -> dict[str, Any]:
+        """Kill a job when its log has a mutation for each of a million keys, start it again, see when it goes on.
+
+        Measured from the attempt's row (Spark is up) to the barrier of its first checkpoint, so a first epoch is in it.
+        """
+        base = self._base("restore")
+        wanted = self.sizes.restore
+        settings = self._epochs_of(max(2, wanted // 20))
+        self._run(
+            "restore", wanted * 3 // 2, wanted, settings, stop_when=lambda: read_log(base).rows >= wanted
+        )
+        before = read_log(base)
+        if before.checkpoints[-1]["finished"]:
+            raise RuntimeError("the job ended before it could be killed; make BENCH_RESTORE larger")
+        self._run("restore", wanted * 3 // 2, wanted, settings, keep=True)
+        after = read_log(base)
+        first, second = after.attempts[0], after.attempts[1]
+        began = {
+            attempt["id"]: next(c["time_ms"] for c in after.checkpoints if c["attempt"] == attempt["id"])
+            - attempt["time_ms"]
+            for attempt in (first, second)
+        }
+        return {
+            "mutations": before.rows,
+            "fresh_start_s": began[first["id"]] / 1000,
+            "restored_start_s": began[second["id"]] / 1000,
+            "restore_s": next(c["restored_ms"] for c in after.checkpoints if c["attempt"] == second["id"])
+            / 1000,
+            "exact": after.rows == wanted * 3 // 2,
+        }
+
+    def memory(self) -> dict[str, Any]:
+        """Resident memory over many epochs of the same keys: its last quarter against its second."""
+        records = self.sizes.memory_epoch * self.sizes.memory_epochs
+        settings = self._epochs_of(self.sizes.memory_epoch)
+        outcome = self._run("memory", records, self.sizes.memory_epoch, settings)
+        result: dict[str, Any] = {"epochs": len(read_log(self._base("memory")).checkpoints)}
+        for role in ("driver", "workers", "jvm"):
+            early, late = outcome.memory.median(role, 0.25, 0.5), outcome.memory.median(role, 0.75, 0.95)
+            if early and late:
+                result |= {f"{role}_mb": late / 2**20, f"{role}_growth": late / early}
+        return result
+
+    def _run(
+        self,
+        name: str,
+        records: int,
+        keys: int,
+        settings: dict[str, str] | None = None,
+        keep: bool = False,
+        stop_when: Any = None,
+    ) -> Outcome:
+        base = self._base(name)
+        if not keep:
+            shutil.rmtree(base, ignore_errors=True)
+        merged = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "state.backend.type": "hashmap",
+            "state.changelog.enabled": "true",
+            "state.changelog.dstl.dfs.base-path": str(base),
+            "execution.checkpointing.interval": "1s",
+            **(settings or {}),
+        }
+        command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(records), str(keys)]
+        command += [f"{key}={value}" for key, value in merged.items()]
+        return measure(name, command, self.work / "logs", stop_when=stop_when)
+
+    def _epochs_of(self, records: int) -> dict[str, str]:
+        return {EPOCH_RECORDS: str(max(1, records // 2)), "execution.checkpointing.interval": "1ms"}
+
+    def _base(self, name: str) -> Path:
+        return self.work / "tables" / name

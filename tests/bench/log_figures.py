@@ -1,0 +1,86 @@
+"""Figures read out of the changelog table itself: each checkpoint row says when its barrier was and how long it took."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+LOG_COLUMNS = ["operation", "value"]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The checkpoints and attempts of one job, as the documents of their rows, in order."""
+
+    checkpoints: list[dict[str, Any]]
+    attempts: list[dict[str, Any]]
+
+    @property
+    def rows(self) -> int:
+        """Mutations that the checkpoints made durable."""
+        return sum(checkpoint["rows"] for checkpoint in self.checkpoints)
+
+
+def table_of(base: Path) -> Path | None:
+    """The one changelog table under a base path; None before it is there."""
+    found = sorted(base.glob("*/changelog/_delta_log"))
+    return found[0].parent if found else None
+
+
+def read_log(base: Path) -> Log:
+    """Checkpoint and attempt rows of the one job under a base path; empty before there are any."""
+    table = table_of(base)
+    if table is None:
+        return Log([], [])
+    condition = pc.field("operation").isin(["checkpoint", "attempt"])
+    rows = (
+        DeltaTable(str(table))
+        .to_pyarrow_dataset()
+        .to_table(columns=LOG_COLUMNS, filter=condition)
+        .to_pylist()
+    )
+    documents: dict[str, list[dict[str, Any]]] = {"checkpoint": [], "attempt": []}
+    for row in rows:
+        documents[row["operation"]].append(json.loads(row["value"]))
+    return Log(
+        *(sorted(documents[kind], key=lambda document: document["id"]) for kind in ("checkpoint", "attempt"))
+    )
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The smallest value that at least this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 100) * len(ordered) // 100) - 1))]
+
+
+def steady_records_per_s(log: Log) -> float:
+    """Median, over the checkpoints after the warm-up, of mutations a second (the count makes one for each record).
+
+    The warm-up is the first fifth: the first epochs are small on purpose. The last checkpoint ends early and is left out.
+    """
+    checkpoints = log.checkpoints[len(log.checkpoints) // 5 : -1] or log.checkpoints
+    rates = [
+        1000 * after["rows"] / (after["time_ms"] - before["time_ms"])
+        for before, after in pairwise(checkpoints)
+        if after["time_ms"] > before["time_ms"]
+    ]
+    return statistics.median(rates) if rates else 0.0
+
+
+def acknowledgement_ms(log: Log) -> list[float]:
+    """Barrier to commit of each checkpoint, the first one (start-up) left out."""
+    return [float(checkpoint["duration_ms"]) for checkpoint in log.checkpoints[1:]]
+
+
+def epoch_ms(log: Log) -> list[float]:
+    """Barrier to barrier, where every epoch ends with a checkpoint; the first tenth is warm-up."""
+    times = [checkpoint["time_ms"] for checkpoint in log.checkpoints]
+    times = times[max(1, len(times) // 10) : -1]
+    return [float(after - before) for before, after in pairwise(times)]

@@ -1,0 +1,145 @@
+"""The others, on the same machine in the same run: (b) a plain loop, (c) PyFlink, (d) Spark, (e) the design's prototype."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from log_figures import percentile
+from processes import measure
+from sizes import Sizes
+
+HERE = Path(__file__).parent
+PYFLINK = "apache-flink==2.3.0"
+COMPLETED = re.compile(r"Completed checkpoint \d+ for .*checkpointDuration=(\d+) ms")
+PROTOTYPE_RATE = re.compile(r"throughput (\d+) rec/s")
+
+
+class Peers:
+    """Runs each peer in a process of its own, one at a time.
+
+    Args:
+        work: folder for environments, tables and logs.
+        sizes: how much to do.
+        shared: folder that may hold ``prototypes/epoch.py``.
+    """
+
+    def __init__(self, work: Path, sizes: Sizes, shared: Path) -> None:
+        self.work = work
+        self.logs = work / "logs"
+        self.sizes = sizes
+        self.shared = shared
+
+    def dict_loop(self) -> dict[str, Any]:
+        """(b) the pure Python loop that calls the same function over a dictionary."""
+        command = [
+            sys.executable,
+            str(HERE / "dict_loop.py"),
+            "api",
+            str(self.sizes.loop),
+            str(self.sizes.keys),
+        ]
+        return measure("dict-loop", command, self.logs).result
+
+    def pyflink(self) -> dict[str, Any]:
+        """(c) the same program with PyFlink's package, thread mode, its changelog on.
+
+        Checkpoint durations are what its own coordinator logs.
+        """
+        python = self._pyflink_python()
+        folder = self.work / "tables" / "pyflink"
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "log").mkdir(parents=True)
+        settings = {
+            "python.execution-mode": "thread",
+            "python.state.cache-size": "200000",
+            "python.executable": str(python),
+            "state.backend.type": "hashmap",
+            "state.changelog.enabled": "true",
+            "state.changelog.storage": "filesystem",
+            "state.changelog.dstl.dfs.base-path": f"file://{folder}/changelog",
+            "execution.checkpointing.interval": "1s",
+            "execution.checkpointing.dir": f"file://{folder}/checkpoints",
+        }
+        command = [
+            str(python),
+            str(HERE / "keyed_count.py"),
+            "pyflink",
+            str(self.sizes.pyflink),
+            str(self.sizes.keys),
+        ]
+        command += [f"{key}={value}" for key, value in settings.items()]
+        # Thread mode finds its interpreter library only in an activated environment.
+        environment = {
+            "VIRTUAL_ENV": str(python.parent.parent),
+            "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+            "FLINK_LOG_DIR": str(folder / "log"),
+        }
+        result = measure("pyflink", command, self.logs, environment, timeout_s=1800).result
+        durations = [
+            float(found)
+            for log in (folder / "log").glob("*.log")
+            for found in COMPLETED.findall(log.read_text(errors="replace"))
+        ]
+        if durations:
+            result |= {
+                "checkpoints": len(durations),
+                "acknowledgement_p50_ms": percentile(durations, 0.5),
+                "acknowledgement_p99_ms": percentile(durations, 0.99),
+            }
+        return result
+
+    def spark(self) -> dict[str, Any]:
+        """(d) Spark's transformWithState in Python."""
+        folder = self.work / "tables" / "spark"
+        shutil.rmtree(folder, ignore_errors=True)
+        sizes = [self.sizes.spark_batch, self.sizes.spark_batches, self.sizes.keys]
+        command = [sys.executable, str(HERE / "spark_state.py"), *map(str, sizes), str(folder)]
+        return measure("spark", command, self.logs, _workers_of_this_python(), timeout_s=1800).result
+
+    def prototype(self) -> dict[str, Any] | None:
+        """(e) the design's prototype, called where it lies; None when that folder is not at hand."""
+        folder = self.shared / "prototypes"
+        if not (folder / "epoch.py").exists():
+            return None
+        tables = self.work / "tables" / "prototype"
+        environment = _workers_of_this_python() | {
+            "PYTHONPATH": str(folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PROTO_DIR": str(tables),
+            "N": str(self.sizes.prototype_epoch),
+            "E": str(self.sizes.prototype_epochs),
+            "K": str(self.sizes.keys),
+        }
+        try:
+            command = [sys.executable, str(folder / "epoch.py")]
+            return measure("prototype", command, self.logs, environment, read=_prototype_result).result
+        finally:
+            shutil.rmtree(tables, ignore_errors=True)
+
+    def _pyflink_python(self) -> Path:
+        """The interpreter of PyFlink's environment, which is made when it isn't there."""
+        environment = self.work / "pyflink"
+        python = environment / "bin" / "python"
+        ready = environment / ".set-up"
+        if not ready.exists() or ready.read_text() != PYFLINK:
+            print(f"Making an environment for {PYFLINK} (about 1.5 GB) ...", flush=True)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(environment)], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet", PYFLINK], check=True)
+            ready.write_text(PYFLINK)
+        return python
+
+
+def _prototype_result(output: str) -> dict[str, Any] | None:
+    """It prints its figures in its own words."""
+    found = PROTOTYPE_RATE.search(output)
+    return {"records_per_s": float(found[1])} if found else None
+
+
+def _workers_of_this_python() -> dict[str, str]:
+    return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

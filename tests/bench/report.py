@@ -1,0 +1,123 @@
+"""What was asked for against what was measured, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Results = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One line of the table.
+
+    Args:
+        what: the figure, in words.
+        parts: names of the measurements it needs.
+        figure: computes it from the results.
+        unit: printed after it.
+        limit: the target, None for a figure that only informs.
+        at_least: whether the figure must reach the limit (else: stay under it).
+    """
+
+    what: str
+    parts: tuple[str, ...]
+    figure: Callable[[Results], float]
+    unit: str
+    limit: float | None = None
+    at_least: bool = True
+
+    def met(self, value: float) -> bool | None:
+        """Whether the target is reached; None without one."""
+        if self.limit is None:
+            return None
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+def _field(part: str, name: str) -> Callable[[Results], float]:
+    return lambda results: float(results[part][name])
+
+
+def _times(part: str, factor: float = 1.0) -> Callable[[Results], float]:
+    return lambda results: (
+        results["engine"]["steady_records_per_s"] / (factor * results[part]["records_per_s"])
+    )
+
+
+GOALS = (
+    Goal(
+        "(a) keyed count, steady",
+        ("engine",),
+        _field("engine", "steady_records_per_s"),
+        "records/s",
+        1_000_000,
+    ),
+    Goal(
+        "(a) whole run, Spark's start included", ("engine",), _field("engine", "records_per_s"), "records/s"
+    ),
+    Goal(
+        "(b) plain Python loop, one core", ("dict_loop",), _field("dict_loop", "records_per_s"), "records/s"
+    ),
+    Goal("(c) PyFlink, thread mode", ("pyflink",), _field("pyflink", "records_per_s"), "records/s"),
+    Goal("(d) Spark transformWithState", ("spark",), _field("spark", "records_per_s"), "records/s"),
+    Goal("(e) prototype of the design", ("prototype",), _field("prototype", "records_per_s"), "records/s"),
+    Goal("(a) against 2 x (b)", ("engine", "dict_loop"), _times("dict_loop", 2), "x", 0.15),
+    Goal("(a) against (c)", ("engine", "pyflink"), _times("pyflink"), "x", 25),
+    Goal("(a) against (d)", ("engine", "spark"), _times("spark"), "x", 50),
+    Goal("(a) against (e)", ("engine", "prototype"), _times("prototype"), "x", 1),
+    Goal("checkpoint, p50", ("engine",), _field("engine", "acknowledgement_p50_ms"), "ms", 60, False),
+    Goal("checkpoint, p99", ("engine",), _field("engine", "acknowledgement_p99_ms"), "ms", 250, False),
+    Goal("checkpoint of PyFlink, p50", ("pyflink",), _field("pyflink", "acknowledgement_p50_ms"), "ms"),
+    Goal("checkpoint of PyFlink, p99", ("pyflink",), _field("pyflink", "acknowledgement_p99_ms"), "ms"),
+    Goal("checkpoint, many keys against few", ("growth",), _field("growth", "ratio"), "x", 1.3, False),
+    Goal("small epoch, p50", ("small_epochs",), _field("small_epochs", "p50_ms"), "ms", 120, False),
+    Goal("restore of the state", ("restore",), _field("restore", "restore_s"), "s", 3, False),
+    Goal("memory of workers, late / early", ("memory",), _field("memory", "workers_growth"), "x", 1.1, False),
+    Goal("memory of driver, late / early", ("memory",), _field("memory", "driver_growth"), "x", 1.1, False),
+    Goal("memory of JVM, late / early", ("memory",), _field("memory", "jvm_growth"), "x"),
+    Goal("log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes"),
+)
+
+
+def evaluate(results: Results) -> list[dict[str, Any]]:
+    """Every goal whose measurements are there: what, value, unit, target and whether it is met."""
+    lines = []
+    for goal in GOALS:
+        try:
+            value = goal.figure(results)
+        except (KeyError, ZeroDivisionError):
+            continue
+        sign = ">=" if goal.at_least else "<="
+        lines.append(
+            {
+                "what": goal.what,
+                "value": value,
+                "unit": goal.unit,
+                "target": None if goal.limit is None else f"{sign} {_number(goal.limit)}",
+                "met": goal.met(value),
+            }
+        )
+    return lines
+
+
+def print_table(lines: list[dict[str, Any]], console: Console) -> None:
+    """The one table."""
+    table = Table(title="changelog-engine against its peers, one machine, one run")
+    table.add_column("figure")
+    table.add_column("measured", justify="right")
+    table.add_column("unit")
+    table.add_column("target", justify="right")
+    table.add_column("")
+    for line in lines:
+        verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[line["met"]]
+        table.add_row(line["what"], _number(line["value"]), line["unit"], line["target"] or "", verdict)
+    console.print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

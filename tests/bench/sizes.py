@@ -1,0 +1,41 @@
+"""How much each measurement does. Every size can be set by an environment variable, ``BENCH_SCALE`` shrinks them all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Records unless the name says otherwise; ``BENCH_<FIELD>`` overrides a field."""
+
+    engine: int = 40_000_000  # (a)
+    keys: int = 100_000
+    loop: int = 5_000_000  # (b)
+    pyflink: int = 3_000_000  # (c)
+    spark_batch: int = 300_000  # (d)
+    spark_batches: int = 2
+    prototype_epoch: int = 1_000_000  # (e)
+    prototype_epochs: int = 15
+    growth: int = 20_000_000  # (a) again, with few and with many keys
+    few_keys: int = 10_000
+    many_keys: int = 2_000_000
+    small_epoch: int = 2_000
+    small_epochs: int = 200
+    restore: int = 1_000_000
+    memory_epoch: int = 50_000
+    memory_epochs: int = 200
+
+
+def sizes_from_environment() -> Sizes:
+    """The defaults, scaled by ``BENCH_SCALE`` (0.1: a tenth of the records) and overridden one by one."""
+    scale = float(os.environ.get("BENCH_SCALE", "1"))
+    values = {}
+    for field in fields(Sizes):
+        default = field.default if isinstance(field.default, int) else 0
+        scaled = (
+            max(1, int(default * scale)) if default >= 1_000_000 or field.name == "spark_batch" else default
+        )
+        values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))
+    return Sizes(**values)

@@ -1,0 +1,25 @@
+"""Settings of all tests: how many random examples, and that a failing one can be repeated.
+
+A failing random test prints its seed and a ``@reproduce_failure`` line. ``HYPOTHESIS_PROFILE`` chooses the number of
+examples: ``ci`` (default) keeps the suite within minutes, ``long`` searches for an hour, ``hunt`` finds without making
+the example small.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+_COMMON = {
+    "deadline": None,  # an example writes real files, and machines are shared
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+}
+settings.register_profile("ci", max_examples=30, **_COMMON)
+settings.register_profile("quick", max_examples=5, **_COMMON)
+settings.register_profile("long", max_examples=1_000, **_COMMON)
+settings.register_profile(
+    "hunt", max_examples=150, phases=[Phase.explicit, Phase.generate], **_COMMON
+)  # no shrinking
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,0 +1,237 @@
+"""Blocks, exchanges, watermarks over channels, and the order of timers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.same import same
+
+from api.common.typeinfo import Types
+from changelog_engine.graph.key_groups import key_group, key_group_range, subtask_of
+from changelog_engine.graph.nodes import Node, NodeKind
+from changelog_engine.graph.plan import Edge, Partitioner
+from changelog_engine.operators.blocks import Block, column_of, decode, encode_block, encode_report, join
+from changelog_engine.operators.exchange import Exchange
+from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK, EpochReport
+from changelog_engine.state.backend import Cursor
+from changelog_engine.state.timers import TimerQueue
+
+ANYTHING = st.one_of(
+    st.integers(),
+    st.booleans(),
+    st.floats(allow_nan=False),
+    st.text(max_size=3),
+    st.none(),
+    st.tuples(st.integers()),
+)
+COLUMNS = st.one_of(
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20),
+    st.lists(st.integers(), max_size=20),
+    st.lists(st.floats(allow_nan=False), max_size=20),
+    st.lists(ANYTHING, max_size=20),
+)
+
+
+@given(COLUMNS, st.integers(MIN_WATERMARK, MAX_WATERMARK), st.booleans())
+def test_blocks_round_trip_exactly(values: list[Any], watermark: int, idle: bool) -> None:
+    block = Block(
+        1, 2, column_of(values), column_of(list(range(len(values)))), column_of(values), watermark, idle
+    )
+    back = decode(encode_block(block))
+    assert isinstance(back, Block)
+    assert same(back.values, values)
+    assert same(back.keys, values)
+    assert same(back.times, list(range(len(values))))
+    assert back[0:2] + back[5:] == (1, 2, watermark, idle)
+
+
+@given(st.lists(COLUMNS, min_size=1, max_size=4))
+def test_columns_join_as_lists_do(columns: list[list[Any]]) -> None:
+    pieces = [column_of(column) for column in columns]
+    joined = decode(encode_block(Block(0, 0, None, None, join(pieces), 0, False)))
+    assert same(list(joined.values), [value for column in columns for value in column])
+
+
+def test_reports_round_trip() -> None:
+    report = EpochReport(1, 2, records_in=3, driver_output={4: ["x"]})
+    assert decode(encode_report(report)) == report
+
+
+class Recorder:
+    """What the receivers of an exchange got, epoch by epoch."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.got: dict[int, list[tuple[Any, Any, Any]]] = {}
+
+    def send(self, batches: list[tuple[list[Any], list[int] | None]]) -> None:
+        for values, times in batches:
+            self.exchange.process(values, times)
+        for target, encoded in self.exchange.blocks():
+            block = decode(encoded)
+            keys = block.keys if block.keys is not None else [None] * len(block.values)
+            times = block.times if block.times is not None else [None] * len(block.values)
+            self.got.setdefault(target, []).extend(zip(keys, times, block.values, strict=True))
+
+
+BATCHES = st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=20), max_size=4)
+
+
+@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.booleans())
+def test_hash_exchange_sends_each_key_to_its_owner_in_order(
+    epochs: list[list[list[int]]], parallelism: int, timed: bool, text: bool
+) -> None:
+    maximum = 16
+
+    def key_of(value: int) -> Any:
+        return f"k{value % 7}" if text else value % 7
+
+    key_by = Node(1, NodeKind.KEY_BY, "key", (0,), key_type=Types.STRING() if text else Types.LONG())
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by), 0, parallelism, maximum, key_of)
+    recorder = Recorder(exchange)
+    for batches in epochs:
+        recorder.send([(batch, [value + 100 for value in batch] if timed else None) for batch in batches])
+    sent = [value for batches in epochs for batch in batches for value in batch]
+    for target, got in recorder.got.items():
+        for key, time, value in got:
+            assert same(key, key_of(value))
+            assert time == (value + 100 if timed else None)
+            assert subtask_of(key_group(key, maximum), maximum, parallelism) == target
+            assert key_group(key, maximum) in key_group_range(target, maximum, parallelism)
+    for key in {key_of(value) for value in sent}:
+        arrived = [value for got in recorder.got.values() for k, _, value in got if k == key]
+        assert arrived == [value for value in sent if key_of(value) == key]
+
+
+@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.integers(0, 3))
+def test_rebalance_is_even_and_keeps_order(
+    epochs: list[list[list[int]]], parallelism: int, channel: int
+) -> None:
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.REBALANCE), channel, parallelism, 128)
+    recorder = Recorder(exchange)
+    for batches in epochs:
+        recorder.send([(batch, None) for batch in batches])
+    sent = [value for batches in epochs for batch in batches for value in batch]
+    for target in range(parallelism):
+        turn = (target - channel) % parallelism
+        assert [value for _, _, value in recorder.got.get(target, [])] == sent[turn::parallelism]
+
+
+@given(st.lists(BATCHES, max_size=3), st.integers(0, 2))
+def test_forward_goes_to_the_same_subtask(epochs: list[list[list[int]]], channel: int) -> None:
+    recorder = Recorder(Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.FORWARD), channel, 3, 128))
+    for batches in epochs:
+        recorder.send([(batch, None) for batch in batches])
+    sent = [value for batches in epochs for batch in batches for value in batch]
+    assert [value for _, _, value in recorder.got.get(channel, [])] == sent
+    assert set(recorder.got) <= {channel}
+
+
+def test_a_watermark_is_sent_to_all_receivers_once() -> None:
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.REBALANCE), 0, 3, 128)
+    assert exchange.blocks() == []
+    exchange.watermark(5)
+    assert [(target, decode(data).watermark) for target, data in exchange.blocks()] == [
+        (0, 5),
+        (1, 5),
+        (2, 5),
+    ]
+    assert exchange.blocks() == []
+    exchange.idle = True
+    assert [decode(data).idle for _, data in exchange.blocks()] == [True] * 3
+
+
+def block(channel: int, watermark: int, idle: bool = False) -> Block:
+    return Block(0, channel, None, None, [], watermark, idle)
+
+
+def test_watermark_is_the_smallest_of_the_active_channels() -> None:
+    inputs = Inputs([(0, 0), (0, 1)])
+    assert inputs.advance(block(0, 10)) is None
+    assert inputs.advance(block(1, 7)) == 7
+    assert inputs.advance(block(1, 9, idle=True)) == 10
+    assert inputs.advance(block(0, 12)) == 12
+    assert inputs.advance(block(1, 9)) is None  # active again, and late: the watermark never goes back
+    assert inputs.current == 12
+    assert inputs.advance(block(1, MAX_WATERMARK)) is None
+    assert inputs.advance(block(0, MAX_WATERMARK)) == MAX_WATERMARK
+
+
+def test_all_idle_keeps_the_watermark() -> None:
+    inputs = Inputs([(0, 0)])
+    assert inputs.advance(block(0, 5)) == 5
+    assert inputs.advance(block(0, 8, idle=True)) is None
+
+
+MESSAGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.booleans()), max_size=40)
+
+
+@given(MESSAGES, st.integers(0, 40))
+def test_watermarks_never_go_back_and_survive_a_snapshot(
+    messages: list[tuple[int, int, bool]], at: int
+) -> None:
+    channels = [(0, 0), (0, 1), (0, 2)]
+    straight, restored = Inputs(channels), Inputs(channels)
+    highest = MIN_WATERMARK
+    for number, (channel, watermark, idle) in enumerate(messages):
+        if number == at:
+            saved = restored.snapshot()
+            restored = Inputs(channels)
+            restored.restore(saved)
+        advanced = straight.advance(block(channel, watermark, idle))
+        assert restored.advance(block(channel, watermark, idle)) == advanced
+        assert restored.current == straight.current
+        if advanced is not None:
+            assert advanced > highest
+            highest = advanced
+
+
+def test_other_channels_start_anew() -> None:
+    inputs = Inputs([(0, 0)])
+    inputs.advance(block(0, 5))
+    other = Inputs([(0, 0), (0, 1)])
+    other.restore(inputs.snapshot())
+    assert other.current == MIN_WATERMARK
+    Inputs([]).restore({})
+
+
+TIMER_CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["register", "delete", "pop"]), st.integers(0, 6), st.sampled_from(["a", "b", 1])
+    ),
+    max_size=60,
+)
+
+
+@given(TIMER_CALLS, st.integers(0, 60))
+def test_timers_come_by_time_then_by_registration(calls: list[tuple[str, int, Any]], at: int) -> None:
+    """A restored queue goes on as the one before would have."""
+    cursor = Cursor()
+    queue = TimerQueue(cursor)
+    model: list[tuple[int, Any]] = []  # in order of registration
+    for number, (call, timestamp, key) in enumerate(calls):
+        if number == at:
+            saved = sorted(queue.live.items(), key=lambda timer: timer[1])
+            queue = TimerQueue(cursor)
+            queue.restore([timer for timer, _ in saved])
+        cursor.key = key
+        if call == "register":
+            queue.register(timestamp)
+            if (timestamp, key) not in model:
+                model.append((timestamp, key))
+        elif call == "delete":
+            queue.delete(timestamp)
+            if (timestamp, key) in model:
+                model.remove((timestamp, key))
+        else:
+            due = sorted((timer for timer in model if timer[0] <= timestamp), key=lambda timer: timer[0])
+            expected = due[0] if due else None
+            if expected is not None:
+                model.remove(expected)
+            assert queue.pop_due(timestamp) == expected
+            if expected is not None:
+                assert (cursor.timestamp, cursor.key) == expected
+        assert queue.next_timestamp() == min((timer[0] for timer in model), default=None)

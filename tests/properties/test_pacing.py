@@ -1,0 +1,126 @@
+"""Pacing and restart strategies: pure functions of what they were told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changelog_engine.checkpoint.pacing import LARGEST_RECORDS, BarrierClock, EpochSizer
+from changelog_engine.checkpoint.restart import Restarts, strategy_of
+from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+
+RATES = st.floats(10, 5e6)
+
+
+@given(RATES, st.floats(0.05, 2), st.floats(0, 0.05))
+def test_epochs_come_to_their_target_time(rate: float, target_s: float, overhead_s: float) -> None:
+    """A steady rate with a fixed cost per epoch: within a few epochs each takes about its target."""
+    sizer = EpochSizer(target_s)
+    seconds = 0.0
+    for _ in range(25):
+        seconds = overhead_s / 2 + sizer.records / rate
+        sizer.observe(sizer.records, seconds)
+    bounded = sizer.records in (1, LARGEST_RECORDS)
+    assert bounded or sizer.records < 10 or target_s / 2 <= seconds <= target_s * 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 100)), max_size=30), st.integers(1, 10**5))
+def test_sizes_stay_within_bounds_and_grow_by_steps(epochs: list[tuple[int, float]], bound: int) -> None:
+    sizer = EpochSizer(1.0, 1_000, bound)
+    for records, seconds in epochs:
+        before = sizer.records
+        sizer.observe(min(records, before), seconds)
+        assert 1 <= sizer.records <= bound
+        assert sizer.records <= before * 8
+
+
+def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:
+    sizer = EpochSizer(1.0, 1_000)
+    sizer.observe(1_000, 30.0)
+    assert sizer.records == 1_000
+    sizer.observe(10, 0.001)
+    assert sizer.records == 1_000
+    sizer.observe(1_000, 0.001)
+    assert sizer.records == 8_000
+    sizer.observe(8_000, 1e9)
+    assert sizer.records == 1_000
+
+
+@given(st.integers(10, 5_000), st.integers(0, 3_000), st.lists(st.integers(1, 400), min_size=50, max_size=50))
+def test_barriers_keep_to_interval_and_pause(interval: int, pause: int, durations: list[int]) -> None:
+    """Epochs of any length: checkpoints are a minimum pause apart, and none is later than an epoch can make it."""
+    now = 1_000_000
+    clock = BarrierClock(interval, pause, now)
+    last_end, last_barrier = now - pause, now
+    for duration in durations:
+        due = clock.due(now, duration)
+        barrier = now + duration
+        if due:
+            assert barrier - last_end >= pause
+            assert barrier + duration >= last_barrier + interval
+            clock.completed(barrier, barrier + 5)
+            last_end, last_barrier = barrier + 5, barrier
+        else:
+            in_time = barrier + duration / 2 < last_barrier + interval
+            assert in_time or barrier - last_end < pause
+        now = barrier + (5 if due else 0)
+
+
+def test_no_interval_means_no_barrier() -> None:
+    assert not BarrierClock(None, 0, 0).due(10**9, 10**9)
+
+
+def test_without_a_strategy_checkpointing_decides() -> None:
+    assert strategy_of(JobSettings()).kind is RestartKind.NONE
+    chosen = strategy_of(JobSettings(checkpoint_interval_ms=1))
+    assert (chosen.kind, chosen.attempts, chosen.delay_ms) == (RestartKind.FIXED_DELAY, 2**31 - 1, 1000)
+    given_one = RestartSettings(RestartKind.NONE)
+    assert strategy_of(JobSettings(checkpoint_interval_ms=1, restart=given_one)) is given_one
+
+
+def test_no_restart() -> None:
+    assert Restarts(RestartSettings(RestartKind.NONE)).after_failure(0) is None
+
+
+@given(st.integers(0, 10))
+def test_fixed_delay(attempts: int) -> None:
+    restarts = Restarts(RestartSettings(RestartKind.FIXED_DELAY, attempts=attempts, delay_ms=7))
+    assert [restarts.after_failure(time) for time in range(attempts)] == [7] * attempts
+    assert restarts.after_failure(99) is None
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=30), st.integers(1, 4), st.integers(1, 500))
+def test_failure_rate(pauses: list[int], failures: int, interval: int) -> None:
+    restarts = Restarts(
+        RestartSettings(RestartKind.FAILURE_RATE, delay_ms=3, failures=failures, interval_ms=interval)
+    )
+    times: list[int] = []
+    for pause in pauses:
+        times.append((times[-1] if times else 0) + pause)
+        recent = [time for time in times if times[-1] - time <= interval]
+        assert restarts.after_failure(times[-1]) == (3 if len(recent) <= failures else None)
+
+
+def test_exponential_delay() -> None:
+    restarts = Restarts(
+        RestartSettings(
+            RestartKind.EXPONENTIAL_DELAY,
+            initial_backoff_ms=10,
+            max_backoff_ms=60,
+            backoff_multiplier=2.0,
+            reset_backoff_ms=1_000,
+        )
+    )
+    assert [restarts.after_failure(time) for time in (0, 10, 20, 30, 40)] == [10, 20, 40, 60, 60]
+    assert restarts.after_failure(1_041) == 10
+    assert restarts.after_failure(1_050) == 20
+
+
+@pytest.mark.parametrize("target_s", [0.1, 1.0])
+def test_sizes_shrink_when_an_epoch_was_cut_short(target_s: float) -> None:
+    """A source that stopped at the epoch's time read less than was asked for: the next size follows what it read."""
+    sizer = EpochSizer(target_s, 100_000)
+    sizer.observe(100_000, target_s)
+    sizer.observe(500, target_s * 4)
+    assert sizer.records <= 500

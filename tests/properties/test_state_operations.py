@@ -1,0 +1,64 @@
+"""Reliability 36: any operations on any state, with checkpoints, crashes and restores between, equal a plain-dict model."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.live import logged_state
+from support.model import Model, by_key, pictured
+from support.operations import Element, Operations, inputs
+from support.profiles import PROFILES
+from support.script import Script
+from support.scripts import EXACT, TOLERATED, scripts
+
+logging.getLogger("changelog_engine").setLevel(logging.ERROR)
+
+
+def check_against_model(
+    profile: str,
+    elements: list[Element],
+    script: Script,
+    parallelism: int,
+    lag_ms: int | None,
+    **settings: Any,
+) -> None:
+    graph = keyed_job(
+        elements,
+        Operations(profile),
+        key_type=PROFILES[profile].key_type,
+        parallelism=parallelism,
+        timestamp=None if lag_ms is None else (lambda element: element[1]),
+        lag_ms=lag_ms,
+    )
+    with tempfile.TemporaryDirectory() as base:
+        job = TestJob(base, script, **settings)
+        job.run(graph)
+        model = Model(profile, lag_ms)
+        states = model.run(elements, job.committed_epochs)
+        assert by_key(job.output) == model.output()
+        assert pictured(logged_state(base)) == pictured(states[-1])
+        if settings["changelog"]:  # older full snapshots are retired
+            for checkpoint, epochs in job.epochs_at.items():
+                expected = states[epochs - 1] if epochs else {}
+                assert pictured(logged_state(base, checkpoint=checkpoint)) == pictured(expected)
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@given(data=st.data())
+def test_any_run_equals_the_model(profile: str, changelog: bool, data: st.DataObject) -> None:
+    parallelism = data.draw(st.integers(1, 3), "parallelism")
+    lag_ms = data.draw(st.sampled_from([None, 0, 10]), "lag_ms")
+    elements = data.draw(inputs(profile), "elements")
+    tolerable = data.draw(st.integers(0, 2), "tolerable_failures")
+    script = data.draw(scripts(TOLERATED if tolerable else EXACT, parallelism=parallelism), "script")
+    check_against_model(
+        profile, elements, script, parallelism, lag_ms, changelog=changelog, tolerable_failures=tolerable
+    )

@@ -1,0 +1,288 @@
+"""Reliability, log and commit: cases 1, 2, 3, 5, 7 and 8, on real files, with the engine's own loop.
+
+Step numbers are those of checkpoint/coordinator.py and checkpoint/commit.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from support.functions import Count, Keep, by_key, counted, rounds
+from support.graphs import keyed_job
+from support.jobs import NO_RESTART, TestJob
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from changelog_engine.changelog.part_selection import part_files
+from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.checkpoint import commit as commit_module
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.operators import store as store_module
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+from materializer.fold import state_at
+
+ELEMENTS = rounds(3, 30)
+COUNTS = {0: 10, 1: 10, 2: 10}
+
+
+def graph(elements: list[Any] = ELEMENTS, parallelism: int = 1, function: Any = None) -> Any:
+    return keyed_job(elements, function or Count(), key_type=Types.LONG(), parallelism=parallelism)
+
+
+EXPECTED = by_key(counted(ELEMENTS))
+
+
+def final_counts(job: TestJob) -> dict[Any, Any]:
+    return state_at(job.table()).states["process", "count"]
+
+
+def committed_parts(job: TestJob) -> list[Any]:
+    log = find_job_folder(job.settings.base_path, "job").open_changelog()
+    return part_files(log.files())
+
+
+@contextlib.contextmanager
+def small_buffers(rows: int) -> Iterator[None]:
+    with mock.patch.object(store_module, "FLUSH_ROWS", rows):
+        yield
+
+
+def test_case_1_uploads_ahead_and_only_once(tmp_path: Path) -> None:
+    """At the threshold mutations are uploaded ahead of the barrier; what is durable is never uploaded again."""
+    job = TestJob(tmp_path, Script(sizes=(10,), barriers=(False, False, True)), part_max_bytes=1)
+    written: list[str] = []
+    finish = PartWriter.finish
+
+    def noted(writer: PartWriter) -> Any:
+        part = finish(writer)
+        written.append(part.path)
+        return part
+
+    with small_buffers(4), mock.patch.object(PartWriter, "finish", noted):
+        job.run(graph())
+    ahead = [part for reports in job.reports[:2] for report in reports for part in report.parts]
+    assert ahead, "nothing was uploaded before the barrier"
+    assert len(written) == len(set(written))
+    committed = [part for part in committed_parts(job) if part.name is not None]
+    assert sorted(part.path for part in committed) == sorted(written)
+    assert sum(part.rows for part in committed) == len(ELEMENTS)
+    assert final_counts(job) == COUNTS
+
+
+def test_case_1_parts_stay_small_and_in_order(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script(sizes=(30,)), part_max_bytes=1)
+    with small_buffers(1):
+        job.run(graph())
+    sequences = sorted(
+        (part.first_sequence, part.rows) for reports in job.reports for r in reports for part in r.parts
+    )
+    for (first, rows), (following, _) in itertools.pairwise(sequences):
+        assert first + rows == following
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_case_2_a_failed_upload_fails_that_range_only(tmp_path: Path, parallelism: int) -> None:
+    """The epoch of the upload goes back to its checkpoint; earlier ranges stay, later ones work."""
+    job = TestJob(tmp_path, Script(sizes=(5,)))
+    inner, calls = Storage.write_durable, []
+
+    def write_durable(storage: Storage, path: str, data: Any) -> Any:
+        if path.startswith("part-"):
+            calls.append(path)
+            if len(calls) == 3:
+                raise StorageError("the upload failed")
+        return inner(storage, path, data)
+
+    with mock.patch.object(Storage, "write_durable", write_durable):
+        job.run(graph(parallelism=parallelism))
+    assert job.coordinator.restarts.count == 1
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
+    assert sum(part.rows for part in committed_parts(job)) == len(ELEMENTS)
+
+
+@pytest.mark.parametrize("changelog", [True, False])
+def test_case_3_changes_of_an_aborted_checkpoint_are_in_the_next(tmp_path: Path, changelog: bool) -> None:
+    script = Script(sizes=(5,), failures=(Failure(2, Fault.COMMIT_FAILS), Failure(4, Fault.COMMIT_FAILS)))
+    job = TestJob(tmp_path, script, tolerable_failures=1, changelog=changelog)
+    job.run(graph(function=Keep()))
+    assert job.coordinator.restarts.count == 0
+    assert [stats.checkpoint for stats in job.stats][:5] == [1, None, 2, None, 3]
+    kept = state_at(job.table(), allow_pickle=True).states["process", "kept"]
+    assert kept == {key: [element for element in ELEMENTS if element[0] == key] for key in range(3)}
+    assert by_key(job.output) == EXPECTED
+
+
+def test_case_3_output_of_an_aborted_checkpoint_waits_for_the_next(tmp_path: Path) -> None:
+    script = Script(sizes=(5,), failures=(Failure(2, Fault.COMMIT_FAILS), Failure(3, Fault.PARTS)))
+    job = TestJob(tmp_path, script, tolerable_failures=1)
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph())
+    assert len(job.output) == 5
+    job.run(graph())
+    assert by_key(job.output) == EXPECTED
+
+
+def test_case_5_transient_storage_errors_are_retried(tmp_path: Path) -> None:
+    """Two I/O errors in a row are nothing that the job notices."""
+    failures = iter([errno.EIO, errno.EIO, 0, errno.ETIMEDOUT, 0])
+    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
+    job.run(graph(ELEMENTS[:0]))  # makes the folder
+    with failing_fsync(failures) as tried:
+        job.run(graph())
+    assert tried
+    assert final_counts(job) == COUNTS
+
+
+def test_case_5_retries_are_bounded(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
+    job.run(graph(ELEMENTS[:0]))  # makes the folder
+    with (
+        failing_fsync(iter([errno.EIO] * 1000)) as tried,
+        pytest.raises(JobExecutionError, match=r"after 4 tries"),
+    ):
+        job.run(graph())
+    assert len(tried) <= 8
+
+
+def test_case_5_other_errors_are_not_retried(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
+    job.run(graph(ELEMENTS[:0]))
+    with (
+        failing_fsync(iter([errno.ENOSPC] * 1000)) as tried,
+        pytest.raises(JobExecutionError, match="disk full"),
+    ):
+        job.run(graph())
+    assert len(tried) == 1
+
+
+@contextlib.contextmanager
+def failing_fsync(codes: Iterator[int]) -> Iterator[list[int]]:
+    inner, tried = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        code = next(codes, 0)
+        if code:
+            tried.append(code)
+            raise OSError(code, os.strerror(code))
+        inner(descriptor)
+
+    with mock.patch.object(os, "fsync", fsync), mock.patch("time.sleep"):
+        yield tried
+
+
+STEPS = {
+    "coordinator 1: while a subtask runs": Failure(3, Fault.DRIVER, 1, 0),
+    "coordinator 2: parts, no commit": Failure(3, Fault.PARTS),
+    "coordinator 4: output handed out": Failure(3, Fault.HANDED_OUT),
+}
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@pytest.mark.parametrize("step", STEPS)
+def test_case_7_crash_at_an_edge_of_the_epoch(tmp_path: Path, step: str, changelog: bool) -> None:
+    job = TestJob(tmp_path, Script(sizes=(4,), failures=(STEPS[step],)), changelog=changelog)
+    job.run(graph(parallelism=2))
+    assert job.drivers == 2
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+def test_case_7_crash_between_commit_and_output(tmp_path: Path, changelog: bool) -> None:
+    """Collected output dies with the driver that held it; it never comes twice, and the state is exact."""
+    job = TestJob(tmp_path, Script(sizes=(4,), failures=(Failure(3, Fault.COMMITTED),)), changelog=changelog)
+    job.run(graph())
+    lost = counted(ELEMENTS)[8:12]
+    assert job.output == [out for out in counted(ELEMENTS) if out not in lost]
+    assert final_counts(job) == COUNTS
+
+
+COMMIT_STEPS = {
+    "commit 1: before the parts are verified": (commit_module, "verify_parts", "before"),
+    "commit 1: after the parts are verified": (commit_module, "verify_parts", "after"),
+    "commit 2: before the row is written": (commit_module, "write_row", "before"),
+    "commit 2: after the row is written": (commit_module, "write_row", "after"),
+    "commit 3 and 4: before the commit": (commit_module, "commit_fenced", "before"),
+    "commit 4: before the compare-and-swap": (DeltaLog, "commit", "before"),
+    "commit 4: after the compare-and-swap": (DeltaLog, "commit", "after"),
+    "commit 4: after the commit": (commit_module, "commit_fenced", "after"),
+}
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@pytest.mark.parametrize("step", COMMIT_STEPS)
+def test_case_7_crash_at_a_step_of_the_commit(tmp_path: Path, step: str, changelog: bool) -> None:
+    """The checkpoint is whole or absent; what was handed out never comes again."""
+    owner, name, when = COMMIT_STEPS[step]
+    job = TestJob(tmp_path, Script(sizes=(4,)), changelog=changelog)
+    inner, calls = getattr(owner, name), []
+    due = 8 if owner is DeltaLog else 3  # the attempt and other commits go through DeltaLog too
+
+    def dying(*arguments: Any, **more: Any) -> Any:
+        calls.append(name)
+        if len(calls) == due and when == "before":
+            raise DriverKilled(step)
+        result = inner(*arguments, **more)
+        if len(calls) == due and when == "after":
+            raise DriverKilled(step)
+        return result
+
+    with mock.patch.object(owner, name, dying):
+        job.run(graph())
+    assert job.drivers == 2
+    assert len(set(job.output)) == len(job.output), "output came twice"
+    assert set(counted(ELEMENTS)) - set(job.output) <= set(counted(ELEMENTS)[8:40]), "output was lost"
+    assert len(job.output) >= len(ELEMENTS) - 4
+    assert final_counts(job) == COUNTS
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@pytest.mark.parametrize("tolerable", [0, 3])
+def test_case_8_commit_succeeded_but_was_reported_as_failed(
+    tmp_path: Path, changelog: bool, tolerable: int
+) -> None:
+    script = Script(sizes=(4,), failures=(Failure(2, Fault.COMMIT_LIES), Failure(5, Fault.COMMIT_LIES)))
+    job = TestJob(tmp_path, script, changelog=changelog, tolerable_failures=tolerable)
+    job.run(graph(function=Keep()))
+    assert by_key(job.output) == EXPECTED
+    kept = state_at(job.table(), allow_pickle=True).states["process", "kept"]
+    assert kept == {key: [element for element in ELEMENTS if element[0] == key] for key in range(3)}
+    assert len({checkpoint.id for checkpoint in job.commits}) == len(job.commits)
+
+
+def test_case_8_the_storage_lies(tmp_path: Path) -> None:
+    """The error comes from under the commit: it is found to have succeeded, and the job does not even restart."""
+    inner, calls = DeltaLog.commit, []
+
+    def commit(log: DeltaLog, *arguments: Any, **more: Any) -> Any:
+        result = inner(log, *arguments, **more)
+        calls.append(result)
+        if len(calls) in (3, 5):
+            raise StorageError("timed out")
+        return result
+
+    job = TestJob(tmp_path, Script(sizes=(4,)), restart=NO_RESTART)
+    with mock.patch.object(DeltaLog, "commit", commit):
+        job.run(graph())
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
+
+
+def test_no_checkpoint_id_is_used_twice(tmp_path: Path) -> None:
+    failures = tuple(Failure(epoch, Fault.PARTS) for epoch in (2, 4, 6))
+    job = TestJob(tmp_path, Script(sizes=(3,), failures=failures))
+    job.run(graph())
+    lineage = Lineage(find_job_folder(str(tmp_path), "job").open_changelog())
+    assert sorted(lineage.checkpoints) == [checkpoint.id for checkpoint in job.commits]

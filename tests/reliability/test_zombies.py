@@ -1,0 +1,159 @@
+"""Reliability: cases 9 and 10. One driver at a time, and what dead ones left is never read."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from support.functions import Count, by_key, counted, rounds
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.part_selection import part_files
+from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.checkpoint.ownership import DriverLock
+from changelog_engine.errors import FencedError, JobExecutionError
+from materializer.fold import state_at
+
+ELEMENTS = rounds(3, 30)
+COUNTS = {0: 10, 1: 10, 2: 10}
+EXPECTED = by_key(counted(ELEMENTS))
+
+
+def graph() -> Any:
+    return keyed_job(ELEMENTS, Count(), key_type=Types.LONG())
+
+
+def final_counts(job: TestJob) -> dict[Any, Any]:
+    return state_at(job.table()).states["process", "count"]
+
+
+def committed_parts(job: TestJob) -> list[Any]:
+    return part_files(find_job_folder(job.settings.base_path, "job").open_changelog().files())
+
+
+def test_case_9_parts_of_a_dead_attempt_are_ignored(tmp_path: Path) -> None:
+    """A part that was durable before the crash, and one that arrives after it, are never read."""
+    late: list[Any] = []
+    inner = PartWriter.finish
+
+    def finish(writer: PartWriter) -> Any:
+        part = inner(writer)
+        late.append((writer, part))
+        return part
+
+    job = TestJob(tmp_path, Script(sizes=(4,), failures=(Failure(3, Fault.PARTS),)))
+    with mock.patch.object(PartWriter, "finish", finish):
+        with pytest.raises(DriverKilled):
+            job.run_driver(graph())
+        dead = {part.path for _, part in late}
+        job.run_driver(graph(), epoch_max_records=None)
+    orphans = dead - {part.path for part in committed_parts(job)}
+    assert orphans, "the crash left no part behind"
+    folder = find_job_folder(str(tmp_path), "job").changelog
+    for writer, part in late:
+        if part.path in orphans:
+            assert folder.size(part.path)
+            writer.finish()  # the zombie writes once more, after the job has ended
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
+    named = [parse_part(part.path) for part in committed_parts(job)]
+    lineage = job.commits[-1].lineage
+    assert {name.attempt for name in named if name} == {segment.attempt for segment in lineage}
+
+
+class Zombie(TestJob):
+    """A driver that another one takes the job over from, on a machine where the file lock does not reach."""
+
+    def __init__(self, base: Path, script: Script, at_checkpoint: int, rival: Any) -> None:
+        super().__init__(base, script)
+        self.at_checkpoint = at_checkpoint
+        self.rival = rival
+
+    def on_commit(self, checkpoint: Any) -> None:
+        if checkpoint.id == self.at_checkpoint:
+            self.rival()
+
+
+@contextlib.contextmanager
+def no_locks() -> Iterator[None]:
+    with mock.patch.object(DriverLock, "acquire"):
+        yield
+
+
+def test_case_9_a_zombies_commit_is_refused(tmp_path: Path) -> None:
+    rival = TestJob(tmp_path, Script(sizes=(7,)))
+    zombie = Zombie(tmp_path, Script(sizes=(4,)), 2, lambda: rival.run_driver(graph()))
+    with no_locks(), pytest.raises(JobExecutionError, match="took the job") as raised:
+        zombie.run_driver(graph())
+    assert isinstance(raised.value.__cause__, FencedError)
+    # The outside world: what the zombie handed out before its end, then the rival's, is everything once. The zombie's
+    # newest checkpoint was committed, so its output is the zombie's to hand out.
+    assert by_key(zombie.output + rival.output) == EXPECTED
+    assert final_counts(rival) == COUNTS
+
+
+@pytest.mark.parametrize("fault", [Fault.WORKER, Fault.COMMIT_FAILS])
+def test_case_9_a_zombie_that_restarts_does_not_take_the_job_back(tmp_path: Path, fault: Fault) -> None:
+    """Its workers fail before it learns that it was replaced: the restart must find out, not begin a new attempt."""
+    rival = TestJob(tmp_path, Script(sizes=(7,), failures=(Failure(3, Fault.HANDED_OUT),)))
+
+    def take_over() -> None:
+        with pytest.raises(DriverKilled):
+            rival.run_driver(graph())
+
+    zombie = Zombie(tmp_path, Script(sizes=(4,), failures=(Failure(3, fault),)), 2, take_over)
+    with no_locks(), pytest.raises(JobExecutionError) as raised:
+        zombie.run_driver(graph())
+    assert isinstance(raised.value.__cause__, FencedError)
+    rival.run(graph())
+    assert by_key(zombie.output + rival.output) == EXPECTED
+    assert final_counts(rival) == COUNTS
+
+
+def test_case_9_a_driver_that_starts_slowly_does_not_take_the_job_back(tmp_path: Path) -> None:
+    """Between the decision where to start and the first attempt, another driver ran: the decision is out of date."""
+    first = TestJob(tmp_path, Script(sizes=(4,), failures=(Failure(3, Fault.HANDED_OUT),)))
+    with pytest.raises(DriverKilled):
+        first.run_driver(graph())
+    with no_locks():
+        slow = JobJournal.open(str(tmp_path), "job")
+        start = slow.start_point("auto")
+        assert start is not None
+        other = TestJob(tmp_path, Script(sizes=(4,), failures=(Failure(2, Fault.HANDED_OUT),)))
+        with pytest.raises(DriverKilled):
+            other.run_driver(graph())
+        with pytest.raises(FencedError):
+            slow.begin_attempt(start)
+        slow.close()
+    other.run(graph())
+    assert by_key(first.output + other.output) == EXPECTED
+
+
+def test_case_10_another_driver_on_this_machine_is_refused(tmp_path: Path) -> None:
+    """In another process, as two in one process share what the lock protects."""
+    code = (
+        "import sys\n"
+        "from changelog_engine.checkpoint.journal import JobJournal\n"
+        "JobJournal.open(sys.argv[1], 'job')\n"
+    )
+    journal = JobJournal.open(str(tmp_path), "job")
+    try:
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    finally:
+        journal.close()
+    assert done.returncode != 0
+    assert "FencedError" in done.stderr
+    assert "another driver" in done.stderr
+    assert "another name or base path" in done.stderr

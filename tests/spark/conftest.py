@@ -1,0 +1,36 @@
+"""One Spark for all tests that run in this process: a user's own session, as a notebook has one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+HERE = Path(__file__).resolve().parent
+for folder in (HERE, HERE.parents[1] / "docs" / "examples" / "flights"):
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session that knows nothing of the engine, with Spark's defaults: a failed task is tried again."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    local = tmp_path_factory.mktemp("spark-local")
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("somebody's notebook")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.local.dir", str(local))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()

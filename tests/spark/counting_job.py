@@ -1,0 +1,63 @@
+"""A job for tests: counts numbers by key, then the counts by parity, at a given pace. Configuration comes from the file.
+
+python counting_job.py NAME NUMBERS KEYS PER_SECOND
+"""
+
+import sys
+import time
+
+from api.common import Types, WatermarkStrategy
+from api.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from api.datastream.state import ValueStateDescriptor
+
+
+class Pace(MapFunction):
+    """Lets through so many elements a second in each subtask."""
+
+    def __init__(self, per_second):
+        self.per_second = per_second
+
+    def open(self, runtime_context):
+        self.began, self.seen = time.monotonic(), 0
+
+    def map(self, value):
+        self.seen += 1
+        ahead = self.seen / self.per_second - (time.monotonic() - self.began)
+        if ahead > 0:
+            time.sleep(ahead)
+        return value
+
+
+class Count(KeyedProcessFunction):
+    """Counts the elements of a key and passes the count on."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield count
+
+
+def main(name, numbers, keys, per_second):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = NumberSequenceSource(0, numbers - 1)
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    counts = (
+        stream.map(Pace(per_second), Types.LONG())
+        .key_by(lambda number: number % keys, Types.LONG())
+        .process(Count(), Types.LONG())
+        .uid("by key")
+    )
+    parities = (
+        counts.key_by(lambda count: count % 2, Types.LONG()).process(Count(), Types.LONG()).uid("by parity")
+    )
+    parities.filter(lambda count: count % 1000 == 0).print()
+    env.execute(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:5]))
+    print("THE JOB ENDED")

@@ -1,0 +1,208 @@
+"""A job's driver as a process of its own: started, watched from outside, killed, and started again.
+
+Only processes of the session that a test started are ever looked at or killed: the driver leads a session, and its JVM,
+Spark's executors and the Python workers stay in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+FLIGHTS = ROOT / "docs" / "examples" / "flights"
+PIN = b"CHANGELOG_ENGINE_SUBTASK="
+LONGEST_WAIT_S = 60
+
+
+class Process(NamedTuple):
+    """A live process as /proc shows it."""
+
+    pid: int
+    parent: int
+    session: int
+    command: str
+    pin: str | None  # "slot/stage/subtask" of a pinned worker
+
+
+class Driver:
+    """The driver of a job, in a session of its own.
+
+    Args:
+        script: the program; below tests/spark unless it is absolute.
+        arguments: its command line.
+        options: configuration, handed over in a file.
+        work: folder of its output and configuration.
+        environment: added to this process's.
+    """
+
+    def __init__(
+        self,
+        script: str | Path,
+        *arguments: object,
+        options: Mapping[str, object] | None = None,
+        work: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        conf = work / "conf.yaml"
+        conf.write_text(json.dumps({key: str(value) for key, value in (options or {}).items()}))
+        self.log = work / "driver.log"
+        self._began_at = self.log.stat().st_size if self.log.exists() else 0
+        # A checkout is found by its path; an installed engine would be found anyway.
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(HERE / script), *map(str, arguments)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=work,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": path,
+                    "CHANGELOG_ENGINE_CONF": str(conf),
+                    **(environment or {}),
+                },
+                start_new_session=True,
+            )
+        self.pid = self.process.pid
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    @property
+    def output(self) -> str:
+        """What this driver has printed so far."""
+        return self.log.read_bytes()[self._began_at :].decode(errors="replace")
+
+    def processes(self) -> list[Process]:
+        """The live processes of the driver's session."""
+        return [process for process in _all_processes() if process.session == self.pid]
+
+    def pinned(self) -> dict[str, list[int]]:
+        """The pinned worker processes: "slot/stage/subtask" to pids; their daemons are not among them."""
+        return pinned_of(self.processes())
+
+    def executors(self) -> list[int]:
+        """Pids of the executors' JVMs (local-cluster)."""
+        return [p.pid for p in self.processes() if "CoarseGrainedExecutorBackend" in p.command]
+
+    def executor_of(self, worker: int) -> int | None:
+        """The executor's JVM that a worker process belongs to."""
+        parents = {process.pid: process.parent for process in self.processes()}
+        executors = set(self.executors())
+        while worker in parents:
+            worker = parents[worker]
+            if worker in executors:
+                return worker
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL for the driver alone; returns when it is gone. The rest of the session must end by itself."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def wait_gone(self, timeout_s: float = 30) -> None:
+        """Wait until no process of the session is left."""
+        wait_for(lambda: not self.processes(), timeout_s, lambda: f"still there: {self.processes()}")
+
+    def wait_for(
+        self, condition: Callable[[], object], timeout_s: float = LONGEST_WAIT_S, what: str = ""
+    ) -> None:
+        """Wait for a condition while the driver lives."""
+
+        def check() -> bool:
+            if condition():
+                return True
+            assert self.process.poll() is None, (
+                f"the driver ended before {what or 'the condition'}:\n{self.output}"
+            )
+            return False
+
+        wait_for(check, timeout_s, lambda: f"no {what or 'condition'} yet:\n{self.output}")
+
+    def end(self, timeout_s: float = LONGEST_WAIT_S) -> int:
+        """Wait for the driver's end; returns its exit status."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the driver runs after {timeout_s} s:\n{self.output}") from None
+
+
+def wait_for(
+    condition: Callable[[], object], timeout_s: float = LONGEST_WAIT_S, message: Callable[[], str] = str
+) -> None:
+    """Ask every 50 ms until it is true."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain. {message()}"
+        time.sleep(0.05)
+
+
+def checkpoints(table: Path) -> int:
+    """How many checkpoints a job has committed; 0 before there is a table."""
+    try:
+        paths = DeltaLog(Storage(str(table))).files()["path"].to_pylist()
+    except (ChangelogEngineError, OSError):
+        return 0
+    return sum(path.startswith("checkpoint-") for path in paths)
+
+
+def pinned_of(processes: list[Process]) -> dict[str, list[int]]:
+    """The pinned workers among processes; see Driver.pinned."""
+    by_pid = {process.pid: process for process in processes}
+    found: dict[str, list[int]] = {}
+    for process in processes:
+        daemon = by_pid.get(process.parent)
+        if process.pin is not None and daemon is not None and daemon.pin == process.pin:
+            found.setdefault(process.pin, []).append(process.pid)
+    return found
+
+
+def own_descendants() -> list[Process]:
+    """The live processes that this process started, and those that they started."""
+    processes = list(_all_processes())
+    found, known = [], {os.getpid()}
+    while new := [p for p in processes if p.parent in known and p.pid not in known]:
+        found += new
+        known.update(p.pid for p in new)
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def _all_processes() -> Iterator[Process]:
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if fields[0] == "Z":
+                continue
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended meanwhile, or is somebody else's
+        pin = next((v.removeprefix(PIN).decode() for v in variables if v.startswith(PIN)), None)
+        yield Process(int(entry.name), int(fields[1]), int(fields[3]), command, pin)

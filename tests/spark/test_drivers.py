@@ -1,0 +1,75 @@
+"""Drivers as their users start and stop them: Ctrl-C, a second driver, nothing left behind.
+
+Reliability case 10 among them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from driver_process import Driver, checkpoints
+from final_state import assert_counted_once
+
+from materializer.fold import state_at
+
+pytestmark = pytest.mark.slow
+
+NUMBERS, KEYS, PER_SECOND = 20_000, 50, 500
+
+
+def test_a_second_driver_is_refused_and_ctrl_c_stops_the_first_after_a_checkpoint(tmp_path: Path) -> None:
+    table = tmp_path / "log" / "count" / "changelog"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "500ms",
+        "changelog.epoch.target": "1s",
+        "parallelism.default": 2,
+        "spark.master": "local[2]",
+    }
+    job = ("counting_job.py", "count", NUMBERS, KEYS, PER_SECOND)
+    with Driver(*job, options=options, work=tmp_path / "first") as first:
+        first.wait_for(lambda: checkpoints(table), what="checkpoint")
+
+        with Driver(*job, options=options, work=tmp_path / "second") as second:
+            assert second.end() == 1
+        assert last_line(second.output).startswith("changelog_engine.errors.FencedError: the job 'count' in ")
+        assert f"host {socket.gethostname()}, pid {first.pid}, since " in last_line(second.output)
+        assert "stop that one first, or give this job another name or base path" in last_line(second.output)
+
+        before = checkpoints(table)
+        first.wait_for(
+            lambda: checkpoints(table) > before + 1, what="checkpoint after the second driver was refused"
+        )
+        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: all of the foreground group
+        assert first.end() != 0
+        first.wait_gone()
+    output = first.output
+    assert "THE JOB ENDED" not in output
+    assert "stopping after the next checkpoint; press Ctrl-C again to stop at once" in output
+    stopped = re.search(
+        r"job 'count' stopped after checkpoint (\d+); run it again to go on from there", output
+    )
+    assert stopped is not None, output
+    folded = state_at(str(table))
+    assert folded.checkpoint.id == int(stopped[1])
+    assert folded.checkpoint.stopped
+    assert not folded.checkpoint.finished
+    assert "at org.apache" not in output
+    assert "at java." not in output
+
+    with Driver(*job, options=options, work=tmp_path / "third") as third:
+        assert third.end() == 0, third.output
+        assert "THE JOB ENDED" in third.output
+        third.wait_gone()
+    assert_counted_once(table, NUMBERS, KEYS)
+    assert state_at(str(table)).checkpoint.lineage[0].last == folded.checkpoint.id
+
+
+def last_line(text: str) -> str:
+    return text.rstrip().splitlines()[-1]

@@ -1,0 +1,84 @@
+"""kill -9 of drivers and workers at random moments on the demo's job: the result is that of an undisturbed run.
+
+Reliability cases 9, 22 and 33.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from driver_process import FLIGHTS, Driver, checkpoints
+
+from compare import differences
+from materializer.fold import state_at
+from prepare import prepare
+
+pytestmark = pytest.mark.slow
+
+LINES = 25_000
+DRIVER_KILLS = 2
+WORKER_KILLS_A_DRIVER = 3
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    whole, part = tmp_path / "year.csv", tmp_path / "flights.csv"
+    prepare(whole)
+    with whole.open() as lines, part.open("w") as output:
+        output.writelines(itertools.islice(lines, LINES))
+    return part
+
+
+def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Path, tmp_path: Path) -> None:
+    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
+    print(f"KILL_SEED={seed} repeats this run")
+    chance = random.Random(seed)
+    table = tmp_path / "log" / "flights" / "changelog"
+    job = (FLIGHTS / "flights_job.py", flights, tmp_path / "log", 8_000)
+    workers_killed = 0
+    for _ in range(DRIVER_KILLS):
+        with Driver(*job, work=tmp_path) as driver:
+            # At least one new checkpoint a driver, so that the job gets on.
+            _wait_for_checkpoint(driver, table)
+            for _ in range(WORKER_KILLS_A_DRIVER):
+                time.sleep(chance.uniform(0, 1.5))
+                workers_killed += _kill_a_worker(driver, chance)
+            _wait_for_checkpoint(driver, table)
+            time.sleep(chance.uniform(0, 1))
+            assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
+            assert "\tat " not in driver.output, "pages of Java"
+            driver.kill()
+            driver.wait_gone()
+    with Driver(*job, work=tmp_path) as driver:
+        assert driver.end() == 0, driver.output
+
+    assert workers_killed == DRIVER_KILLS * WORKER_KILLS_A_DRIVER
+    compared, wrong = differences(table, flights)
+    assert compared > 10_000
+    assert wrong == []
+    folded = state_at(str(table))
+    assert folded.checkpoint.finished
+    assert not any(folded.timers.values()), "every timer has fired"
+    assert folded.checkpoint.attempt > DRIVER_KILLS
+
+
+def _wait_for_checkpoint(driver: Driver, table: Path) -> None:
+    before = checkpoints(table)
+    driver.wait_for(lambda: checkpoints(table) > before, what="checkpoint")
+
+
+def _kill_a_worker(driver: Driver, chance: random.Random) -> int:
+    """SIGKILL for one pinned worker, or for the daemon that forked it."""
+    driver.wait_for(driver.pinned, what="worker")
+    pinned = [pid for pids in driver.pinned().values() for pid in pids]
+    victim = chance.choice(pinned)
+    if chance.random() < 0.3:
+        victim = next(p.parent for p in driver.processes() if p.pid == victim)
+    os.kill(victim, signal.SIGKILL)
+    return 1

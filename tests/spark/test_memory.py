@@ -1,0 +1,68 @@
+"""Two hundred epochs of the same keys leave neither memory nor files behind."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from pathlib import Path
+
+import pytest
+from driver_process import own_descendants, pinned_of, resident_bytes, wait_for
+from pyspark.sql import SparkSession
+from session_jobs import Count, environment
+
+from api.common import Types, WatermarkStrategy
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from changelog_engine.checkpoint.contracts import EpochStats
+from changelog_engine.spark import launch
+
+pytestmark = pytest.mark.slow
+
+EPOCHS, RECORDS, KEYS = 200, 500, 100
+WARM = 60  # epochs until imports, pools and caches have their size
+MIB = 2**20
+MOST_GROWTH = 8 * MIB  # of a worker
+# The driver has delta-rs shorten the Delta log every hundred commits; the first time takes 12 to 17 MiB, once.
+MOST_DRIVER_GROWTH = 24 * MIB
+MOST_SHUFFLE_FILES = 12  # those of the epoch that runs, and of one that is being removed
+
+
+def test_workers_driver_and_shuffle_files_stay_as_they_are_over_200_epochs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Path(spark.conf.get("spark.local.dir"))
+    memory: dict[str, list[int]] = {}
+    files: list[int] = []
+
+    def look(stats: EpochStats) -> None:
+        if stats.epoch % 10 == 0:
+            files.append(len(list(local.rglob("shuffle_*"))))
+        if stats.epoch >= WARM and stats.epoch % 5 == 0:
+            import os
+
+            for process in pinned_of(own_descendants()).get("0/0/0", []):
+                memory.setdefault(f"source worker {process}", []).append(resident_bytes(process))
+            for process in pinned_of(own_descendants()).get("0/1/0", []):
+                memory.setdefault(f"keyed worker {process}", []).append(resident_bytes(process))
+            memory.setdefault("driver", []).append(resident_bytes(os.getpid()))
+
+    monkeypatch.setattr(launch, "run_job", functools.partial(launch.run_job, observer=look))
+    env = environment(tmp_path / "log", parallelism=1, python__fn_execution__bundle__size=RECORDS)
+    source = NumberSequenceSource(0, EPOCHS * RECORDS - 1)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    counts = (
+        numbers.key_by(lambda v: v % KEYS, Types.LONG()).process(Count()).filter(lambda v: v[1] % 500 == 0)
+    )
+    counts.print()
+    env.execute("long")
+
+    assert len(memory) >= 3
+    for who, samples in memory.items():
+        quarter = len(samples) // 4
+        before, after = statistics.median(samples[:quarter]), statistics.median(samples[-quarter:])
+        most = MOST_DRIVER_GROWTH if who == "driver" else MOST_GROWTH
+        assert after - before < most, f"{who} grew: {[size // MIB for size in samples]} MiB"
+    assert max(files) <= MOST_SHUFFLE_FILES, files
+    wait_for(
+        lambda: not list(local.rglob("shuffle_*")), 10, lambda: f"left: {list(local.rglob('shuffle_*'))}"
+    )

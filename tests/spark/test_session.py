@@ -1,0 +1,165 @@
+"""Jobs on a session that is the user's own: it is used, it is left as it was, and the job is right.
+
+Reliability case 33 (worker processes gone while idle) among them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from driver_process import checkpoints, own_descendants, pinned_of, wait_for
+from gated_source import GatedSource
+from pyspark.sql import SparkSession
+from session_jobs import AppendTo, Count, CountAndMark, Slowly, environment, last_counts, lines_of
+
+from api.common import JobStatus, RestartStrategies, Types, WatermarkStrategy
+from api.datastream import StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from changelog_engine.errors import JobCancelledError
+from materializer.fold import state_at
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
+NO_WATERMARKS = WatermarkStrategy.no_watermarks()
+
+
+def test_the_active_session_is_used_and_left_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    context = spark.sparkContext
+    context.setJobGroup("mine", "my own jobs")
+    env = environment(tmp_path / "log")
+    stream = env.from_collection([1, 2, 2], Types.LONG()).key_by(lambda v: v, Types.LONG()).process(Count())
+    with stream.execute_and_collect("mine") as results:
+        assert last_counts(results) == {1: 1, 2: 2}
+    env.from_collection([1], Types.LONG()).print()
+    env.execute("printing")
+
+    assert SparkSession.getActiveSession() is spark
+    assert SparkSession.active().sparkContext is context
+    assert context.getLocalProperty("spark.jobGroup.id") == "mine"
+    assert "CHANGELOG_ENGINE_SUBTASK" not in context.environment
+    assert spark.range(10).selectExpr("sum(id)").first()[0] == 45
+    assert context.parallelize([1, 2]).map(lambda v: v + 1).collect() == [2, 3]
+    context.setJobGroup("", "")
+
+
+def test_key_bys_in_a_row_a_union_and_several_sinks_at_parallelism_three(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    env = environment(tmp_path / "log", parallelism=3)
+    low = env.from_source(NumberSequenceSource(0, 499), NO_WATERMARKS, "low", Types.LONG())
+    high = env.from_source(NumberSequenceSource(500, 999), NO_WATERMARKS, "high", Types.LONG())
+    pair = Types.TUPLE([Types.LONG(), Types.LONG()])
+    by_digit = low.union(high).key_by(lambda v: v % 10, Types.LONG()).process(Count(), pair).uid("digit")
+    by_count = by_digit.key_by(lambda v: v[1], Types.LONG()).process(Count(), pair).uid("count")
+    by_digit.add_sink(AppendTo(tmp_path / "digits"))
+    by_count.add_sink(AppendTo(tmp_path / "counts"))
+    by_digit.map(lambda v: v[0]).union(by_count.map(lambda v: -v[0])).add_sink(AppendTo(tmp_path / "both"))
+    by_count.filter(lambda v: v == (100, 10)).print()
+    env.execute("shape")
+
+    assert Counter(map(tuple, lines_of(tmp_path / "digits"))) == Counter(
+        (digit, count) for digit in range(10) for count in range(1, 101)
+    )
+    assert max(Counter(count for count, _ in lines_of(tmp_path / "counts")).values()) == 10
+    assert len(lines_of(tmp_path / "both")) == 2000
+    assert "(100,10)" in capfd.readouterr().out
+    states = state_at(str(tmp_path / "log" / "shape" / "changelog")).states
+    assert states["digit", "count"] == dict.fromkeys(range(10), 100)
+    assert states["count", "count"] == dict.fromkeys(range(1, 101), 10)
+
+
+def test_workers_that_are_gone_while_the_source_pauses_are_restored(tmp_path: Path) -> None:
+    env = environment(tmp_path / "log")
+    gate, table = tmp_path / "gate", tmp_path / "log" / "idle" / "changelog"
+    stream = env.from_source(GatedSource(gate), NO_WATERMARKS, "gate").key_by(lambda v: v % 5, Types.LONG())
+    stream.process(Count()).uid("counts").print()
+    client = env.execute_async("idle")
+    wait_for(lambda: checkpoints(table) and not _growing(table))
+    # Workers that earlier tests left in Spark's pool go as well.
+    for worker in [pid for pids in pinned_of(own_descendants()).values() for pid in pids]:
+        os.kill(worker, signal.SIGKILL)
+    gate.touch()
+    client.get_job_execution_result().result()
+
+    assert state_at(str(table)).states["counts", "count"] == dict.fromkeys(range(5), 40)
+
+
+def test_a_cancelled_job_without_changelog_goes_on_from_its_snapshot(tmp_path: Path) -> None:
+    table = tmp_path / "log" / "full" / "changelog"
+
+    def build() -> StreamExecutionEnvironment:
+        env = environment(tmp_path / "log", changelog=False, python__fn_execution__bundle__size=40)
+        stream = env.from_source(NumberSequenceSource(0, 1999), NO_WATERMARKS, "numbers", Types.LONG())
+        keyed = stream.map(Slowly(0.005), Types.LONG()).key_by(lambda v: v % 7, Types.LONG())
+        keyed.process(Count()).uid("counts").add_sink(AppendTo(tmp_path / "out"))
+        return env
+
+    client = build().execute_async("full")
+    wait_for(lambda: checkpoints(table) >= 2)
+    assert client.get_job_status().result() == JobStatus.RUNNING
+    client.cancel().result()
+    assert client.get_job_status().result() == JobStatus.CANCELED
+    with pytest.raises(JobCancelledError):
+        client.get_job_execution_result().result()
+    first = len(lines_of(tmp_path / "out"))
+    assert 0 < first < 2000
+    assert not list(table.glob("*part*.parquet")), "no log"
+    build().execute("full")
+
+    # It stopped after a checkpoint: nothing is counted or written twice.
+    counted = Counter(map(tuple, lines_of(tmp_path / "out")))
+    assert counted == Counter((key, n) for key in range(7) for n in range(1, len(range(key, 2000, 7)) + 1))
+
+
+def test_a_part_of_several_row_groups_is_restored(tmp_path: Path) -> None:
+    """Each row group has dictionaries of its own, and a state that comes late is in the last ones only."""
+    numbers = 300_000
+    table = tmp_path / "log" / "big" / "changelog"
+    for restore in ("none", "latest"):
+        options = {"changelog__restore": restore, "execution__checkpointing__interval": "1h"}
+        env = environment(tmp_path / "log", parallelism=1, **options)
+        stream = env.from_source(NumberSequenceSource(0, numbers - 1), NO_WATERMARKS, "numbers", Types.LONG())
+        keyed = stream.key_by(lambda v: v % 1000, Types.LONG())
+        keyed.process(CountAndMark(numbers - 500), Types.LONG()).uid("counts").print()
+        env.set_restart_strategy(RestartStrategies.no_restart())
+        env.execute("big")
+    states = state_at(str(table)).states
+    assert states["counts", "count"] == dict.fromkeys(range(1000), 300)
+    assert states["counts", "mark"] == dict.fromkeys(range(500, 1000), True)
+
+
+def test_two_jobs_at_once_on_one_session_do_not_disturb_each_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients = []
+    for name in ("one", "two"):
+        env = environment(tmp_path / "log")
+        stream = env.from_source(NumberSequenceSource(0, 299), NO_WATERMARKS, "numbers", Types.LONG())
+        keyed = stream.map(Slowly(0.005), Types.LONG()).key_by(lambda v: v % 7, Types.LONG())
+        keyed.process(Count()).uid("counts").add_sink(AppendTo(tmp_path / name))
+        clients.append(env.execute_async(name))
+    for client in clients:
+        client.get_job_execution_result().result()
+
+    assert "restarts" not in caplog.text
+    for name in ("one", "two"):
+        assert Counter(key for key, _ in lines_of(tmp_path / name)) == Counter(v % 7 for v in range(300))
+
+
+def test_without_checkpointing_nothing_is_written(tmp_path: Path) -> None:
+    env = environment(tmp_path / "log", changelog=False, execution__checkpointing__interval="0")
+    stream = env.from_source(NumberSequenceSource(0, 99), NO_WATERMARKS, "numbers", Types.LONG())
+    with stream.key_by(lambda v: v % 3, Types.LONG()).process(Count()).execute_and_collect() as results:
+        assert last_counts(results) == {0: 34, 1: 33, 2: 33}
+    assert not (tmp_path / "log").exists()
+
+
+def _growing(table: Path) -> bool:
+    """Whether the job still has something to commit; a paused one does not."""
+    before = checkpoints(table)
+    time.sleep(0.6)
+    return checkpoints(table) != before

@@ -1,0 +1,56 @@
+"""Two executors: subtasks keep their process and are spread; an executor that dies takes nothing with it.
+
+Reliability case 22.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from driver_process import Driver, checkpoints
+from final_state import assert_counted_once
+
+pytestmark = pytest.mark.slow
+
+NUMBERS, KEYS, PER_SECOND = 30_000, 100, 500
+EPOCHS = 10
+
+
+def test_pins_hold_on_two_executors_and_one_may_die(tmp_path: Path) -> None:
+    table = tmp_path / "log" / "count" / "changelog"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "500ms",
+        "changelog.epoch.target": "1s",
+        "parallelism.default": 2,
+        "spark.master": "local-cluster[2,2,1024]",
+        "spark.local.dir": tmp_path / "spark",
+    }
+    job = ("counting_job.py", "count", NUMBERS, KEYS, PER_SECOND)
+    with Driver(*job, options=options, work=tmp_path) as driver:
+        driver.wait_for(lambda: checkpoints(table) >= 2, what="second checkpoint")
+        began, seen = checkpoints(table), {}
+        while checkpoints(table) < began + EPOCHS:
+            assert driver.process.poll() is None, driver.output
+            for pin, pids in driver.pinned().items():
+                seen.setdefault(pin, set()).update(pids)
+            time.sleep(0.2)
+        assert sorted(seen) == ["0/0/0", "0/0/1", "0/1/0", "0/1/1", "0/2/0", "0/2/1"], driver.output
+        assert {len(pids) for pids in seen.values()} == {1}, f"a subtask changed its process: {seen}"
+        executors = {pin: driver.executor_of(min(pids)) for pin, pids in seen.items()}
+        assert len({executors["0/1/0"], executors["0/1/1"]}) == 2, (
+            f"keyed subtasks are on one executor: {executors}"
+        )
+
+        os.kill(executors["0/1/0"], signal.SIGKILL)
+        before = checkpoints(table)
+        driver.wait_for(lambda: checkpoints(table) > before + 1, what="checkpoint after an executor was lost")
+        assert "restarts from checkpoint" in driver.output
+        assert "\tat " not in driver.output, "pages of Java"
+        assert driver.end() == 0, driver.output
+    assert_counted_once(table, NUMBERS, KEYS)

@@ -1,0 +1,229 @@
+"""Jobs in this process, on real files, with every driver, worker and commit that can fail doing so on demand.
+
+``TestJob`` stands for one job over all its drivers: it keeps what the outside world has seen (the collected output), and
+the sizes of the epochs whose effects were committed, which is all that a model needs to know of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from changelog_engine.changelog.model import Checkpoint, Part
+from changelog_engine.checkpoint import attempt as attempt_module
+from changelog_engine.checkpoint.compatibility import check_restorable
+from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
+from changelog_engine.checkpoint.coordinator import Coordinator
+from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
+from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.spark.shipping import ShippedJob, ship
+from changelog_engine.testing.in_process import InProcessRunner
+from support.script import (
+    KILLS_DRIVER,
+    DriverKilled,
+    Fault,
+    Progress,
+    Script,
+    ScriptedBarriers,
+    ScriptedSizer,
+)
+
+NO_DELAY = RestartSettings(RestartKind.FIXED_DELAY, attempts=50, delay_ms=0)
+NO_RESTART = RestartSettings(RestartKind.NONE)
+
+
+class TestJob:
+    """One job, run by one driver after the other until its input ends.
+
+    Args:
+        base: folder under which the job's folder lies.
+        script: how it goes; None leaves epochs, barriers and failures to the engine.
+        settings: restart strategy, changelog on or off, and so on.
+        clock: wall clock in ms of driver and workers; None for the real one.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self,
+        base: Path | str,
+        script: Script | None = None,
+        clock: Callable[[], int] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = {"checkpoint_interval_ms": 1000, "changelog": True, "restart": NO_DELAY, **settings}
+        self.settings = JobSettings(base_path=str(base), **given)
+        self.progress = Progress(script) if script is not None else None
+        self.clock = clock
+        self.outputs: dict[int, list[Any]] = {}
+        self.lines: list[str] = []
+        self.stats: list[EpochStats] = []
+        self.reports: list[list[EpochReport]] = []
+        self.committed_epochs: list[int] = []
+        self.uncommitted_epochs: list[int] = []
+        self.commits: list[Checkpoint] = []
+        self.epochs_at: dict[int, int] = {}
+        self.drivers = 0
+
+    @property
+    def output(self) -> list[Any]:
+        """Output of all collect sinks, as the outside world saw it."""
+        return [element for elements in self.outputs.values() for element in elements]
+
+    def table(self, name: str = "job") -> str:
+        """The changelog table's folder."""
+        return f"{self.settings.base_path}/{name}/changelog"
+
+    def run(self, graph: JobGraph | Callable[[int], JobGraph], **settings: Any) -> None:
+        """Run drivers until the job ends, a new one whenever one is killed or fenced (by its own commit that lied).
+
+        Args:
+            graph: the job, or driver number (from 0) -> the job, to change it between drivers.
+            settings: of every driver; a callable is asked with the driver's number.
+        """
+        while True:
+            number = self.drivers
+            changed = {name: value(number) if callable(value) else value for name, value in settings.items()}
+            try:
+                self.run_driver(graph(number) if callable(graph) else graph, **changed)
+                return
+            except (DriverKilled, JobExecutionError) as failure:
+                if not isinstance(failure, DriverKilled) and not isinstance(failure.__cause__, FencedError):
+                    raise
+                if self.commits and self.commits[-1].finished:
+                    return
+
+    def run_driver(self, graph: JobGraph, **changed: Any) -> JobOutcome:
+        """Run one driver.
+
+        Args:
+            graph: the job.
+            changed: settings of this driver that differ from the job's.
+
+        Raises:
+            DriverKilled: as the script said.
+            JobExecutionError: the job failed.
+        """
+        settings = replace(self.settings, **changed)
+        self.drivers += 1
+        run, plan = uuid.uuid4().hex, plan_job(graph)
+        with contextlib.ExitStack() as stack:
+            journal: Any = None
+            start, folder = None, None
+            if settings.checkpoint_interval_ms is not None:
+                opened = JobJournal.open(
+                    settings.base_path, graph.name, settings.changelog, settings.retained_checkpoints
+                )
+                stack.callback(opened.close)
+                start = opened.start_point(settings.restore)
+                if start is not None:
+                    check_restorable(plan, start)
+                journal, folder = _Journal(opened, self), opened.parts_folder
+            runner = _Runner(ship(run, plan, settings, folder), self)
+            stack.callback(runner.registry.clear)
+            stack.enter_context(self._scripted())
+            clock = {} if self.clock is None else {"clock": self.clock}
+            self.coordinator = Coordinator(run, plan, settings, runner, journal, self, self._observe, **clock)
+            return self.coordinator.run(start)
+
+    @contextlib.contextmanager
+    def _scripted(self) -> Iterator[None]:
+        if self.progress is None:
+            yield
+            return
+        progress = self.progress
+        with (
+            mock.patch.object(attempt_module, "EpochSizer", partial(ScriptedSizer, progress)),
+            mock.patch.object(attempt_module, "BarrierClock", partial(ScriptedBarriers, progress)),
+            mock.patch.object(attempt_module, "_IDLE_MS", (1, 2)),
+        ):
+            yield
+
+    def printed(self, lines: list[str]) -> None:
+        """See Outputs."""
+        self.lines.extend(lines)
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        """See Outputs."""
+        self.outputs.setdefault(node, []).extend(elements)
+
+    def on_commit(self, checkpoint: Checkpoint) -> None:
+        """Called after each commit; tests override it."""
+
+    def _observe(self, stats: EpochStats) -> None:
+        self.stats.append(stats)
+        self.strike(Fault.HANDED_OUT)
+
+    def strike(self, *faults: Fault, stage: int | None = None, subtask: int | None = None) -> Fault | None:
+        """The failure that the script has here; one that kills the driver does so."""
+        fault = None if self.progress is None else self.progress.strikes(set(faults), stage, subtask)
+        if fault in KILLS_DRIVER:
+            raise DriverKilled(fault)
+        return fault
+
+
+class _Runner(InProcessRunner):
+    """Loses workers as the script says, and keeps the reports."""
+
+    def __init__(self, job: ShippedJob, outside: TestJob) -> None:
+        if outside.clock is None:
+            super().__init__(job, crash=self._crash)
+        else:
+            super().__init__(job, outside.clock, self._crash)
+        self.outside = outside
+
+    def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:
+        if self.outside.progress is not None:
+            self.outside.progress.epoch += 1
+        reports = super().run(orders, timeout_s)
+        self.outside.reports.append(reports)
+        self.outside.uncommitted_epochs.append(sum(r.records_in for r in reports if r.sources))
+        if self.outside.strike(Fault.GONE):
+            self.registry.clear()
+        self.outside.strike(Fault.PARTS)
+        return reports
+
+    def _crash(self, epoch: int, stage: int, subtask: int) -> bool:
+        fault = self.outside.strike(Fault.WORKER, Fault.SUBTASK, Fault.DRIVER, stage=stage, subtask=subtask)
+        if fault is Fault.SUBTASK:
+            self.registry.held.pop((stage, subtask), None)
+            raise EpochFailedError(f"worker of stage {stage}, subtask {subtask} was lost")
+        return fault is Fault.WORKER
+
+
+class _Journal:
+    """A JobJournal whose commits fail as the script says."""
+
+    def __init__(self, inner: JobJournal, outside: TestJob) -> None:
+        self.inner = inner
+        self.outside = outside
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def begin_attempt(self, parent: Checkpoint | None) -> int:
+        attempt = self.inner.begin_attempt(parent)
+        self.outside.uncommitted_epochs.clear()
+        return attempt
+
+    def commit(self, checkpoint: Checkpoint, parts: list[Part]) -> None:
+        if self.outside.strike(Fault.COMMIT_FAILS):
+            raise StorageError("the commit failed")
+        self.inner.commit(checkpoint, parts)
+        self.outside.commits.append(checkpoint)
+        self.outside.committed_epochs.extend(self.outside.uncommitted_epochs)
+        self.outside.uncommitted_epochs.clear()
+        self.outside.on_commit(checkpoint)
+        self.outside.epochs_at[checkpoint.id] = len(self.outside.committed_epochs)
+        self.outside.strike(Fault.COMMITTED)
+        if self.outside.strike(Fault.COMMIT_LIES):
+            raise StorageError("the answer to the commit was lost")

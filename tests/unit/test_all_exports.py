@@ -1,0 +1,53 @@
+"""Every package's __init__ only re-exports: __all__ is complete, sorted, and can be imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = sorted(
+    path.parent.relative_to(ROOT)
+    for package in ("api", "changelog_engine", "materializer")
+    for path in (ROOT / package).rglob("__init__.py")
+)
+
+
+def imported_names(tree: ast.Module) -> set[str]:
+    """Public names that the module imports from others; submodules and private ones left out."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            names |= {alias.asname or alias.name for alias in node.names}
+    return {name for name in names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=str)
+def test_init_only_reexports(folder: Path) -> None:
+    tree = ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))
+    defined = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    assert not defined, f"{folder}/__init__.py defines {[node.name for node in defined]}; move it to a module"
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=str)
+def test_all_is_complete_sorted_and_importable(folder: Path) -> None:
+    tree = ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))
+    module = importlib.import_module(".".join(folder.parts))
+    exported = list(getattr(module, "__all__", []))
+    assert exported == sorted(exported)
+    assert len(exported) == len(set(exported))
+    for name in exported:
+        assert hasattr(module, name), name
+    helpers = {"module_getattr"}  # makes a module's __getattr__; nobody's to import from here
+    assert imported_names(tree) - helpers <= set(exported)
+
+
+@pytest.mark.parametrize(
+    "name", ["api.common.time", "api.common.typeinfo", "api.common.types", "api.datastream.functions"]
+)
+def test_all_of_public_modules(name: str) -> None:
+    module = importlib.import_module(name)
+    assert all(hasattr(module, each) for each in module.__all__)

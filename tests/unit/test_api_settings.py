@@ -1,0 +1,333 @@
+"""Everything that can be set on an environment: given back, and handed to the engine."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from api.common import Configuration, Duration, RestartStrategies
+from api.datastream import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExternalizedCheckpointCleanup,
+    FileSystemCheckpointStorage,
+    HashMapStateBackend,
+    JobManagerCheckpointStorage,
+    RuntimeExecutionMode,
+    StateBackend,
+    StreamExecutionEnvironment,
+)
+from changelog_engine.config import set_command_line
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+
+
+@pytest.fixture
+def env(monkeypatch, tmp_path):
+    monkeypatch.delenv("CHANGELOG_ENGINE_CONF", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+def settings(env) -> JobSettings:
+    return env._settings.job_settings()
+
+
+def with_conf(**entries) -> StreamExecutionEnvironment:
+    return StreamExecutionEnvironment.get_execution_environment(Configuration(entries.pop("conf")))
+
+
+def test_defaults(env, tmp_path):
+    assert settings(env) == JobSettings(base_path=str(tmp_path / "changelog-data"))
+    assert env.get_parallelism() == len(os.sched_getaffinity(0))
+    assert env.get_max_parallelism() == -1
+    assert env.get_checkpoint_interval() == -1
+    assert env.is_changelog_state_backend_enabled() is None
+    assert env.get_state_backend() is None
+    assert env.get_restart_strategy() == RestartStrategies.fall_back_restart()
+    assert env.get_config().get_auto_watermark_interval() == 200
+
+
+def test_parallelism(env):
+    assert env.set_parallelism(3) is env
+    assert env.set_max_parallelism(32768) is env
+    assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 32768)
+    assert env.get_config().get_parallelism() == 3
+    assert env.get_config().set_max_parallelism(7).get_max_parallelism() == 7
+    for bad in (0, 32769, -1, 1.0, True, "2", None):
+        with pytest.raises(ConfigurationError, match="set_max_parallelism"):
+            env.set_max_parallelism(bad)
+        with pytest.raises(ConfigurationError, match="set_parallelism"):
+            env.set_parallelism(bad)
+    assert with_conf(conf={"spark.master": "local[3]"}).get_parallelism() == 3
+    assert with_conf(conf={"parallelism.default": "5", "spark.master": "local[3]"}).get_parallelism() == 5
+    with pytest.raises(ConfigurationError, match="max-parallelism"):
+        with_conf(conf={"pipeline.max-parallelism": "32769"})
+
+
+def test_checkpointing(env):
+    assert env.enable_checkpointing(500, CheckpointingMode.AT_LEAST_ONCE) is env
+    config = env.get_checkpoint_config()
+    assert config is env.get_checkpoint_config()
+    assert config.is_checkpointing_enabled()
+    assert env.get_checkpoint_interval() == config.get_checkpoint_interval() == 500
+    assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    assert settings(env).checkpoint_interval_ms == 500
+    for bad in (0, -5, "1 s", 1.5):
+        with pytest.raises(ConfigurationError, match="interval"):
+            env.enable_checkpointing(bad)
+
+
+def test_checkpoint_config_gives_everything_back(env):
+    config = env.get_checkpoint_config()
+    assert config.get_checkpoint_timeout() == CheckpointConfig.DEFAULT_TIMEOUT == 600_000
+    assert (
+        config.get_min_pause_between_checkpoints() == CheckpointConfig.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS
+    )
+    assert config.get_max_concurrent_checkpoints() == CheckpointConfig.DEFAULT_MAX_CONCURRENT_CHECKPOINTS
+    assert config.get_checkpointing_mode() is CheckpointConfig.DEFAULT_MODE
+    assert config.get_tolerable_checkpoint_failure_number() == 0
+    assert config.is_fail_on_checkpointing_errors()
+    assert not config.is_unaligned_checkpoints_enabled()
+    assert not config.is_force_unaligned_checkpoints()
+    assert config.get_alignment_timeout() == Duration.of_millis(0)
+    assert config.get_externalized_checkpoint_cleanup() is None
+    assert not config.is_externalized_checkpoints_enabled()
+    assert config.get_checkpoint_storage() is None
+
+    cleanup = ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION
+    chained = (
+        config.set_checkpoint_interval(1000)
+        .set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
+        .set_checkpoint_timeout(7000)
+        .set_min_pause_between_checkpoints(30)
+        .set_max_concurrent_checkpoints(2)
+        .set_tolerable_checkpoint_failure_number(4)
+        .enable_unaligned_checkpoints()
+        .set_force_unaligned_checkpoints()
+        .set_alignment_timeout(Duration.of_seconds(1))
+        .enable_externalized_checkpoints(cleanup)
+    )
+    assert chained is config
+    assert config.get_checkpoint_timeout() == 7000
+    assert config.get_min_pause_between_checkpoints() == 30
+    assert config.get_max_concurrent_checkpoints() == 2
+    assert config.get_tolerable_checkpoint_failure_number() == 4
+    assert config.is_unaligned_checkpoints_enabled()
+    assert not config.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
+    assert config.is_force_unaligned_checkpoints()
+    assert config.get_alignment_timeout() == Duration.of_seconds(1)
+    assert config.get_externalized_checkpoint_cleanup() is cleanup
+    assert config.is_externalized_checkpoints_enabled()
+
+    made = settings(env)
+    assert (made.checkpoint_interval_ms, made.checkpoint_timeout_ms, made.min_pause_ms) == (1000, 7000, 30)
+    assert (made.tolerable_failures, made.delete_on_cancel) == (4, True)
+
+
+def test_fail_on_checkpointing_errors(env):
+    config = env.get_checkpoint_config().set_fail_on_checkpointing_errors(False)
+    assert not config.is_fail_on_checkpointing_errors()
+    assert settings(env).tolerable_failures == 2**31 - 1
+    config.set_fail_on_checkpointing_errors(True)
+    assert settings(env).tolerable_failures == 0
+    config.set_tolerable_checkpoint_failure_number(2).set_fail_on_checkpointing_errors(False)
+    assert settings(env).tolerable_failures == 2
+
+
+def test_checkpoint_config_bad_arguments(env):
+    config = env.get_checkpoint_config()
+    for call in (
+        lambda: config.set_checkpointing_mode("EXACTLY_ONCE"),
+        lambda: config.set_checkpoint_timeout(0),
+        lambda: config.set_min_pause_between_checkpoints(-1),
+        lambda: config.set_max_concurrent_checkpoints(0),
+        lambda: config.set_tolerable_checkpoint_failure_number(-1),
+        lambda: config.enable_unaligned_checkpoints("yes"),
+        lambda: config.set_alignment_timeout(5),
+        lambda: config.set_externalized_checkpoint_cleanup(1),
+        lambda: config.set_checkpoint_storage(5),
+        lambda: config.set_checkpoint_storage_dir(""),
+        lambda: env.set_state_backend(StateBackend()),
+        lambda: env.set_restart_strategy("none"),
+        lambda: env.enable_changelog_state_backend("yes"),
+        lambda: env.set_runtime_mode("STREAMING"),
+        lambda: env.get_config().set_auto_watermark_interval(0),
+        lambda: env.get_config().set_global_job_parameters({"a": 1}),
+        lambda: env.configure({"a": "b"}),
+    ):
+        with pytest.raises(ConfigurationError):
+            call()
+    assert settings(env) == settings(StreamExecutionEnvironment.get_execution_environment())
+
+
+def test_base_path(env, tmp_path):
+    config = env.get_checkpoint_config()
+    config.set_checkpoint_storage_dir("relative")
+    assert settings(env).base_path == str(tmp_path / "relative")
+    config.set_checkpoint_storage(FileSystemCheckpointStorage("file:///a/b"))
+    assert config.get_checkpoint_storage().get_checkpoint_path() == "file:/a/b"
+    assert settings(env).base_path == "/a/b"
+    config.set_checkpoint_storage(JobManagerCheckpointStorage())
+    assert settings(env).base_path == str(tmp_path / "changelog-data")
+    config.set_checkpoint_storage("/c")
+    env.configure(Configuration({"dstl.dfs.base-path": "s3://bucket/log"}))
+    assert settings(env).base_path == "s3://bucket/log"
+    assert config.get_checkpoint_storage().get_checkpoint_path() == "/c"
+    assert with_conf(conf={"state.checkpoints.dir": "/d"}).get_checkpoint_config().get_checkpoint_storage()
+
+
+def test_storages():
+    storage = FileSystemCheckpointStorage("hdfs://host:1/x", 1024, 10)
+    assert storage.get_checkpoint_path() == "hdfs://host:1/x"
+    assert storage.get_min_file_size_threshold() == storage.get_write_buffer_size() == 1024
+    assert storage.get_savepoint_path() is None
+    assert FileSystemCheckpointStorage("/x").get_write_buffer_size() == 4096
+    assert (
+        JobManagerCheckpointStorage().get_max_state_size()
+        == JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+    )
+    with pytest.raises(ConfigurationError, match="checkpoint_path"):
+        FileSystemCheckpointStorage()
+    with pytest.raises(ConfigurationError, match="file_state_size_threshold"):
+        FileSystemCheckpointStorage("/x", FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD + 1)
+
+
+def test_changelog_no_preference_lets_the_configuration_decide(env, monkeypatch, tmp_path):
+    pytest.importorskip("yaml")
+    path = tmp_path / "conf.yaml"
+    path.write_text("state.changelog.enabled: true\nexecution.checkpointing.interval: 3 s\n")
+    monkeypatch.setenv("CHANGELOG_ENGINE_CONF", str(path))
+    from_file = StreamExecutionEnvironment.get_execution_environment()
+    assert from_file.is_changelog_state_backend_enabled() is None
+    assert settings(from_file).changelog
+    assert from_file.get_checkpoint_interval() == 3000
+    try:
+        set_command_line({"state.backend.changelog.enabled": "false"})
+        over_file = StreamExecutionEnvironment.get_execution_environment()
+        assert not settings(over_file).changelog
+        assert over_file.enable_changelog_state_backend(True) is over_file
+        assert over_file.is_changelog_state_backend_enabled() is True
+        assert settings(over_file).changelog
+    finally:
+        set_command_line({})
+    assert from_file.enable_changelog_state_backend(False).is_changelog_state_backend_enabled() is False
+    assert not settings(from_file).changelog
+
+
+def test_changelog_without_checkpointing_says_so(env, caplog):
+    env.enable_changelog_state_backend(True)
+    with caplog.at_level(logging.WARNING, "changelog_engine"):
+        assert settings(env).checkpoint_interval_ms == 1000
+    assert "checkpointing is off" in caplog.text
+    caplog.clear()
+    env.enable_checkpointing(300)
+    assert settings(env).checkpoint_interval_ms == 300
+    assert not caplog.records
+
+
+def test_the_later_of_setter_and_configuration_holds(env):
+    env.enable_changelog_state_backend(True)
+    env.configure(Configuration({"state.backend.changelog.enabled": "false"}))
+    assert env.is_changelog_state_backend_enabled() is False
+    env.enable_changelog_state_backend(True)
+    assert env.is_changelog_state_backend_enabled() is True
+
+
+def test_a_configuration_that_cannot_be_used_changes_nothing(env):
+    with pytest.raises(ConfigurationError, match="did you mean"):
+        env.configure(Configuration({"parallelism.default": "9", "changelog.restor": "auto"}))
+    assert env.get_parallelism() != 9 or len(os.sched_getaffinity(0)) == 9
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (RestartStrategies.no_restart(), RestartSettings(RestartKind.NONE)),
+        (
+            RestartStrategies.fixed_delay_restart(3, 100),
+            RestartSettings(RestartKind.FIXED_DELAY, attempts=3, delay_ms=100),
+        ),
+        (
+            RestartStrategies.failure_rate_restart(2, 5000, 10),
+            RestartSettings(RestartKind.FAILURE_RATE, failures=2, interval_ms=5000, delay_ms=10),
+        ),
+        (
+            RestartStrategies.exponential_delay_restart(1, 100, 3.0, 2000),
+            RestartSettings(
+                RestartKind.EXPONENTIAL_DELAY,
+                initial_backoff_ms=1,
+                max_backoff_ms=100,
+                backoff_multiplier=3.0,
+                reset_backoff_ms=2000,
+            ),
+        ),
+        (RestartStrategies.fall_back_restart(), None),
+    ],
+)
+def test_restart_strategies(env, strategy, expected):
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(9, 9))
+    env.set_restart_strategy(strategy)
+    assert env.get_restart_strategy() == strategy
+    assert settings(env).restart == expected
+    env.get_config().set_restart_strategy(RestartStrategies.no_restart())
+    assert env.get_config().get_restart_strategy() == RestartStrategies.no_restart()
+
+
+def test_restart_strategy_of_the_configuration():
+    env = with_conf(conf={"restart-strategy": "fixed-delay", "restart-strategy.fixed-delay.delay": "2 s"})
+    assert settings(env).restart == RestartSettings(RestartKind.FIXED_DELAY, attempts=1, delay_ms=2000)
+
+
+def test_state_backend(env):
+    assert env.set_state_backend(HashMapStateBackend()) is env
+    assert env.get_state_backend() == HashMapStateBackend()
+    with pytest.raises(NotSupportedError, match="rocksdb"):
+        env.configure(Configuration({"state.backend.type": "rocksdb"}))
+
+
+def test_runtime_mode(env):
+    assert env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC) is env
+    with pytest.raises(NotSupportedError, match="BATCH"):
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    with pytest.raises(NotSupportedError, match="BATCH"):
+        with_conf(conf={"execution.runtime-mode": "batch"})
+
+
+def test_other_options_reach_the_engine():
+    env = with_conf(
+        conf={
+            "python.fn-execution.bundle.size": 7,
+            "changelog.restore": "as-of:2024-01-01T00:00:00Z",
+            "changelog.epoch.target": "2 s",
+            "changelog.part.max-bytes": "1 mb",
+            "execution.checkpointing.num-retained": "3",
+            "pipeline.global-job-parameters": "a:1,b:2",
+            "spark.master": "local[2]",
+            "taskmanager.numberOfTaskSlots": "4",
+        }
+    )
+    made = settings(env)
+    assert made.epoch_max_records == 7
+    assert made.restore == "as-of:2024-01-01T00:00:00Z"
+    assert (made.epoch_target_ms, made.part_max_bytes, made.retained_checkpoints) == (2000, 1 << 20, 3)
+    assert made.parameters == {"a": "1", "b": "2"}
+    assert made.spark == {"spark.master": "local[2]"}
+    env.get_config().set_global_job_parameters({"c": "3"})
+    assert settings(env).parameters == {"c": "3"} == env.get_config().get_global_job_parameters()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("changelog.restore", "yesterday", ConfigurationError),
+        ("execution.savepoint.path", "/sp", NotSupportedError),
+        ("execution.state-recovery.path", "/sp", NotSupportedError),
+        ("changelog.lineage.records", "true", NotSupportedError),
+    ],
+)
+def test_values_that_are_refused(env, key, value, error):
+    with pytest.raises(error):
+        env.configure(Configuration({key: value}))

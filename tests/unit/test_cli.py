@@ -1,0 +1,299 @@
+"""The console command: what it shows, what it refuses, and that it changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from deltalake import DeltaTable, write_deltalake
+
+from api.common import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.checkpoint.coordinator import Coordinator
+from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.cli import main
+from changelog_engine.connectors.collection import CollectionSource
+from changelog_engine.connectors.sinks import CollectSink
+from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.spark.shipping import ship
+from changelog_engine.testing.in_process import InProcessRunner
+
+
+class Words(KeyedProcessFunction):
+    """Counts, keeps the numbers of each word, and sets a timer that never fires."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.places = runtime_context.get_list_state(ListStateDescriptor("places", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        self.places.add(value[1])
+        ctx.timer_service().register_processing_time_timer(2**62)
+
+
+class Unexact(KeyedProcessFunction):
+    """Keeps what only pickle can carry."""
+
+    def open(self, runtime_context):
+        anything = Types.PICKLED_BYTE_ARRAY()
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.STRING(), anything))
+
+    def process_element(self, value, ctx):
+        self.seen.put("all", {value[1]})
+
+
+class Silent:
+    """Outputs that nobody looks at."""
+
+    def printed(self, lines: list[str]) -> None:
+        pass
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        pass
+
+
+def run(
+    base: Path,
+    words: str = "to be or not to be",
+    function: Any = None,
+    name: str = "words",
+    restore: str = "auto",
+) -> Path:
+    """Run a job to its end in this process; returns its folder."""
+    elements = [(word, place) for place, word in enumerate(words.split())]
+    nodes = (
+        Node(0, NodeKind.SOURCE, "words", function=CollectionSource(elements)),
+        Node(1, NodeKind.KEY_BY, "key", (0,), function=lambda value: value[0], key_type=Types.STRING()),
+        Node(2, NodeKind.PROCESS, "count", (1,), function=function or Words(), uid="count"),
+        Node(3, NodeKind.SINK, "collect", (2,), function=CollectSink()),
+    )
+    settings = JobSettings(
+        checkpoint_interval_ms=1, changelog=True, base_path=str(base), epoch_max_records=2, restore=restore
+    )
+    run_id, plan = uuid.uuid4().hex, plan_job(JobGraph(name, nodes, 1))
+    journal = JobJournal.open(str(base), name)
+    try:
+        runner = InProcessRunner(ship(run_id, plan, settings, journal.parts_folder))
+        ticks = itertools.count(1_700_000_000_000, 10)  # a checkpoint is due in each epoch
+        coordinator = Coordinator(
+            run_id, plan, settings, runner, journal, Silent(), clock=lambda: next(ticks)
+        )
+        coordinator.run(journal.start_point(restore))
+    finally:
+        journal.close()
+    return base / name
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(tmp_path_factory.mktemp("base"))
+
+
+def cli(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def cells(output: str) -> list[list[str]]:
+    """The rows of a table, cut at two spaces or more."""
+    lines = [line for line in output.splitlines() if line.strip() and "─" not in line]
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
+
+
+def refused(result: Result) -> str:
+    """The message of an error; no traceback, nothing on standard output."""
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def test_version() -> None:
+    result = cli("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("changelog-engine ")
+    assert "changelog format 1" in result.output
+
+
+@pytest.mark.parametrize("folder", ["", "changelog"])
+def test_checkpoints_are_listed(job: Path, folder: str) -> None:
+    result = cli("checkpoints", job / folder)
+    assert result.exit_code == 0, result.output
+    header, *rows = cells(result.output)
+    assert header == ["id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "end"]
+    assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)]
+    assert rows[0][1:3] == ["1", "-"]
+    assert len(rows) > 1
+    assert rows[1][1:3] == ["1", "1"]
+    assert [row[7:] for row in rows] == [[]] * (len(rows) - 1) + [["finished"]]
+    # 6 counts, 6 places, 4 timers
+    assert sum(int(row[4]) for row in rows) == 16
+
+
+def test_the_newest_checkpoints_alone(job: Path) -> None:
+    _, *every = cells(cli("checkpoints", job).output)
+    assert cells(cli("checkpoints", job, "--last", 2).output)[1:] == every[-2:]
+
+
+def test_a_file_uri_is_a_path_too(job: Path) -> None:
+    assert cli("checkpoints", job.as_uri()).output == cli("checkpoints", job).output
+
+
+def test_a_job_without_checkpoints(tmp_path: Path) -> None:
+    journal = JobJournal.open(str(tmp_path), "words")
+    journal.start_point("auto")
+    journal.begin_attempt(None)
+    journal.close()
+    assert cli("checkpoints", tmp_path / "words").output == "no checkpoint yet, 1 attempt(s)\n"
+    assert "there is no checkpoint" in refused(cli("state", tmp_path / "words"))
+
+
+def test_which_states_there_are(job: Path) -> None:
+    title, header, *rows = cells(cli("state", job).output)
+    assert title[0].startswith("state at checkpoint ")
+    assert header == ["operator", "state", "kind", "keys"]
+    assert rows == [
+        ["count", "count", "value", "4"],
+        ["count", "places", "list", "4"],
+        ["count", "(processing time timers)", "timer", "4"],
+    ]
+
+
+def test_entries_of_a_state(job: Path) -> None:
+    _, header, *rows = cells(cli("state", job, "--operator", "count", "--state", "places").output)
+    assert header == ["operator", "state", "key", "value"]
+    assert [row[2:] for row in rows] == [
+        ["'to'", "[0, 4]"],
+        ["'be'", "[1, 5]"],
+        ["'or'", "[2]"],
+        ["'not'", "[3]"],
+    ]
+
+
+@pytest.mark.parametrize("key", ["to", "'to'"])
+def test_entries_of_a_key(job: Path, key: str) -> None:
+    _, _, *rows = cells(cli("state", job, "--key", key).output)
+    assert rows == [["count", "count", "'to'", "2"], ["count", "places", "'to'", "[0, 4]"]]
+
+
+def test_state_at_an_earlier_checkpoint(job: Path) -> None:
+    output = cli("state", job, "--at", 1, "--key", "to").output
+    assert output.startswith("state at checkpoint 1, attempt 1\n")
+    assert cells(output)[2] == ["count", "count", "'to'", "1"]
+
+
+def test_state_follows_the_lineage(tmp_path: Path) -> None:
+    run(tmp_path)
+    newest = len(cells(cli("checkpoints", tmp_path / "words").output)) - 1
+    run(tmp_path, "to be is to do", restore="1")  # the first two words are behind checkpoint 1
+    _, *rows = cells(cli("checkpoints", tmp_path / "words").output)
+    assert rows[newest][:3] == [str(newest + 1), "2", "1"]
+    _, _, *entries = cells(cli("state", tmp_path / "words", "--state", "count").output)
+    assert {key: value for _, _, key, value in entries} == {
+        "'to'": "2",
+        "'be'": "1",
+        "'is'": "1",
+        "'do'": "1",
+    }
+
+
+def test_few_entries_are_shown(job: Path) -> None:
+    output = cli("state", job, "--state", "count", "--limit", 1).output
+    assert len(cells(output)) == 4
+    assert output.endswith("3 more; --limit shows more, --key one\n")
+
+
+def test_no_entry(job: Path) -> None:
+    result = cli("state", job, "--key", "nobody")
+    assert result.exit_code == 0
+    assert result.output.endswith("no such entry\n")
+
+
+def test_values_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    folder = run(tmp_path, "\x1b[31mred [bold]x[/bold]")
+    output = cli("state", folder, "--state", "count").output
+    assert "\x1b" not in output
+    assert r"'\x1b[31mred'" in output
+    assert "'[bold]x[/bold]'" in output
+
+
+def test_names_that_are_not_there(job: Path) -> None:
+    assert "there are count" in refused(cli("state", job, "--operator", "nobody"))
+    assert "there are count, places" in refused(cli("state", job, "--state", "nothing"))
+    assert "there is no checkpoint 99" in refused(cli("state", job, "--at", 99))
+
+
+def test_pickles_are_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(tmp_path, function=Unexact())
+    monkeypatch.setattr("pickle.loads", lambda data: pytest.fail("unpickled"))
+    message = refused(cli("state", folder))
+    assert "state 'seen' of operator 'count' holds pickled values" in message
+    assert "never loads pickles" in message
+    assert cli("checkpoints", folder).exit_code == 0
+
+
+def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:
+    assert "no such folder" in refused(cli("checkpoints", tmp_path / "nowhere"))
+    assert refused(cli("checkpoints", tmp_path)) == f"Error: there is no changelog in {tmp_path}\n"
+    assert "it holds the jobs words: name one" in refused(cli("checkpoints", job.parent))
+    assert "no file system answers" in refused(cli("checkpoints", "nosuch://x/y"))
+
+
+def test_somebody_elses_table(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "theirs", pa.table({"a": [1]}))
+    assert "is a Delta table, but no changelog" in refused(cli("state", tmp_path / "theirs"))
+
+
+def test_a_newer_format(job: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(job, tmp_path / "words")
+    DeltaTable(copy / "changelog").alter.set_table_properties(
+        {"changelog.format.version": "2"}, raise_if_not_exists=False
+    )
+    assert "has changelog format 2, this engine reads up to 1" in refused(cli("checkpoints", copy))
+
+
+def damage(part: Path) -> None:
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+
+
+@pytest.mark.parametrize("harm", [damage, Path.unlink], ids=["changed", "removed"])
+def test_a_corrupt_part_is_named(job: Path, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    copy = shutil.copytree(job, tmp_path / "words")
+    part = sorted((copy / "changelog").glob("part-*.parquet"))[-1]
+    harm(part)
+    assert part.name in refused(cli("state", copy))
+    row = sorted((copy / "changelog").glob("checkpoint-*.parquet"))[0]
+    harm(row)
+    assert row.name in refused(cli("checkpoints", copy))
+
+
+def test_nothing_is_changed(job: Path) -> None:
+    def look() -> dict[str, tuple[int, int]]:
+        return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in job.parent.rglob("*")}
+
+    before = look()
+    cli("checkpoints", job)
+    cli("state", job)
+    cli("checkpoints", job.parent / "other")
+    assert look() == before
+
+
+def test_a_running_job_can_be_looked_at(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    journal = JobJournal.open(str(tmp_path), "words")
+    try:
+        assert json.loads((folder / "driver.lock").read_text())["pid"]
+        assert cli("state", folder).exit_code == 0
+    finally:
+        journal.close()

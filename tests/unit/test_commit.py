@@ -1,0 +1,259 @@
+"""The acknowledgement (reliability 3, 7, 8, 12): one commit, verified, all or nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import deltalake
+import pytest
+from test_commit_helpers import Driver, state_at
+
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.errors import CorruptChangelogError, FencedError, StorageError
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+
+def test_a_checkpoint_is_one_commit(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    before = driver.log.version
+    parts = [driver.part({"a": 1}), driver.part({"b": 2}), driver.part({"c": 3}, subtask=1)]
+    row = driver.row(parts)
+    driver.committer.commit(row, parts)
+    assert driver.log.version == before + 1
+    assert Lineage(driver.log).checkpoint(1) == row
+    assert state_at(driver.folder, row) == {"a": 1, "b": 2, "c": 3}
+    files = driver.log.files()
+    own = next(file for file in files.to_pylist() if file["path"] == parts[0].path)
+    assert (own["num_records"], own["min.operation"], own["max.operation"]) == (1, "put", "put")
+    assert (own["min.checkpoint_id"], own["min.attempt"], own["min.key_group"]) == (1, 1, 1)
+    assert own["min.operator"] == "count"
+
+
+def test_the_table_reads_as_plain_delta(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    table = deltalake.DeltaTable(str(tmp_path / "job" / "changelog")).to_pyarrow_table().sort_by("operation")
+    assert table["operation"].to_pylist() == ["attempt", "checkpoint", "put"]
+
+
+def test_parts_are_verified(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    part = driver.part({"a": 1, "b": 2})
+    row = driver.row([part])
+    version = driver.log.version
+    for wrong, words in (
+        (part._replace(path=part.path.replace("part-1", "part-9")), "is missing"),
+        (part._replace(size=part.size + 1), "has .* bytes"),
+        (part._replace(rows=3), "has 2 rows"),
+        (part._replace(first_sequence=1), "0 is due"),
+        (part._replace(attempt=7), "belongs to"),
+        (part._replace(checkpoint_id=7), "belongs to"),
+    ):
+        with pytest.raises(CorruptChangelogError, match=words):
+            driver.committer.commit(row, [wrong])
+    with pytest.raises(CorruptChangelogError, match="says 1 parts, 2 came"):
+        driver.committer.commit(row, [part, part])
+    assert driver.log.refresh() == version
+    driver.committer.commit(row, [part])
+    driver.last = row
+    gap = driver.part({"c": 3})._replace(first_sequence=5)
+    with pytest.raises(CorruptChangelogError, match="begins at sequence number 5, 2 is due"):
+        driver.committer.commit(driver.row([gap]), [gap])
+
+
+def test_ids_follow_on(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    part = driver.part({"a": 2})
+    row = driver.row([part])
+    for wrong in ({"id": 5}, {"parent": None}, {"attempt": 9}):
+        with pytest.raises(StorageError, match="is not the next one"):
+            driver.committer.commit(type(row)(**{**row.__dict__, **wrong}), [part])
+    driver.committer.commit(row, [part])
+
+
+def test_commit_succeeded_but_was_reported_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver.start(tmp_path)
+    real = DeltaLog.commit
+
+    def lies(self: DeltaLog, adds: list[AddFile], *args: object, **more: object) -> int:
+        real(self, adds, *args, **more)
+        self.version -= 1
+        raise StorageError("connection lost")
+
+    monkeypatch.setattr(DeltaLog, "commit", lies)
+    row = driver.checkpoint({"a": 1})
+    monkeypatch.setattr(DeltaLog, "commit", real)
+    driver.checkpoint({"b": 2})
+    assert state_at(driver.folder, driver.last) == {"a": 1, "b": 2}
+    assert Lineage(driver.log).checkpoint(1) == row
+
+
+def test_commit_succeeded_but_was_reported_as_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver.start(tmp_path)
+    real = DeltaLog.commit
+    lied = []
+
+    def lies(self: DeltaLog, adds: list[AddFile], *args: object, **more: object) -> int:
+        version = real(self, adds, *args, **more)
+        if not lied:
+            lied.append(1)
+            self.version -= 1
+            raise CommitConflictError("retried by the client")
+        return version
+
+    monkeypatch.setattr(DeltaLog, "commit", lies)
+    driver.checkpoint({"a": 1})
+    driver.checkpoint({"b": 2})
+    assert driver.log.version == 3
+    assert state_at(driver.folder, driver.last) == {"a": 1, "b": 2}
+
+
+def test_commit_failed_and_is_tried_again_with_more_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver.start(tmp_path)
+    first = driver.part({"a": 1})
+    monkeypatch.setattr(os, "link", _raiser(errno.ENOSPC))
+    with pytest.raises(StorageError, match="disk full"):
+        driver.committer.commit(driver.row([first]), [first])
+    monkeypatch.undo()
+    assert Lineage(driver.log).newest_checkpoint() is None
+    parts = [first, driver.part({"a": 2})]  # changes of the failed checkpoint are in the next one
+    row = driver.row(parts)
+    driver.committer.commit(row, parts)
+    assert state_at(driver.folder, row) == {"a": 2}
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "rename", "link"])
+def test_disk_full_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    for failing_call in range(1, 5):
+        part = driver.part({"a": failing_call + 1})
+        row = driver.row([part])
+        calls: list[int] = []
+        real = getattr(os, call)
+
+        def broken(*args: object, **more: object) -> object:
+            calls.append(1)  # noqa: B023
+            if len(calls) == failing_call:  # noqa: B023
+                raise OSError(errno.ENOSPC, "injected")
+            return real(*args, **more)  # noqa: B023
+
+        monkeypatch.setattr(os, call, broken)
+        try:
+            driver.committer.commit(row, [part])
+        except StorageError:
+            monkeypatch.undo()
+            assert state_at(driver.folder, driver.last) == {"a": failing_call}
+            driver.committer.commit(row, [part])
+        monkeypatch.undo()
+        driver.last = row
+        assert state_at(driver.folder, row) == {"a": failing_call + 1}
+    assert Driver.start(tmp_path).last == row
+
+
+def test_unknown_outcome_then_another_checkpoint_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver.start(tmp_path)
+    real_commit, real_refresh = DeltaLog.commit, DeltaLog.refresh
+    lost: list[int] = []
+
+    def commit(self: DeltaLog, *args: object, **more: object) -> int:
+        real_commit(self, *args, **more)  # type: ignore[arg-type]
+        self.version -= 1
+        lost.append(1)
+        raise StorageError("connection lost")
+
+    def refresh(self: DeltaLog) -> int:
+        if lost:
+            raise StorageError("still lost")
+        return real_refresh(self)
+
+    monkeypatch.setattr(DeltaLog, "commit", commit)
+    monkeypatch.setattr(DeltaLog, "refresh", refresh)
+    part = driver.part({"a": 1})
+    with pytest.raises(StorageError, match="still lost"):
+        driver.committer.commit(driver.row([part]), [part])
+    monkeypatch.undo()
+    again = [part, driver.part({"a": 2})]
+    with pytest.raises(FencedError, match="reported as failed"):
+        driver.committer.commit(driver.row(again), again)
+    driver.committer.commit(driver.row([part]), [part])  # the same checkpoint is found to be there
+    assert Driver.start(tmp_path).last == driver.row([part]).__class__.from_json(
+        Lineage(driver.log).checkpoint(1).to_json()
+    )
+
+
+def test_the_materializer_may_commit_in_between(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    other = DeltaLog(Storage(str(tmp_path / "job" / "changelog")))
+    other.commit([AddFile("merged-1.parquet", 1, 0, {"numRecords": 0})])
+    other.commit([], ["merged-1.parquet"])
+    driver.checkpoint({"b": 2})
+    assert state_at(driver.folder, driver.last) == {"a": 1, "b": 2}
+
+
+def test_snapshots_replace_the_log_when_it_is_off(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1})
+    driver.snapshot({"a": 2, "b": 1})
+    last = driver.snapshot({"b": 5})
+    assert state_at(driver.folder, last) == {"b": 5}
+    assert state_at(driver.folder, Lineage(driver.log).checkpoint(2)) == {"a": 2, "b": 1}
+    gone = driver.committer.retire_snapshots({3})
+    assert len(gone) == 4  # two parts and two rows
+    assert state_at(driver.folder, last) == {"b": 5}
+    assert driver.committer.retire_snapshots({3}) == []
+    names = [name for name in os.listdir(tmp_path / "job" / "snapshots") if name.endswith(".parquet")]
+    assert len(names) == 2
+
+
+def test_crash_between_snapshot_and_checkpoint_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver.start(tmp_path)
+    first = driver.snapshot({"a": 1})
+    monkeypatch.setattr(driver.committer, "_commit_row", _raiser(errno.EIO))
+    with pytest.raises(OSError, match="injected"):
+        driver.snapshot({"a": 2})
+    assert Lineage(driver.log).newest_checkpoint() == first
+    assert state_at(driver.folder, first) == {"a": 1}
+    monkeypatch.undo()
+    driver.snapshot({"a": 3})  # the same attempt tries again, with other content
+    assert state_at(driver.folder, driver.last) == {"a": 3}
+    restarted = Driver.start(tmp_path)
+    assert restarted.last == driver.last
+    monkeypatch.setattr(restarted.committer, "_commit_row", _raiser(errno.EIO))
+    with pytest.raises(OSError, match="injected"):
+        restarted.snapshot({"a": 4})
+    monkeypatch.undo()
+    third = Driver.start(tmp_path)
+    third.snapshot({"a": 5})  # a dead attempt left a snapshot with this id
+    assert state_at(third.folder, third.last) == {"a": 5}
+    fourth = third.snapshot({"a": 6})
+    third.committer.retire_snapshots({fourth.id})
+    assert state_at(third.folder, fourth) == {"a": 6}
+
+
+def test_log_goes_on_from_a_snapshot(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1, "bb": 1})
+    logged = Driver.start(tmp_path)
+    part = logged.part({"a": 2})
+    row = logged.row([part], snapshot=1)
+    logged.committer.commit(row, [part])
+    assert state_at(logged.folder, row) == {"a": 2, "bb": 1}
+
+
+def _raiser(number: int):  # type: ignore[no-untyped-def]
+    def fail(*args: object, **more: object) -> None:
+        raise OSError(number, "injected")
+
+    return fail

@@ -1,0 +1,224 @@
+"""Options: notation, levels, old names, spelling mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from changelog_engine.config import (
+    OPTIONS,
+    ConfigLayers,
+    absolute_base_path,
+    canonical,
+    find,
+    local_path,
+    options,
+    outer_layers,
+    parse_bool,
+    parse_duration_ms,
+    parse_float,
+    parse_int,
+    parse_map,
+    parse_memory_bytes,
+    read_file,
+    set_command_line,
+)
+from changelog_engine.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("500ms", 500),
+        ("500 ms", 500),
+        ("10 min", 600_000),
+        ("10min", 600_000),
+        ("1 s", 1000),
+        ("7 d", 7 * 86_400_000),
+        ("2 h", 7_200_000),
+        ("250", 250),
+        ("1500 us", 1),
+        ("3 SECONDS", 3000),
+        ("PT1M30S", 90_000),
+        ("PT0.5S", 500),
+        ("P1DT1H", 90_000_000),
+        ("0", 0),
+    ],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "ms", "1.5 s", "-1 s", "10 parsecs", "P", "1 s 2 ms"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a duration"):
+        parse_duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("64 mb", 64 << 20), ("64mb", 64 << 20), ("1g", 1 << 30), ("4096", 4096), ("2 KiB", 2048)],
+)
+def test_memory_sizes(text: str, size: int) -> None:
+    assert parse_memory_bytes(text) == size
+
+
+def test_no_memory_size() -> None:
+    with pytest.raises(ValueError, match="expected a memory size"):
+        parse_memory_bytes("64 furlongs")
+
+
+def test_scalars() -> None:
+    assert parse_bool(" TRUE ") is True
+    assert parse_bool("false") is False
+    assert parse_int(" 7 ") == 7
+    assert parse_float("1.5") == 1.5
+    for parse in (parse_bool, parse_int, parse_float):
+        with pytest.raises(ValueError, match="expected"):
+            parse("maybe")
+
+
+def test_maps() -> None:
+    assert parse_map("a:1, b:2") == {"a": "1", "b": "2"}
+    assert parse_map("path:'c:/x,y'") == {"path": "c:/x,y"}
+    assert parse_map("url:http://x") == {"url": "http://x"}
+    assert parse_map("") == {}
+    with pytest.raises(ValueError, match="pairs"):
+        parse_map("a")
+    with pytest.raises(ValueError, match="left open"):
+        parse_map("a:'b")
+
+
+def test_every_option_has_a_doc_and_a_name_of_its_own() -> None:
+    names = [name for option in OPTIONS for name in (option.key, *option.older)]
+    assert len(names) == len(set(names))
+    assert all(option.doc.endswith(".") for option in OPTIONS)
+    assert all(find(name) is not None for name in names)
+
+
+def test_older_names_become_the_newest() -> None:
+    assert canonical({"state.backend.changelog.enabled": "true"}, "x") == {"state.changelog.enabled": "true"}
+    both = {"state.checkpoints.dir": "old", "execution.checkpointing.dir": "new"}
+    assert canonical(both, "x") == {"execution.checkpointing.dir": "new"}
+    assert canonical(dict(reversed(both.items())), "x") == {"execution.checkpointing.dir": "new"}
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("state.changelog.enable", "state.changelog.enabled"),
+        ("changelog.restor", "changelog.restore"),
+        ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
+        ("restart-strategy.fixed-delay.attempt", "restart-strategy.fixed-delay.attempts"),
+        ("state.backend.typ", "state.backend.type"),
+    ],
+)
+def test_a_spelling_mistake_names_the_nearest_key(key: str, near: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"unknown option '{key}' in the file f: did you mean '{near}'"
+    ):
+        canonical({key: "1"}, "the file f")
+
+
+def test_other_keys_are_kept() -> None:
+    entries = {
+        "taskmanager.memory.size": "1g",
+        "spark.master": "local[2]",
+        "state.changelog.dstl.dfs.compression.enabled": "true",
+        "state.backend.rocksdb.block.cache-size": "1 mb",
+    }
+    assert canonical(entries, "x") == entries
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("execution.checkpointing.interval", "soon", "expected a duration"),
+        ("state.changelog.enabled", "maybe", "expected true or false"),
+        ("state.backend.type", "forst", "expected one of"),
+        ("parallelism.default", "0", "at least 1"),
+        ("state.changelog.storage", "memory", "filesystem"),
+    ],
+)
+def test_a_bad_value_names_its_key(key: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as error:
+        canonical({key: text}, "x")
+    assert key in str(error.value)
+
+
+def test_code_over_command_line_over_file_over_default() -> None:
+    option = options.CHECKPOINT_TIMEOUT
+    file = {option.key: "3 s"}
+    command_line = {option.key: "2 s"}
+    assert ConfigLayers().get(option) == 600_000
+    assert ConfigLayers(file=file).get(option) == 3000
+    assert ConfigLayers(command_line=command_line, file=file).get(option) == 2000
+    assert ConfigLayers({option.key: "1 s"}, command_line, file).get(option) == 1000
+    assert not ConfigLayers().is_set(option)
+    merged = ConfigLayers({"spark.a": "code"}, {}, {"spark.a": "file", "spark.b": "file", "c": "x"})
+    assert merged.spark() == {"spark.a": "code", "spark.b": "file"}
+
+
+def test_command_line_seam() -> None:
+    try:
+        set_command_line({"state.backend": "hashmap"})
+        assert outer_layers({}).text("state.backend.type") == "hashmap"
+        with pytest.raises(ConfigurationError, match="the command line"):
+            set_command_line({"changelog.nonsense": "1"})
+        assert outer_layers({}).text("state.backend.type") == "hashmap"
+    finally:
+        set_command_line({})
+    assert outer_layers({}) == ConfigLayers()
+
+
+def test_file(tmp_path) -> None:
+    pytest.importorskip("yaml")
+    path = tmp_path / "conf.yaml"
+    path.write_text(
+        "state.changelog.enabled: true\n"
+        "execution:\n  checkpointing:\n    interval: 2 s\n    dir: null\n"
+        "spark:\n  master: local[2]\n"
+        "list: [a, 1]\n"
+    )
+    assert read_file(str(path)) == {
+        "state.changelog.enabled": "true",
+        "execution.checkpointing.interval": "2 s",
+        "spark.master": "local[2]",
+        "list": "a;1",
+    }
+    layers = outer_layers({"CHANGELOG_ENGINE_CONF": str(path)})
+    assert layers.get(options.CHECKPOINT_INTERVAL) == 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a\n- b\n", "'key: value' lines"),
+        ("a: [", "no YAML"),
+        ("a.b: 1\na:\n  b: 2\n", "twice"),
+    ],
+)
+def test_unusable_files(tmp_path, text: str, message: str) -> None:
+    pytest.importorskip("yaml")
+    path = tmp_path / "conf.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=message) as error:
+        outer_layers({"CHANGELOG_ENGINE_CONF": str(path)})
+    assert str(path) in str(error.value)
+
+
+def test_missing_and_empty_file(tmp_path) -> None:
+    pytest.importorskip("yaml")
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        read_file(str(tmp_path / "none.yaml"))
+    (tmp_path / "empty.yaml").write_text("")
+    assert read_file(str(tmp_path / "empty.yaml")) == {}
+
+
+def test_paths(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute_base_path("./data") == str(tmp_path / "data")
+    assert absolute_base_path("file:///a/b%20c") == "/a/b c"
+    assert absolute_base_path("file:/a") == "/a"
+    assert absolute_base_path("s3://bucket/x") == "s3://bucket/x"
+    assert local_path("hdfs://host/x") is None
+    assert local_path("name with: colon") is not None

@@ -1,0 +1,172 @@
+"""Pages that are made from the code agree with it. ``python tests/unit/test_docs.py`` makes them anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.config import OPTIONS, Option
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+MODULES = (
+    "api.datastream",
+    "api.datastream.state",
+    "api.datastream.connectors",
+    "api.datastream.connectors.file_system",
+    "api.datastream.connectors.number_seq",
+    "api.common",
+    "api.common.watermark_strategy",
+    "api.common.typeinfo",
+)
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def options_table() -> str:
+    """The registry of options as a table."""
+    lines = ["| key (older name) | kind | default | meaning |", "|---|---|---|---|"]
+    for option in OPTIONS:
+        keys = f"`{option.key}`" + "".join(f" (`{name}`)" for name in option.older)
+        kind = ", ".join(f"`{name}`" for name in dict.fromkeys(option.choices.values())) or option.kind
+        lines.append(f"| {keys} | {kind} | {_default(option)} | {option.doc} |")
+    return "\n".join(lines)
+
+
+def _default(option: Option) -> str:
+    value = option.default
+    if value is None or value == {}:
+        return "-"
+    if option.kind == "bool":
+        return f"`{str(value).lower()}`"
+    if option.kind == "memory":
+        return f"`{value >> 20} mb`"
+    if option.kind == "duration":
+        fitting = (f"{value // ms} {unit}" for ms, unit in _UNITS if value and value % ms == 0)
+        return f"`{next(fitting, f'{value} ms')}`"
+    return f"`{value}`"
+
+
+def names_table() -> str:
+    """Public names by module: what is there, and names of PyFlink that are not."""
+    tables = []
+    listed: set[Any] = set()
+    for name in MODULES:
+        module = importlib.import_module(name)
+        lines = []
+        for public in _public(module):
+            found = getattr(module, public)
+            if found in listed:
+                continue
+            listed.add(found)
+            there = ", ".join(f"`{method}`" for method in _methods(found)) or "-"
+            missing = ", ".join(f"`{method}`" for method in _not_here(found)) or "-"
+            lines.append(f"| `{public}` | {there} | {missing} |")
+        missing = ", ".join(f"`{each}`" for each in _missing_names(module))
+        tables.append(f"### {name}\n")
+        if lines:
+            tables.append(
+                "\n".join(["| name | methods and constants | not there |", "|---|---|---|", *lines]) + "\n"
+            )
+        if missing:
+            tables.append(f"Not there: {missing}.\n")
+    return "\n".join(tables).rstrip()
+
+
+def _public(module: ModuleType) -> list[str]:
+    declared = getattr(module, "__all__", None)
+    if declared is not None:
+        return sorted(declared)
+    own = (
+        n
+        for n, found in vars(module).items()
+        if inspect.isclass(found) and found.__module__ == module.__name__
+    )
+    return sorted(name for name in own if not name.startswith("_"))
+
+
+def _methods(found: Any) -> list[str]:
+    """Public methods and members of a class, those of its bases in the API or engine included."""
+    if not inspect.isclass(found):
+        return []
+    ours = [base for base in found.__mro__ if base.__module__.split(".")[0] in ("api", "changelog_engine")]
+    names = {name for base in ours for name in vars(base) if not name.startswith("_")}
+    return sorted(name for name in names if not inspect.isclass(getattr(found, name, None)))
+
+
+def _not_here(found: Any) -> list[str]:
+    if not inspect.isclass(found):
+        return []
+    return sorted({name for base in found.__mro__ for name in base.__dict__.get("_not_here", ())})
+
+
+def _missing_names(module: ModuleType) -> list[str]:
+    answer = vars(module).get("__getattr__")
+    cells = getattr(answer, "__closure__", None) or ()
+    return sorted(
+        name for cell in cells if isinstance(cell.cell_contents, frozenset) for name in cell.cell_contents
+    )
+
+
+PAGES: dict[tuple[str, str], Callable[[], str]] = {
+    ("configuration.md", "options"): options_table,
+    ("compatibility.md", "names"): names_table,
+}
+
+
+def renewed(page: str, mark: str, text: str) -> str:
+    """The page with the text between its marks."""
+    document = (DOCS / page).read_text(encoding="utf-8")
+    pattern = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)", re.DOTALL)
+    assert pattern.search(document), f"{page} has no marks of {mark}"
+    return pattern.sub(lambda found: f"{found[1]}{text}\n{found[2]}", document)
+
+
+@pytest.mark.parametrize(("page", "mark"), PAGES, ids=lambda part: part)
+def test_pages_agree_with_the_code(page: str, mark: str) -> None:
+    made = renewed(page, mark, PAGES[page, mark]())
+    assert (DOCS / page).read_text(encoding="utf-8") == made, "run: python tests/unit/test_docs.py"
+
+
+def keys_in(text: str) -> Iterator[str]:
+    """What looks like an option's key."""
+    prefixes = "changelog|state|execution|restart-strategy|parallelism|pipeline|python"
+    yield from re.findall(rf"`((?:{prefixes})\.[a-z.-]+[a-z])`", text)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/configuration.md"])
+def test_options_that_pages_name_exist(page: str) -> None:
+    known = {name for option in OPTIONS for name in (option.key, *option.older)}
+    outside = {"changelog.format.version", "changelog.job.name"}
+    found = set(keys_in((ROOT / page).read_text(encoding="utf-8")))
+    assert found
+    assert found <= known | outside
+
+
+def test_the_table_format_names_every_column_operation_and_field() -> None:
+    page = (DOCS / "table-format.md").read_text(encoding="utf-8")
+    operations = {value for name, value in vars(rows).items() if name.isupper() and isinstance(value, str)}
+    fields = {field.name for row in (Checkpoint, Attempt) for field in dataclasses.fields(row)}
+    named = set(re.findall(r"`(\w+)`", page))
+    assert {*rows.SCHEMA.names, *operations, *fields} <= named
+
+
+def test_every_decision_is_listed() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    numbers = sorted(path.name for path in (DOCS / "decisions").glob("*.md"))
+    assert [name[:4] for name in numbers] == [f"{number:04}" for number in range(1, len(numbers) + 1)]
+    assert all(f"decisions/{name}" in index for name in numbers)
+
+
+if __name__ == "__main__":
+    for (page, mark), make in PAGES.items():
+        (DOCS / page).write_text(renewed(page, mark, make()), encoding="utf-8")

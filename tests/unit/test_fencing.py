@@ -1,0 +1,176 @@
+"""One driver at a time (reliability 9, 10)."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_commit_helpers import Driver, state_at
+
+from changelog_engine.checkpoint.job_folder import open_job_folder
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
+from changelog_engine.errors import FencedError
+
+
+def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:
+    zombie = Driver.start(tmp_path)
+    zombie.checkpoint({"a": 1})
+    late = zombie.part({"a": 99})
+    row = zombie.row([late])
+    owner = Driver.start(tmp_path)
+    for _ in range(2):
+        with pytest.raises(FencedError, match=f"attempt 2, host .*, pid {os.getpid()}"):
+            zombie.committer.commit(row, [late])
+    owner.checkpoint({"a": 2})
+    with pytest.raises(FencedError):
+        zombie.committer.commit(row, [late])
+    with pytest.raises(FencedError):
+        zombie.committer.retire_snapshots({1})
+    assert state_at(owner.folder, owner.last) == {"a": 2}
+
+
+def test_a_zombies_snapshot_is_refused(tmp_path: Path) -> None:
+    zombie = Driver.start(tmp_path)
+    zombie.snapshot({"a": 1})
+    owner = Driver.start(tmp_path)
+    with pytest.raises(FencedError):
+        zombie.snapshot({"a": 99})
+    owner.snapshot({"a": 2})
+    assert state_at(owner.folder, owner.last) == {"a": 2}
+
+
+def test_the_lock_names_its_holder(tmp_path: Path) -> None:
+    folder = open_job_folder(str(tmp_path), "job")
+    with DriverLock(folder, clock=lambda: 0.0):
+        with pytest.raises(FencedError, match=rf"host .*, pid {os.getpid()}, since 1970-01-01T00:00:00"):
+            DriverLock(folder).acquire()
+        DriverLock(open_job_folder(str(tmp_path), "another")).acquire()
+    DriverLock(folder).acquire()
+
+
+def test_kill_9_frees_the_lock(tmp_path: Path) -> None:
+    folder = open_job_folder(str(tmp_path), "job")
+    code = (
+        "import sys, time\n"
+        "from changelog_engine.checkpoint.job_folder import open_job_folder\n"
+        "from changelog_engine.checkpoint.ownership import DriverLock\n"
+        "DriverLock(open_job_folder(sys.argv[1], 'job')).acquire()\n"
+        "print('held', flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(FencedError, match=f"pid {process.pid}"):
+        DriverLock(folder).acquire()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    lock = DriverLock(folder)
+    lock.acquire()
+    lock.release()
+
+
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    folder = open_job_folder(str(tmp_path), "job")
+    lock = DriverLock(folder)
+    lock.acquire()
+    child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    try:
+        time.sleep(0.2)
+        lock.release()
+        DriverLock(folder).acquire()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_two_drivers_race_to_begin(tmp_path: Path) -> None:
+    """Both decided from the same version: one attempt is committed, the other driver stops."""
+    for turn in range(20):
+        folder = open_job_folder(str(tmp_path), "job")
+        results: list[object] = []
+        barrier = threading.Barrier(2)
+
+        def begin(folder=folder, results=results, barrier=barrier) -> None:  # type: ignore[no-untyped-def]
+            log = folder.open_changelog()
+            newest = Lineage(log).newest_attempt_id
+            barrier.wait()
+            try:
+                results.append(begin_attempt(log, newest, None, "0.1.0"))
+            except FencedError as error:
+                results.append(error)
+
+        threads = [threading.Thread(target=begin) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(isinstance(result, FencedError) for result in results) == [False, True], results
+        assert "reported as failed" not in str(results)
+        assert Lineage(folder.open_changelog()).newest_attempt_id == turn + 1
+
+
+def _drive(base: str, turns: int, barrier: Any, outcome: Any) -> None:
+    """For each job: commit checkpoints until fenced or 10 are done; every acknowledged one is reported."""
+    for turn in range(turns):
+        acknowledged = []
+        barrier.wait()
+        try:
+            driver = Driver.start(f"{base}/{turn}")
+            for i in range(10):
+                acknowledged.append((driver.attempt.id, driver.checkpoint({"n": i}).id))
+            end = "done"
+        except FencedError:
+            end = "fenced"
+        outcome.put((turn, end, acknowledged))
+
+
+def test_two_processes_without_a_lock_race(tmp_path: Path) -> None:
+    """As on an object store: whoever took the job over last goes on; nothing acknowledged is lost or doubled."""
+    turns = 20
+    for turn in range(turns):
+        open_job_folder(f"{tmp_path}/{turn}", "job")
+    context = multiprocessing.get_context("spawn")  # delta-rs does not survive a fork
+    barrier, outcome = context.Barrier(2), context.Queue()
+    drivers = [
+        context.Process(target=_drive, args=(str(tmp_path), turns, barrier, outcome), daemon=True)
+        for _ in range(2)
+    ]
+    for driver in drivers:
+        driver.start()
+    results: dict[int, list[tuple[str, list[tuple[int, int]]]]] = {}
+    for _ in range(2 * turns):
+        turn, end, acknowledged = outcome.get(timeout=60)
+        results.setdefault(turn, []).append((end, acknowledged))
+    for driver in drivers:
+        driver.join()
+    for turn, both in results.items():
+        assert "done" in [end for end, _ in both], both
+        made = [who for _, acknowledged in both for who in acknowledged]
+        lineage = Lineage(open_job_folder(f"{tmp_path}/{turn}", "job").open_changelog())
+        assert len({identity for _, identity in made}) == len(made)
+        assert {identity for _, identity in made} <= set(lineage.checkpoints)
+        newest = lineage.newest_checkpoint()
+        assert newest is not None
+        assert newest.attempt == lineage.newest_attempt_id
+
+
+def test_messages_say_what_to_do(tmp_path: Path) -> None:
+    zombie = Driver.start(tmp_path)
+    Driver.start(tmp_path)
+    with pytest.raises(FencedError) as caught:
+        zombie.checkpoint({"a": 1})
+    assert re.search(r"This driver stops; nothing that was acknowledged is lost", str(caught.value))

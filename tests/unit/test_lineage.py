@@ -1,0 +1,153 @@
+"""The tree of checkpoints and where runs start (reliability 31)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_commit_helpers import Driver, state_at
+
+from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.checkpoint.lineage import Lineage, extend
+from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+
+def lineage_of(base: Path) -> Lineage:
+    return Lineage(DeltaLog(Storage(str(base / "job" / "changelog"))))
+
+
+def test_extend() -> None:
+    one = extend((), 1, 1)
+    assert one == (Segment(1, 1, 1),)
+    assert extend(one, 1, 2) == (Segment(1, 1, 2),)
+    assert extend(one, 2, 5) == (Segment(1, 1, 1), Segment(2, 5, 5))
+    assert extend(extend(one, 2, 5), 2, 6) == (Segment(1, 1, 1), Segment(2, 5, 6))
+
+
+def test_auto(tmp_path: Path) -> None:
+    first = Driver.start(tmp_path)
+    assert first.last is None
+    second = Driver.start(tmp_path)
+    assert second.last is None  # the first made no checkpoint
+    row = second.checkpoint({"a": 1})
+    assert Driver.start(tmp_path).last == row
+    fourth = Driver.start(tmp_path)
+    assert fourth.last == row  # the third made none, so from where it started
+    stopped = fourth.checkpoint({"a": 2}, stopped=True)
+    fifth = Driver.start(tmp_path)
+    assert fifth.last == stopped
+    done = fifth.checkpoint({"a": 3}, finished=True)
+    sixth = Driver.start(tmp_path)
+    assert sixth.last is None
+    assert lineage_of(tmp_path).decide_restore("latest").checkpoint == done
+    assert sixth.checkpoint({"b": 1}).lineage == (Segment(6, 4, 4),)
+
+
+def test_branches_are_never_mixed(tmp_path: Path) -> None:
+    trunk = Driver.start(tmp_path)
+    old = trunk.checkpoint({"a": 1, "bb": 1})
+    abandoned = trunk.checkpoint({"a": 2, "ccc": 2})
+    branch = Driver.start(tmp_path, restore="1")
+    assert branch.last == old
+    tip = branch.checkpoint({"bb": 7})
+    assert tip.id == 3
+    assert tip.lineage == (Segment(1, 1, 1), Segment(2, 3, 3))
+    assert state_at(branch.folder, tip) == {"a": 1, "bb": 7}
+    assert state_at(branch.folder, abandoned) == {"a": 2, "bb": 1, "ccc": 2}
+    assert Driver.start(tmp_path).last == tip
+
+
+def test_decisions(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    lineage = Lineage(driver.log)
+    assert lineage.decide_restore("latest").checkpoint is None
+    with pytest.raises(RestoreError, match=r"no checkpoint 3 .*there are no checkpoints"):
+        lineage.decide_restore("3")
+    made = [driver.checkpoint({"a": i}, time_ms=1_700_000_000_000 + i * 60_000) for i in range(5)]
+    lineage = Lineage(driver.log)
+    assert lineage.decide_restore("none").checkpoint is None
+    assert lineage.decide_restore("latest").checkpoint == made[4]
+    assert lineage.decide_restore(" 2 ").checkpoint == made[1]
+    assert lineage.decide_restore("as-of:2023-11-14T22:15:30").checkpoint == made[2]
+    assert lineage.decide_restore("as-of:2023-11-14T23:15:30+01:00").checkpoint == made[2]
+    assert lineage.decide_restore("as-of:2100-01-01").checkpoint == made[4]
+    for wrong, words in (
+        ("9", r"no checkpoint 9 .*checkpoints 1 \(2023-11-14T22:13:20\+00:00\) to 5"),
+        ("as-of:2001-01-01", "at or before 2001.*checkpoints 1"),
+        ("as-of:yesterday", "not an ISO time"),
+        ("newest", "none of auto"),
+        ("-1", "none of auto"),
+    ):
+        with pytest.raises(RestoreError, match=words):
+            lineage.decide_restore(wrong)
+
+
+def test_only_the_wanted_row_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver.start(tmp_path)
+    for i in range(5):
+        driver.checkpoint({"a": i})
+    opened: list[str] = []
+    real = Storage.read
+
+    def read(self: Storage, path: str) -> pa.Buffer:
+        if path.endswith(".parquet"):
+            opened.append(path)
+        return real(self, path)
+
+    monkeypatch.setattr(Storage, "read", read)
+    lineage = lineage_of(tmp_path)
+    assert opened == []
+    lineage.checkpoint(3)
+    lineage.at_or_before(2_000)
+    assert [path.split("-")[1] for path in opened] == ["3", "2"]
+
+
+def test_rows_in_merged_files_are_found(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    made = [driver.checkpoint({"a": i, "bb": i}) for i in range(3)]
+    log = driver.log
+    files = [path for path in log.files()["path"].to_pylist() if "-3-" not in path]
+    folder = tmp_path / "job" / "changelog"
+    table = pa.concat_tables((pq.read_table(folder / p) for p in files), promote_options="default")
+    merged = tmp_path / "job" / "changelog" / "part-00000-merged.c000.snappy.parquet"
+    pq.write_table(table.select(SCHEMA.names), merged)
+    bounds = ({"operation": "attempt", "checkpoint_id": 0}, {"operation": "put", "checkpoint_id": 2})
+    stats = {"numRecords": table.num_rows, "minValues": bounds[0], "maxValues": bounds[1], "nullCount": {}}
+    log.commit([AddFile(merged.name, merged.stat().st_size, 0, stats)], files)
+    lineage = lineage_of(tmp_path)
+    assert lineage.newest_attempt_id == 1
+    assert [lineage.checkpoint(i) for i in (1, 2, 3)] == made
+    assert lineage.at_or_before(2_500) == made[1]
+    for checkpoint, value in zip(made, (0, 1, 2), strict=True):
+        assert state_at(driver.folder, checkpoint) == {"a": value, "bb": value}
+
+
+def test_damaged_rows_are_named(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    lineage = lineage_of(tmp_path)
+    path = tmp_path / "job" / "changelog" / str(lineage.checkpoints[1].path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptChangelogError, match=f"{path.name} was changed"):
+        lineage.checkpoint(1)
+    path.unlink()
+    with pytest.raises(CorruptChangelogError, match=f"{path.name} is missing"):
+        lineage.newest_checkpoint()
+
+
+def test_retired_snapshot_is_refused_by_the_plan(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    first = driver.snapshot({"a": 1})
+    driver.snapshot({"a": 2})
+    driver.committer.retire_snapshots({2})
+    with pytest.raises(RestoreError, match=r"snapshot of checkpoint 1, which was retired.*are there: 2"):
+        plan_restore(driver.folder, first)
+    assert plan_restore(driver.folder, None).checkpoint is None

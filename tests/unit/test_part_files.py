@@ -1,0 +1,275 @@
+"""Parts: what is written is what is read, and damage is found before it is used (reliability 4, 29, 30)."""
+
+from __future__ import annotations
+
+import os
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_commit_helpers import Driver, fold, state_at
+
+from changelog_engine.changelog.part_reader import read_parts
+from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.errors import CorruptChangelogError
+
+
+def writer(folder: Path, **more: int) -> PartWriter:
+    given = {
+        "checkpoint_id": 3,
+        "attempt": 2,
+        "stage": 1,
+        "subtask": 0,
+        "number": 1,
+        "first_sequence": 10,
+        **more,
+    }
+    return PartWriter(str(folder), key_groups=range(8), **given)  # type: ignore[arg-type]
+
+
+def columns(keys: list[str], values: object, **more: object) -> dict[str, object]:
+    groups = pa.array(range(len(keys)), pa.int32())
+    return {
+        "operator": "op",
+        "state": "s",
+        "operation": "put",
+        "key": pa.array(keys),
+        "key_group": groups,
+        "value": values,
+        **more,
+    }
+
+
+def test_every_form_of_column(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    when = datetime(2024, 1, 1, tzinfo=UTC)
+    times = pa.array([when, None], pa.timestamp("us", tz="UTC"))
+    made.write(
+        2, columns(["1", "2"], pa.array(["x", None]), event_time=times, payload=pa.array([b"p", None]))
+    )
+    made.write(2, columns(["1", "2"], pa.array(["y", "y"]).dictionary_encode(), operator="op2"))
+    made.write(2, columns(["3", "4"], None, operation=pa.array(["remove", "clear"]).dictionary_encode()))
+    made.write(0, {})
+    made.write(
+        1, {**columns(["5"], pa.array(["z"])), "key": pa.array(["5"]).dictionary_encode(), "map_key": "m"}
+    )
+    part = made.finish()
+    assert (part.rows, part.first_sequence, part.first_key_group, part.last_key_group) == (7, 10, 0, 1)
+    assert part.size == os.path.getsize(tmp_path / part.path)
+    table = pq.read_table(tmp_path / part.path)
+    assert table.schema.names == SCHEMA.names
+    assert [f.type for f in table.schema] == [f.type for f in SCHEMA]
+    assert table["sequence"].to_pylist() == list(range(10, 17))
+    assert table["value"].to_pylist() == ["x", None, "y", "y", None, None, "z"]
+    assert table["operation"].to_pylist() == ["put"] * 4 + ["remove", "clear", "put"]
+    assert table["operator"].to_pylist() == ["op"] * 2 + ["op2"] * 2 + ["op"] * 3
+    assert table["key"].to_pylist() == ["1", "2", "1", "2", "3", "4", "5"]
+    assert table["event_time"].to_pylist() == [when] + [None] * 6
+    assert table["payload"].to_pylist() == [b"p"] + [None] * 6
+    assert table["map_key"].to_pylist() == [None] * 6 + ["m"]
+    metadata = pq.read_metadata(tmp_path / part.path).metadata
+    assert metadata[b"changelog.first_sequence"] == b"10"
+    assert metadata[b"changelog.rows"] == b"7"
+    assert metadata[b"changelog.operations"] == b'["clear", "put", "remove"]'
+
+
+def test_forms_may_change_between_row_groups(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    n = 70_000
+    keys = [str(i % 100) for i in range(n)]
+    for number in range(4):
+        column = pa.array(keys)
+        value = pa.array([str(number)] * n)
+        made.write(
+            n,
+            columns(
+                keys,
+                value.dictionary_encode() if number % 2 else value,
+                key=column if number % 2 else column.dictionary_encode(),
+                key_group=pa.array([0] * n, pa.int32()),
+            ),
+        )
+    part = made.finish()
+    footer = pq.read_metadata(tmp_path / part.path)
+    assert footer.num_row_groups == 4
+    table = pq.read_table(tmp_path / part.path)
+    assert table["key"].to_pylist() == keys * 4
+    assert table["value"].to_pylist() == [str(i // n) for i in range(4 * n)]
+
+
+def test_wrong_columns_are_refused(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    with pytest.raises(ValueError, match="'value' has 1 values for 2 rows"):
+        made.write(2, columns(["1", "2"], pa.array(["x"])))
+    with pytest.raises(ValueError, match="'key' has nulls"):
+        made.write(2, columns(["1", None], pa.array(["x", "y"])))  # type: ignore[list-item]
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_empty_part(tmp_path: Path) -> None:
+    part = writer(tmp_path).finish()
+    assert part.rows == 0
+    assert pq.read_table(tmp_path / part.path).num_rows == 0
+
+
+def test_finish_again_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = writer(tmp_path)
+    made.write(1, columns(["1"], pa.array(["x"])))
+
+    def full(*args: object) -> int:
+        raise OSError(28, "injected")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="disk full"):
+        made.finish()
+    monkeypatch.undo()
+    assert made.finish().rows == 1
+
+
+def test_key_groups_and_operators(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    parts = [
+        driver.part({"a": 1, "bb": 2, "ccc": 3}),
+        driver.part({"dddddd": 6}, subtask=1),
+        driver.part({"x": 9}, subtask=2, operator="other"),
+    ]
+    row = driver.row(parts)
+    driver.committer.commit(row, parts)
+    point = plan_restore(driver.folder, row)
+    assert fold(point, range(3)) == {"a": 1, "bb": 2, "x": 9}
+    assert fold(point, range(3, 8)) == {"ccc": 3, "dddddd": 6}
+    assert [t.num_rows for t in read_parts(point, range(8), frozenset({"count"}))] == [3, 1]
+    assert list(read_parts(point, range(8), frozenset({"nobody"}))) == []
+
+
+def test_flipped_bits_are_found(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 0})
+    row = driver.checkpoint({f"key-{i}": i for i in range(200)})
+    folder = tmp_path / "job" / "changelog"
+    name = next(n for n in os.listdir(folder) if n.startswith("part-2-"))
+    good = (folder / name).read_bytes()
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    for _ in range(50):
+        data = bytearray(good)
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        (folder / name).write_bytes(data)
+        with pytest.raises(
+            CorruptChangelogError, match=f"{name} was changed.*still be restored is 1:"
+        ) as caught:
+            state_at(driver.folder, row)
+        assert "changelog.restore = 1" in str(caught.value), f"seed {seed}"
+    (folder / name).write_bytes(good[:-1])
+    with pytest.raises(CorruptChangelogError, match="was changed"):
+        state_at(driver.folder, row)
+    (folder / name).write_bytes(good)
+    assert len(state_at(driver.folder, row)) == 201
+
+
+def test_missing_part_is_named_with_the_last_restorable_checkpoint(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    rows = [driver.checkpoint({"a": i}) for i in range(4)]
+    folder = tmp_path / "job" / "changelog"
+    name = next(n for n in os.listdir(folder) if n.startswith("part-3-"))
+    (folder / name).unlink()
+    with pytest.raises(CorruptChangelogError, match=f"{name} is missing.*still be restored is 2"):
+        state_at(driver.folder, rows[3])
+    assert state_at(driver.folder, rows[1]) == {"a": 1}
+    first = next(n for n in os.listdir(folder) if n.startswith("part-1-"))
+    (folder / first).unlink()
+    with pytest.raises(CorruptChangelogError, match=f"{first} is missing.*No earlier checkpoint"):
+        state_at(driver.folder, rows[1])
+
+
+def test_truncated_range_is_refused(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    rows = [driver.checkpoint({"a": i}) for i in range(4)]
+    paths = driver.log.files()["path"].to_pylist()
+    driver.log.commit([], [p for p in paths if p.startswith("part-2-")])
+    with pytest.raises(CorruptChangelogError, match="no longer has part 2 of attempt 1"):
+        state_at(driver.folder, rows[3])
+    assert state_at(driver.folder, rows[0]) == {"a": 0}
+    driver.log.commit([], [p for p in paths if p.startswith("part-1-")])
+    with pytest.raises(CorruptChangelogError, match="no longer has part 1 of attempt 1"):
+        state_at(driver.folder, rows[3])
+
+
+def test_wrong_sequence_is_found(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    part = driver.part({"a": 1, "b": 2, "c": 3})
+    folder = tmp_path / "job" / "changelog"
+    table = pq.read_table(folder / part.path)
+    from changelog_engine.changelog.log_files import crc32, parse_part, part_name
+
+    changed = table.set_column(2, SCHEMA.field("sequence"), pa.array([0, 2, 1]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(changed, sink)
+    data = sink.getvalue()
+    name = parse_part(part.path)
+    assert name is not None
+    path = part_name(name._replace(crc=crc32(data)))
+    (folder / path).write_bytes(data)
+    forged = part._replace(path=path, size=data.size)
+    row = driver.row([forged])
+    driver.committer.commit(row, [forged])
+    with pytest.raises(CorruptChangelogError, match="sequence number 2 where 1 is due"):
+        state_at(driver.folder, row)
+
+
+def test_corrupt_snapshot_falls_back_to_the_log(tmp_path: Path) -> None:
+    """Materialized snapshots of checkpoints 1 and 2 over a complete log."""
+    driver = Driver.start(tmp_path)
+    rows = [driver.checkpoint({"a": i, f"k{i}": i}) for i in range(4)]
+    want = state_at(driver.folder, rows[3])
+    _materialize(driver, rows[0], {"a": 0, "k0": 0})
+    _materialize(driver, rows[2], {"a": 2, "k0": 0, "k1": 1, "k2": 2})
+    point = plan_restore(driver.folder, rows[3])
+    assert point.snapshot == 3
+    assert fold(point) == want
+    folder = tmp_path / "job" / "snapshots"
+    for checkpoint in (3, 1):
+        name = next(n for n in os.listdir(folder) if n.startswith(f"part-{checkpoint}-"))
+        data = bytearray((folder / name).read_bytes())
+        data[40] ^= 4
+        (folder / name).write_bytes(data)
+        assert fold(point) == want
+
+
+def test_corrupt_snapshot_without_log_is_an_error(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1})
+    row = driver.snapshot({"a": 2})
+    folder = tmp_path / "job" / "snapshots"
+    name = next(n for n in os.listdir(folder) if n.startswith("part-2-"))
+    (folder / name).unlink()
+    with pytest.raises(CorruptChangelogError, match=f"{name} is missing"):
+        state_at(driver.folder, row)
+
+
+def _materialize(driver: Driver, checkpoint: object, rows: dict[str, int]) -> None:
+    from changelog_engine.changelog.model import Checkpoint
+    from changelog_engine.checkpoint.commit import verify_parts
+    from changelog_engine.checkpoint.snapshots import SnapshotStore
+
+    assert isinstance(checkpoint, Checkpoint)
+    log = driver.folder.open_snapshots()
+    made = PartWriter(
+        driver.folder.snapshots.root,
+        checkpoint_id=checkpoint.id,
+        attempt=checkpoint.attempt,
+        stage=1,
+        subtask=0,
+        number=1,
+        first_sequence=0,
+        key_groups=range(8),
+    )
+    given = columns(list(rows), pa.array([str(value) for value in rows.values()]))
+    made.write(len(rows), {**given, "key_group": pa.array([len(key) % 8 for key in rows], pa.int32())})
+    parts = [made.finish()]
+    SnapshotStore(log).commit(checkpoint, parts, verify_parts(driver.folder.snapshots, parts))

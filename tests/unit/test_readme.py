@@ -1,0 +1,160 @@
+"""The documentation's code runs as it stands, and gives the output that stands beside it.
+
+How a block of README.md or docs/*.md is marked, in the line that opens it:
+
+* ``python run=NAME``: saved as NAME and run as a script. A document's scripts run in one folder, in their order.
+* ``text output=NAME``: exactly what that script prints on standard output.
+* ``console run``: ``$ changelog-engine ...`` commands and what they print (spaces at line ends and empty lines aside),
+  in the same folder after the scripts.
+* ``python`` alone: compiled, not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from changelog_engine.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+# What a user's machine has by default takes longer for no more to see.
+_SPARK_DEFAULTS = """\
+spark.ui.enabled false
+spark.ui.showConsoleProgress false
+spark.sql.shuffle.partitions 2
+spark.databricks.delta.snapshotPartitions 2
+"""
+
+
+class Block(NamedTuple):
+    """One fenced block: its language, its mark without the language, its text."""
+
+    language: str
+    mark: str
+    body: str
+
+
+def blocks(document: Path) -> list[Block]:
+    """The fenced blocks of a document."""
+    found = []
+    for match in _BLOCK.finditer(document.read_text(encoding="utf-8")):
+        language, _, mark = match["mark"].partition(" ")
+        found.append(Block(language, mark, match["body"]))
+    return found
+
+
+def name_of(document: Path) -> str:
+    """As test ids show it."""
+    return str(document.relative_to(ROOT))
+
+
+def scripts(document: Path) -> dict[str, str]:
+    """Name and text of the scripts of a document, in order."""
+    return {b.mark.removeprefix("run="): b.body for b in blocks(document) if b.mark.startswith("run=")}
+
+
+WITH_SCRIPTS = [document for document in DOCUMENTS if scripts(document)]
+
+
+def tidy(text: str) -> list[str]:
+    """Lines without spaces at their ends and rules of their own length; empty lines left out."""
+    lines = (re.sub("─+", "─", line.rstrip()) for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def console(document: Path) -> Iterator[tuple[str, list[str]]]:
+    """Commands of a document's consoles with their output."""
+    for block in blocks(document):
+        if (block.language, block.mark) == ("console", "run"):
+            for piece in re.split(r"^\$ ", block.body, flags=re.MULTILINE)[1:]:
+                command, _, output = piece.partition("\n")
+                yield command, tidy(output)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", WITH_SCRIPTS, ids=name_of)
+def test_scripts_print_what_the_document_shows(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
+    work = tmp_path / "work"
+    work.mkdir()
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {
+        **os.environ, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"
+    }  # fmt: skip
+    shown = {b.mark.removeprefix("output="): b.body for b in blocks(document) if b.mark.startswith("output=")}
+    for name, text in scripts(document).items():
+        (work / name).write_text(text, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, name],
+            cwd=work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        if name in shown:
+            assert [line.rstrip() for line in done.stdout.splitlines() if line.strip()] == [
+                line.rstrip() for line in shown.pop(name).splitlines() if line.strip()
+            ]
+    assert not shown, f"output of {sorted(shown)}, which the document doesn't have"
+    monkeypatch.chdir(work)
+    for command, output in console(document):
+        program, *arguments = shlex.split(command)
+        assert program == "changelog-engine"
+        assert tidy(CliRunner().invoke(main, arguments).output) == output
+
+
+def test_the_example_of_the_readme_has_15_lines() -> None:
+    example = next(iter(scripts(ROOT / "README.md").values()))
+    assert len([line for line in example.splitlines() if line.strip()]) == 15
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_python_compiles(document: Path) -> None:
+    for block in blocks(document):
+        if block.language == "python":
+            compile(block.body, name_of(document), "exec")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_marks_are_known(document: Path) -> None:
+    known = re.compile(r"(python( run=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json|)")
+    for block in blocks(document):
+        mark = f"{block.language} {block.mark}".strip()
+        assert known.fullmatch(mark), f"{name_of(document)}: ```{mark}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(document: Path) -> None:
+    for match in _LINK.finditer(_BLOCK.sub("", document.read_text(encoding="utf-8"))):
+        target, anchor = match["target"], match["anchor"]
+        if "://" in target:
+            continue
+        path = document.parent / target if target else document
+        assert path.exists(), f"{name_of(document)} links to {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{name_of(document)} links to {target}#{anchor}"
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", _BLOCK.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}

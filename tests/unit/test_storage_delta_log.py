@@ -1,0 +1,105 @@
+"""DeltaLog: compare-and-swap, listing, and a log that any Delta reader opens."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.errors import StorageError
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+
+def make(path: Path, through_delta_rs: bool = False) -> DeltaLog:
+    log = DeltaLog.create(Storage(str(path)), SCHEMA, {"changelog.format.version": "1"})
+    return DeltaLog(log.storage, through_delta_rs)
+
+
+def add(path: str, checkpoint: int = 1) -> AddFile:
+    bounds = {"checkpoint_id": checkpoint, "attempt": 1, "key_group": 3, "operation": "put"}
+    stats = {"numRecords": 2, "minValues": bounds, "maxValues": bounds, "nullCount": {"checkpoint_id": 0}}
+    return AddFile(path, 10, 1234, stats)
+
+
+def test_create(tmp_path: Path) -> None:
+    log = make(tmp_path)
+    assert log.version == 0
+    assert log.properties() == {"changelog.format.version": "1"}
+    table = deltalake.DeltaTable(str(tmp_path))
+    assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
+    with pytest.raises(CommitConflictError):
+        make(tmp_path)
+    with pytest.raises(StorageError, match="not a Delta table"):
+        DeltaLog(Storage(str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize("through_delta_rs", [False, True])
+def test_commit_and_list(tmp_path: Path, through_delta_rs: bool) -> None:
+    log = make(tmp_path, through_delta_rs)
+    assert log.commit([add("a", 1), add("b", 2)], metadata={"checkpoint": 1}) == 1
+    assert log.commit([add("c", 3)], ["a"]) == 2
+    assert log.added_since(0) == ["a", "b", "c"]
+    assert log.added_since(1) == ["c"]
+    files = log.files().sort_by("path")
+    assert isinstance(files, pa.Table)
+    assert files["path"].to_pylist() == ["b", "c"]
+    assert files["min.checkpoint_id"].to_pylist() == [2, 3]
+    assert files["max.operation"].to_pylist() == ["put", "put"]
+    assert files["num_records"].to_pylist() == [2, 2]
+    assert files["modification_time"].to_pylist() == [1234, 1234]
+    assert deltalake.DeltaTable(str(tmp_path)).history(1)[0]["operation"] == "WRITE"
+
+
+@pytest.mark.parametrize("through_delta_rs", [False, True])
+def test_stale_handle_is_refused(tmp_path: Path, through_delta_rs: bool) -> None:
+    a, b = make(tmp_path, through_delta_rs), DeltaLog(Storage(str(tmp_path)), through_delta_rs)
+    a.commit([add("a")])
+    with pytest.raises(CommitConflictError):
+        b.commit([add("b")])
+    assert b.refresh() == 1
+    assert b.added_since(0) == ["a"]
+    b.commit([add("b")])
+    assert a.refresh() == 2
+
+
+def test_racing_commits_have_one_winner_each(tmp_path: Path) -> None:
+    make(tmp_path)
+    wins: list[int] = []
+
+    def commit(name: str) -> None:
+        log = DeltaLog(Storage(str(tmp_path)))
+        for i in range(40):
+            log.refresh()
+            try:
+                wins.append(log.commit([add(f"{name}-{i}")]))
+            except CommitConflictError:
+                continue
+
+    threads = [threading.Thread(target=commit, args=(str(n),)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wins) == len(set(wins)) == DeltaLog(Storage(str(tmp_path))).version
+    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == len(wins)
+
+
+def test_maintenance_and_a_handle_that_slept_through_it(tmp_path: Path) -> None:
+    log, sleeper = make(tmp_path), DeltaLog(Storage(str(tmp_path)))
+    for i in range(12):
+        log.commit([add(f"f{i}")])
+    assert not log.maintain(every=20)
+    assert log.maintain(every=10)
+    assert not log.maintain(every=10)
+    assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()
+    for version in range(5):  # as a cleanup of expired commits would
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == 12
+    assert sleeper.refresh() == 12  # it doesn't take the hole for the end of the log
+    with pytest.raises(StorageError, match="is gone"):
+        sleeper.added_since(0)

@@ -1,0 +1,126 @@
+"""Job folders: slugs that stay inside, foreign content that is left alone (reliability 41)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Schema
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.checkpoint.job_folder import FORMAT_PROPERTY, job_slug, open_job_folder
+from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
+
+HOSTILE = [
+    "",
+    ".",
+    "..",
+    "../../etc",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "x" * 300,
+    "naïve ☕",
+    "🦀" * 80,
+    "it's",
+    '"',
+    "a b",
+]
+HOSTILE += [
+    "-",
+    "_",
+    "_delta_log",
+    "a%2Fb",
+    "\0",
+    "\n",
+    "con.",
+    "a" * 80,
+    "~",
+    "$HOME",
+    "*",
+    "a-0123456789",
+    "\ud800",
+]
+
+
+@given(st.lists(st.one_of(st.text(max_size=350), st.sampled_from(HOSTILE)), unique=True, max_size=20))
+def test_slugs_are_distinct_and_plain(names: list[str]) -> None:
+    slugs = [job_slug(name) for name in names]
+    assert len(set(slugs)) == len(slugs)
+    for slug in slugs:
+        assert 0 < len(slug) <= 80
+        assert slug[0].isalnum()
+        assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+        assert job_slug(slug) != slug or slug in names
+
+
+def test_a_name_cannot_take_the_folder_of_another() -> None:
+    assert job_slug("word-count") == "word-count"
+    assert job_slug(job_slug("a b")) != job_slug("a b")
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name])
+def test_folders_stay_below_the_base(tmp_path: Path, name: str) -> None:
+    folder = open_job_folder(str(tmp_path / "base"), name)
+    assert os.path.realpath(folder.storage.root).startswith(f"{tmp_path}/base/")
+    assert os.listdir(tmp_path) == ["base"]
+    assert open_job_folder(str(tmp_path / "base"), name).open_changelog().version == 0
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def refused(base: Path, error: type[StorageError], words: str) -> None:
+    before = tree(base) if base.is_dir() else {}
+    with pytest.raises(error, match=words):
+        open_job_folder(str(base), "job")
+    if base.is_dir():
+        assert tree(base) == before
+
+
+def test_foreign_content_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    refused(tmp_path / "file", ForeignPathError, "is a file")
+    (tmp_path / "b1").mkdir()
+    (tmp_path / "b1" / "job").write_text("x")
+    refused(tmp_path / "b1", ForeignPathError, "job is a file")
+    (tmp_path / "b2" / "job").mkdir(parents=True)
+    (tmp_path / "b2" / "job" / "thesis.tex").write_text("x")
+    refused(tmp_path / "b2", ForeignPathError, "thesis")
+    (tmp_path / "b3" / "job" / "changelog").mkdir(parents=True)
+    (tmp_path / "b3" / "job" / "changelog" / "data.csv").write_text("x")
+    refused(tmp_path / "b3", ForeignPathError, "data.csv")
+    DeltaTable.create(
+        str(tmp_path / "b4" / "job" / "changelog"), Schema.from_arrow(pa.schema([("a", pa.int64())]))
+    )
+    refused(tmp_path / "b4", ForeignPathError, "without the property")
+    DeltaTable.create(str(tmp_path / "b5" / "job"), Schema.from_arrow(SCHEMA))
+    refused(tmp_path / "b5", ForeignPathError, "_delta_log")
+
+
+def test_newer_format_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    DeltaTable.create(
+        str(tmp_path / "job" / "changelog"),
+        Schema.from_arrow(SCHEMA),
+        configuration={FORMAT_PROPERTY: "7"},
+        raise_if_key_not_exists=False,
+    )
+    refused(tmp_path, FormatVersionError, "format 7.*up to format 1")
+
+
+def test_unwritable_base_is_named() -> None:
+    with pytest.raises(StorageError, match="/proc/nowhere"):
+        open_job_folder("/proc/nowhere", "job")
+
+
+def test_leftovers_of_a_crash_while_creating_are_no_obstacle(tmp_path: Path) -> None:
+    log = tmp_path / "job" / "changelog" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json#1").write_text("half")
+    (tmp_path / "job" / "driver.lock").write_text("{}")
+    assert open_job_folder(str(tmp_path), "job").open_changelog().version == 0

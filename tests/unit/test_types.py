@@ -1,0 +1,244 @@
+"""Declared types: what fits, what does not, how it is shown, and the JSON form that checkpoints keep."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import json
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types import Instant, Row, RowKind, Types, type_from_spec
+
+NAMED = Types.ROW_NAMED(
+    ["k", "v"],
+    [Types.STRING(), Types.ROW_NAMED(["n", "l"], [Types.INT(), Types.LIST(Types.INT())])],
+)
+ALL = [
+    *(Types.STRING(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT(), Types.FLOAT()),
+    *(Types.DOUBLE(), Types.BIG_DEC(), Types.BOOLEAN(), Types.CHAR(), Types.SQL_DATE(), Types.SQL_TIME()),
+    *(
+        Types.SQL_TIMESTAMP(),
+        Types.INSTANT(),
+        Types.PICKLED_BYTE_ARRAY(),
+        Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    ),
+    *(Types.PRIMITIVE_ARRAY(Types.LONG()), Types.BASIC_ARRAY(Types.STRING())),
+    *(Types.OBJECT_ARRAY(Types.ROW([Types.INT()])), Types.LIST(Types.INT()), Types.TUPLE([])),
+    *(Types.MAP(Types.STRING(), Types.TUPLE([Types.INT(), Types.STRING()])), Types.ROW([]), NAMED),
+]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value"),
+    [
+        (Types.STRING(), 1),
+        (Types.INT(), "1"),
+        (Types.INT(), True),
+        (Types.INT(), 1.0),
+        (Types.INT(), np.int64(1)),
+        (Types.INT(), 2**31),
+        (Types.BYTE(), 128),
+        (Types.BYTE(), -129),
+        (Types.SHORT(), 2**15),
+        (Types.LONG(), 2**63),
+        (Types.LONG(), -(2**63) - 1),
+        (Types.DOUBLE(), 1),
+        (Types.FLOAT(), 1),
+        (Types.FLOAT(), 1e300),
+        (Types.BOOLEAN(), 1),
+        (Types.CHAR(), "ab"),
+        (Types.BIG_DEC(), 1),
+        (Types.SQL_DATE(), datetime.datetime(2020, 1, 1)),
+        (Types.SQL_TIMESTAMP(), datetime.date(2020, 1, 1)),
+        (Types.INSTANT(), 1),
+        (Types.TUPLE([Types.INT()]), (1, 2)),
+        (Types.TUPLE([Types.DOUBLE()]), (1,)),
+        (Types.LIST(Types.STRING()), "ab"),
+        (Types.LIST(Types.LONG()), [2**63]),
+        (Types.MAP(Types.STRING(), Types.INT()), {1: 1}),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1]),
+        (Types.PRIMITIVE_ARRAY(Types.INT()), [1, None]),
+        (Types.ROW([Types.INT()]), 1),
+        (Types.ROW_NAMED(["a"], [Types.INT()]), Row(b=1)),
+        (Types.ROW_NAMED(["a"], [Types.INT()]), {"b": 1}),
+    ],
+)
+def test_check_refuses(type_info, value):
+    with pytest.raises(TypeMismatchError):
+        type_info.check(value)
+
+
+@pytest.mark.parametrize("type_info", ALL, ids=str)
+def test_none_passes_and_spec_and_pickle_round_trip(type_info):
+    assert type_info.check(None) is None
+    assert type_info.coerce(None) is None
+    assert type_info.copy(None) is None
+    assert type_info.format(None) == "None"
+    for other in (
+        type_from_spec(json.loads(json.dumps(type_info.spec()))),
+        pickle.loads(pickle.dumps(type_info)),
+        eval(repr(type_info), {"Types": Types}),
+    ):
+        assert other == type_info
+        assert hash(other) == hash(type_info)
+        assert other.name == type_info.name == str(type_info)
+
+
+def test_types_differ_by_structure():
+    assert len({*ALL}) == len(ALL)
+    assert Types.ROW([Types.INT()]) == Types.ROW_NAMED(["f0"], [Types.INT()])
+    assert Types.LIST(Types.INT()) != Types.OBJECT_ARRAY(Types.INT())
+
+
+def test_message_names_type_value_and_path():
+    with pytest.raises(
+        TypeMismatchError, match=r"field 'v\.n' of element is declared INT but got 'a' of type str"
+    ):
+        NAMED.check(Row(k="x", v=Row(n="a", l=[])), "element")
+    with pytest.raises(TypeMismatchError, match=r"field 'v\.l\[1\]' .*outside -2147483648 to 2147483647"):
+        NAMED.check(Row(k="x", v=Row(n=1, l=[1, 2**40])))
+    with pytest.raises(TypeMismatchError, match=r"field 'f1\.f0' "):
+        Types.TUPLE([Types.INT(), Types.TUPLE([Types.INT()])]).check((1, ("a",)))
+    with pytest.raises(TypeMismatchError, match=r"field \"\['k'\]\" "):
+        Types.MAP(Types.STRING(), Types.INT()).check({"k": "v"})
+    with pytest.raises(TypeMismatchError) as caught:
+        Types.INT().check("x" * 1000)
+    assert len(str(caught.value)) < 200
+
+
+def test_rows_come_back_named():
+    unnamed = Types.ROW([Types.DOUBLE(), Types.BOOLEAN()])
+    assert [repr(unnamed.check(v)) for v in (Row(1.5, True), (2.5, False))] == [
+        "Row(f0=1.5, f1=True)",
+        "Row(f0=2.5, f1=False)",
+    ]
+    checked = NAMED.check(("x", {"n": 1, "l": (1, 2)}))
+    assert repr(checked) == "Row(k='x', v=Row(n=1, l=[1, 2]))"
+    assert NAMED.check(checked) is checked
+    swapped = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]).check(Row(b="x", a=1))
+    assert repr(swapped) == "Row(a=1, b='x')"
+    assert unnamed.check(Row.of_kind(RowKind.DELETE, 1.0, None)).get_row_kind() is RowKind.DELETE
+
+
+def test_values_that_fit_are_the_same_object():
+    for type_info, value in [
+        (Types.LIST(Types.STRING()), ["a", None]),
+        (Types.TUPLE([Types.INT(), Types.STRING()]), (1, "a")),
+        (Types.MAP(Types.STRING(), Types.INT()), {"a": 1}),
+        (Types.PICKLED_BYTE_ARRAY(), object()),
+        (Types.INT(), 7),
+        (Types.FLOAT(), 0.5),
+    ]:
+        assert type_info.check(value) is value
+        assert type_info.coerce(value) is value
+
+
+def test_coerce_widens():
+    assert repr(Types.DOUBLE().coerce(1)) == "1.0"
+    assert repr(Types.LONG().coerce(True)) == "1"
+    assert type(Types.LONG().coerce(np.int32(5))) is int
+    assert type(Types.DOUBLE().coerce(np.float32(0.5))) is float
+    assert Types.BOOLEAN().coerce(np.True_) is True
+    assert type(Types.STRING().coerce(np.str_("a"))) is str
+    assert Types.BIG_DEC().coerce(3) == Decimal(3)
+    nested = Types.LIST(Types.TUPLE([Types.DOUBLE(), Types.LONG()]))
+    assert repr(nested.coerce([(1, True)])) == "[(1.0, 1)]"
+    for type_info, value in [(Types.LONG(), 1.0), (Types.LONG(), "1"), (Types.DOUBLE(), 10**400)]:
+        with pytest.raises(TypeMismatchError):
+            type_info.coerce(value)
+
+
+def test_float_has_32_bits():
+    assert Types.FLOAT().check(0.1) == float(np.float32(0.1))
+    assert Types.FLOAT().format(Types.FLOAT().check(0.1)) == "0.1"
+
+
+@pytest.mark.parametrize(
+    ("type_info", "value", "shown"),
+    [
+        (Types.ROW([Types.INT(), Types.STRING(), Types.DOUBLE()]), (1, "one", 1.0), "+I[1,one,1.0]"),
+        (Types.ROW([Types.INT(), Types.STRING()]), (1, None), "+I[1,None]"),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), ("a", 1), "(a,1)"),
+        (
+            Types.TUPLE([Types.DOUBLE(), Types.BOOLEAN(), Types.INT()]),
+            (1e20, True, None),
+            "(1.0E20,true,null)",
+        ),
+        (Types.TUPLE([Types.ROW([Types.INT(), Types.STRING()])]), ((1, "a"),), "(+I[1, a])"),
+        (Types.LIST(Types.INT()), [1, 2], "[1, 2]"),
+        (Types.MAP(Types.STRING(), Types.INT()), {"k": 7}, "{k=7}"),
+        (Types.BOOLEAN(), True, "true"),
+        (Types.PICKLED_BYTE_ARRAY(), Row("r", 1), "<Row('r', 1)>"),
+        (Types.PICKLED_BYTE_ARRAY(), True, "True"),
+        (Types.STRING(), "a", "a"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"\x00\xff", "[0, -1]"),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 1), "2020-01-01 00:00:00.0"),
+        (Types.SQL_DATE(), datetime.date(2020, 1, 2), "2020-01-02"),
+        (Types.SQL_TIME(), datetime.time(1, 2, 3), "01:02:03"),
+        (Types.INSTANT(), Instant(1, 500_000_000), "1970-01-01T00:00:01.500Z"),
+        (Types.INSTANT(), Instant(-1, 0), "1969-12-31T23:59:59Z"),
+    ],
+)
+def test_format(type_info, value, shown):
+    assert type_info.format(type_info.check(value)) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (-123456789.125, "-1.23456789125E8"),
+        (1.5e-300, "1.5E-300"),
+        (5e-324, "4.9E-324"),
+        (100.0, "100.0"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_double_prints_as_java(value, text):
+    if value == 5e-324:
+        text = "5.0E-324"  # shortest digits, as Java from 19 on; the JVM before printed 4.9E-324
+    assert Types.DOUBLE().format(value) == text
+
+
+def test_copy_is_private():
+    value = NAMED.check(("x", (1, [1, 2])))
+    other = NAMED.copy(value)
+    other.v.l.append(3)
+    assert value.v.l == [1, 2]
+    undeclared = {"a": [1], "b": (1, [2])}
+    other = Types.PICKLED_BYTE_ARRAY().copy(undeclared)
+    other["b"][1].append(3)
+    assert undeclared == {"a": [1], "b": (1, [2])}
+    immutable = (1, "a")
+    assert Types.TUPLE([Types.INT(), Types.STRING()]).immutable
+    assert Types.TUPLE([Types.INT(), Types.STRING()]).copy(immutable) is immutable
+    assert not Types.TUPLE([Types.LIST(Types.INT())]).immutable
+
+
+def test_wrong_declarations():
+    with pytest.raises(TypeMismatchError):
+        Types.ROW_NAMED(["a", "a"], [Types.INT(), Types.INT()])
+    with pytest.raises(TypeMismatchError):
+        Types.ROW_NAMED(["a"], [])
+    with pytest.raises(TypeMismatchError):
+        Types.PRIMITIVE_ARRAY(Types.STRING())
+    with pytest.raises(TypeMismatchError, match="newer version"):
+        type_from_spec({"type": "HOLOGRAM"})
+
+
+def test_factory_is_documented():
+    for name, method in inspect.getmembers(Types, inspect.isfunction):
+        assert "Example:" in method.__doc__, name
+        assert "Returns:" in method.__doc__, name
