@@ -25,9 +25,63 @@ class NodeKind(enum.Enum):
     PROCESS = "process"  # function: object with process_element(value, ctx)
     REDUCE = "reduce"  # keyed; function: object with reduce(value1, value2)
     TIMESTAMPS = "timestamps"  # function: a WatermarkSpec
+    WINDOW = "window"  # keyed; function: a windowing.WindowSpec
+    CO_MAP = "co_map"  # two inputs, both keyed or neither; function: object with map1(value), map2(value)
+    CO_FLAT_MAP = "co_flat_map"  # as CO_MAP, with flat_map1(value), flat_map2(value)
+    CO_PROCESS = "co_process"  # as CO_MAP, with process_element1(value, ctx), process_element2(value, ctx)
+    BROADCAST_PROCESS = "broadcast_process"  # two inputs, the second one broadcast; function: a BroadcastSpec
     KEY_BY = "key_by"  # function: callable value -> key; key_type
+    PARTITION = "partition"  # function: a PartitionSpec
+    SIDE_OUTPUT = "side_output"  # function: id of the tag whose elements it takes from its input
     UNION = "union"  # several inputs
     SINK = "sink"  # function: a connectors.Sink
+
+
+TWO_INPUTS = frozenset(
+    {NodeKind.CO_MAP, NodeKind.CO_FLAT_MAP, NodeKind.CO_PROCESS, NodeKind.BROADCAST_PROCESS}
+)
+
+
+class Partitioner(enum.Enum):
+    """How an exchange chooses the receiving subtask."""
+
+    HASH = "hash"  # by key group
+    FORWARD = "forward"  # subtask i to subtask i
+    REBALANCE = "rebalance"  # evenly, in turn, over all
+    RESCALE = "rescale"  # evenly, in turn, over those nearest to the sender
+    SHUFFLE = "shuffle"  # at random, evenly
+    BROADCAST = "broadcast"  # to all
+    GLOBAL = "global"  # to the first
+    CUSTOM = "custom"  # as the user's function says
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """How a stream is to be partitioned.
+
+    Args:
+        partitioner: which way; HASH is said by KEY_BY instead.
+        custom: for CUSTOM, a callable (key, number of partitions) -> partition.
+        key_selector: for CUSTOM, a callable value -> key.
+    """
+
+    partitioner: Partitioner
+    custom: Any = None
+    key_selector: Any = None
+
+
+@dataclass(frozen=True)
+class BroadcastSpec:
+    """A function over a stream and a broadcast stream.
+
+    Args:
+        function: object with process_element(value, ctx) and process_broadcast_element(value, ctx); on_timer(timestamp,
+            ctx) too when the stream is keyed.
+        states: the broadcast states it may use, each a map.
+    """
+
+    function: Any
+    states: tuple[StateSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -130,6 +184,8 @@ class JobSettings:
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
             attempts, 1 s; off: none).
         restore: changelog.restore: auto, none, latest, a checkpoint id, or as-of:<ISO time>.
+        batch: runtime mode BATCH: each key's elements are processed together at the end of the input, and only final
+            results leave; nothing is checkpointed.
         epoch_target_ms: None for adaptive.
         epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
         part_max_bytes: bound of one part.
@@ -148,6 +204,7 @@ class JobSettings:
     retained_checkpoints: int = 1
     restart: RestartSettings | None = None
     restore: str = "auto"
+    batch: bool = False
     epoch_target_ms: int | None = None
     epoch_max_records: int | None = None
     part_max_bytes: int = 64 * 1024 * 1024

@@ -4,34 +4,32 @@ Invariants:
     * A stage is a chain (a tree, really) of operators between two exchanges; all of it has one parallelism.
     * A stage's inputs come from stages with smaller ids.
     * Operators keep the order of their input: an operator that does not ask for a parallelism runs where its input runs,
-      so elements of one source stay in order until a key_by. (Flink would rebalance them.)
+      so elements of one source stay in order until a key_by. (Flink would rebalance them.) After rebalance() and its
+      like it has the job's parallelism.
+    * An operator with two inputs begins a stage: what it reads comes through exchanges, one edge or more for each input.
     * Every operator has a stable id: the user's uid, else a hash of its place in the graph.
 """
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.key_groups import default_max_parallelism
-from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
+from changelog_engine.graph.nodes import TWO_INPUTS, JobGraph, Node, NodeKind, Partitioner
 from changelog_engine.types import TypeInformation
-
-
-class Partitioner(enum.Enum):
-    """How an exchange chooses the receiving subtask."""
-
-    HASH = "hash"  # by key group
-    FORWARD = "forward"  # subtask i to subtask i
-    REBALANCE = "rebalance"  # evenly, in turn
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An exchange from one operator to the operators of a later stage."""
+    """An exchange from one operator to the operators of a later stage.
+
+    ``route`` is the KEY_BY or PARTITION node that asked for it, without its function; ``input`` tells which input of the
+    receivers it feeds.
+    """
 
     id: int
     from_stage: int
@@ -39,7 +37,21 @@ class Edge:
     to_stage: int
     to_nodes: tuple[int, ...]
     partitioner: Partitioner
-    key_by: Node | None = None  # the KEY_BY node of a HASH edge, without its function
+    route: Node | None = None
+    input: int = 0
+
+    @property
+    def key_by(self) -> Node | None:
+        """The KEY_BY node of a HASH edge."""
+        return self.route if self.partitioner is Partitioner.HASH else None
+
+
+class _Path(NamedTuple):
+    """How elements reach a node: from which operator, by which KEY_BY or PARTITION node, as which input."""
+
+    origin: int
+    route: int | None
+    input: int
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class _Planner:
     def plan(self) -> JobPlan:
         uids = assign_uids(self.graph)
         for node in self.graph.nodes:
-            if node.kind not in (NodeKind.KEY_BY, NodeKind.UNION):
+            if node.kind not in _VIRTUAL:
                 self._place(node)
         edges = self._edges()
         stages = tuple(self._stage(index, draft, edges, uids) for index, draft in enumerate(self.drafts))
@@ -149,25 +161,50 @@ class _Planner:
             wanted = node.parallelism or self.graph.parallelism
             self._start(node, ("source", node.id), wanted if parallel else 1)
             return
+        paths = self._paths(node)
         key_by = self._key_by(node)
         if key_by is not None:
             parallelism = node.parallelism or self.graph.parallelism
-            key = ("keyed", key_by.id, parallelism, node.max_parallelism)
-            draft = self._start(node, key, parallelism)
+            only = node.id if node.kind in TWO_INPUTS else None
+            draft = self._start(
+                node, ("keyed", key_by.id, parallelism, node.max_parallelism, only), parallelism
+            )
             draft.keyed, draft.key_type = True, key_by.key_type
             return
-        inputs = self._flatten(node)
-        stages = {self.stage_of[i] for i in inputs}
-        if len(stages) == 1:
+        stages = {self.stage_of[path.origin] for path in paths}
+        moved = node.kind in TWO_INPUTS or any(path.route is not None for path in paths)
+        if len(stages) == 1 and not moved:
             (stage,) = stages
             if node.parallelism in (None, self.drafts[stage].parallelism):
-                self.stage_of[node.id] = stage
-                self.drafts[stage].nodes.append(node.id)
-                for i in dict.fromkeys(inputs):
-                    self.chained.setdefault(i, []).extend([node.id] * inputs.count(i))
+                self._chain(node, stage, paths)
                 return
-        parallelism = node.parallelism or max(self.drafts[stage].parallelism for stage in stages)
-        self._start(node, ("moved", tuple(inputs), parallelism), parallelism)
+        parallelism = node.parallelism or self._moved_parallelism(paths, stages)
+        self._check_forward(node, paths, parallelism)
+        only = node.id if node.kind in TWO_INPUTS else None
+        self._start(node, ("moved", tuple(paths), parallelism, only), parallelism)
+
+    def _chain(self, node: Node, stage: int, paths: list[_Path]) -> None:
+        self.stage_of[node.id] = stage
+        self.drafts[stage].nodes.append(node.id)
+        for path in paths:  # a stream in union with itself comes twice
+            self.chained.setdefault(path.origin, []).append(node.id)
+
+    def _moved_parallelism(self, paths: list[_Path], stages: set[int]) -> int:
+        spread = [path for path in paths if path.route is not None and path.input == 0]
+        if spread and all(self._partitioner_of(path.route) is not Partitioner.FORWARD for path in spread):
+            return self.graph.parallelism
+        return max(self.drafts[stage].parallelism for stage in stages)
+
+    def _check_forward(self, node: Node, paths: list[_Path], parallelism: int) -> None:
+        for path in paths:
+            if path.route is None or self._partitioner_of(path.route) is not Partitioner.FORWARD:
+                continue
+            before = self.drafts[self.stage_of[path.origin]].parallelism
+            if before != parallelism:
+                raise InvalidJobError(
+                    f"forward() from {self.nodes[path.origin].name!r} (parallelism {before}) to {node.name!r} "
+                    f"(parallelism {parallelism}): both must have the same parallelism; use rebalance() or rescale()"
+                )
 
     def _start(self, node: Node, key: object, parallelism: int) -> _Draft:
         """Put the node at the head of the stage with this key."""
@@ -182,43 +219,84 @@ class _Planner:
         return draft
 
     def _key_by(self, node: Node) -> Node | None:
-        first = self.nodes[node.inputs[0]]
-        return first if first.kind is NodeKind.KEY_BY else None
+        """The KEY_BY node of a keyed operator.
 
-    def _flatten(self, node: Node) -> list[int]:
-        """Ids of the operators whose elements reach the node, through unions and key_bys."""
-        found: list[int] = []
-        for i in node.inputs:
-            source = self.nodes[i]
-            if source.kind in (NodeKind.UNION, NodeKind.KEY_BY):
-                found.extend(self._flatten(source))
-            else:
-                found.append(i)
+        Raises:
+            InvalidJobError: one of two inputs is keyed and the other isn't, or their keys have different types.
+        """
+        if node.kind is NodeKind.SIDE_OUTPUT:
+            return None
+        first = self.nodes[node.inputs[0]]
+        keyed = first if first.kind is NodeKind.KEY_BY else None
+        if node.kind in TWO_INPUTS and node.kind is not NodeKind.BROADCAST_PROCESS:
+            second = self.nodes[node.inputs[1]]
+            if (keyed is None) != (second.kind is not NodeKind.KEY_BY):
+                raise InvalidJobError(
+                    f"operator {node.name!r} connects a keyed stream with one that is not: key both or neither"
+                )
+            if keyed is not None and _type_spec(keyed.key_type) != _type_spec(second.key_type):
+                raise InvalidJobError(
+                    f"operator {node.name!r} connects streams with keys of different types, {keyed.key_type} and "
+                    f"{second.key_type}: give both key_by() the same key_type"
+                )
+        return keyed
+
+    def _paths(self, node: Node) -> list[_Path]:
+        """The operators whose elements reach the node, through unions, key_bys and partitionings."""
+        found: list[_Path] = []
+        two = node.kind in TWO_INPUTS
+        for position, i in enumerate(node.inputs):
+            found.extend(self._paths_from(self.nodes[i], None, position if two else 0))
         return found
+
+    def _paths_from(self, node: Node, route: int | None, position: int) -> list[_Path]:
+        if node.kind not in _VIRTUAL:
+            return [_Path(node.id, route, position)]
+        if route is None and node.kind is not NodeKind.UNION:
+            route = node.id  # of several, the last one before the operator holds
+        return [path for i in node.inputs for path in self._paths_from(self.nodes[i], route, position)]
 
     def _edges(self) -> list[Edge]:
         edges: list[Edge] = []
         for index, draft in enumerate(self.drafts):
             heads = [i for i in draft.nodes if self._is_head(i, index)]
-            routes: dict[tuple[int, int], list[int]] = {}
+            routes: dict[tuple[_Path, int], list[int]] = {}
             for head in heads:
-                occurrence: dict[int, int] = {}
-                for source in self._flatten(self.nodes[head]):
-                    turn = occurrence[source] = occurrence.get(source, 0) + 1
-                    routes.setdefault((source, turn), []).append(head)
-            for (source, _), receivers in routes.items():
-                from_stage = self.stage_of[source]
-                key_by = self._key_by(self.nodes[receivers[0]])
-                if key_by is not None:
-                    partitioner = Partitioner.HASH
-                elif self.drafts[from_stage].parallelism == draft.parallelism:
-                    partitioner = Partitioner.FORWARD
-                else:
-                    partitioner = Partitioner.REBALANCE
+                occurrence: dict[_Path, int] = {}
+                for path in self._paths(self.nodes[head]):
+                    turn = occurrence[path] = occurrence.get(path, 0) + 1
+                    routes.setdefault((path, turn), []).append(head)
+            for (path, _), receivers in routes.items():
+                from_stage = self.stage_of[path.origin]
+                partitioner = self._partitioner_of(path.route)
+                if partitioner is None:
+                    same = self.drafts[from_stage].parallelism == draft.parallelism
+                    partitioner = Partitioner.FORWARD if same else Partitioner.REBALANCE
                 edges.append(
-                    Edge(len(edges), from_stage, source, index, tuple(receivers), partitioner, _bare(key_by))
+                    Edge(
+                        len(edges),
+                        from_stage,
+                        path.origin,
+                        index,
+                        tuple(receivers),
+                        partitioner,
+                        self._bare(path.route),
+                        path.input,
+                    )
                 )
         return edges
+
+    def _partitioner_of(self, route: int | None) -> Partitioner | None:
+        if route is None:
+            return None
+        node = self.nodes[route]
+        partitioner: Partitioner = (
+            Partitioner.HASH if node.kind is NodeKind.KEY_BY else node.function.partitioner
+        )
+        return partitioner
+
+    def _bare(self, route: int | None) -> Node | None:
+        return None if route is None else replace(self.nodes[route], function=None)
 
     def _is_head(self, node: int, stage: int) -> bool:
         if self.nodes[node].kind is NodeKind.SOURCE:
@@ -249,8 +327,11 @@ class _Planner:
         )
 
 
-def _bare(node: Node | None) -> Node | None:
-    return None if node is None else replace(node, function=None)
+_VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)
+
+
+def _type_spec(declared: TypeInformation | None) -> object:
+    return None if declared is None else declared.spec()
 
 
 def assign_uids(graph: JobGraph) -> dict[int, str]:

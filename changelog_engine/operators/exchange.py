@@ -11,7 +11,8 @@ import numpy as np
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
-from changelog_engine.graph.plan import Edge, Partitioner
+from changelog_engine.graph.nodes import Partitioner
+from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK

@@ -101,6 +101,9 @@ class SparkEpochRunner:
         finally:
             timer.cancel()
             self._forget(shuffles)
+        if self._located and (lost := set(self._executors) - set(self._find_executors())):
+            # Spark repeated what the lost one had made; a user's function need not give the same twice.
+            raise EpochFailedError(f"executors were lost: {', '.join(sorted(lost))}")
         return self._reports(collected)
 
     def cancel(self, reason: str) -> None:

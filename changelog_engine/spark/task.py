@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
 from changelog_engine import errors
@@ -63,10 +64,21 @@ class SubtaskTask:
         failure = next((block for block in blocks if is_failure(block)), None)
         if failure is None:
             try:
+                _refuse_a_second_run(TaskContext.get())
                 return REGISTRY.run(lambda: self.job.value, self.order, self.stage, self.subtask, blocks)
             except Exception as error:
                 failure = describe_failure(error)
         return [(partition, failure) for partition in range(self.partitions or 1)]
+
+
+def _refuse_a_second_run(task: TaskContext | None) -> None:
+    """Spark repeats what a lost executor held, and speculates: not with state.
+
+    A user's function need not give the same twice, so another subtask may already have taken what differs now; only a
+    restart of all subtasks from the checkpoint is exact.
+    """
+    if task is not None and task.attemptNumber():
+        raise errors.StateLostError("an executor was lost, or Spark ran a task a second time")
 
 
 def is_failure(data: bytes) -> bool:

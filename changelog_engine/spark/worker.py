@@ -98,7 +98,7 @@ class Registry:
 
     def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
         planned = job.plan.stages[stage]
-        wanted = set(planned.nodes) | {edge.key_by.id for edge in planned.outputs if edge.key_by is not None}
+        wanted = set(planned.nodes) | {edge.route.id for edge in planned.outputs if edge.route is not None}
         functions = job.functions_of(wanted)
         builder = StageBuilder(
             job.plan, functions, job.settings, planned, subtask, job.folder, order.restarts, self.clock

@@ -10,8 +10,8 @@ from support.same import same
 
 from api.common.typeinfo import Types
 from changelog_engine.graph.key_groups import key_group, key_group_range, subtask_of
-from changelog_engine.graph.nodes import Node, NodeKind
-from changelog_engine.graph.plan import Edge, Partitioner
+from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
+from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import Block, column_of, decode, encode_block, encode_report, join
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs

@@ -13,8 +13,8 @@ from support.script import Script
 from api.common.typeinfo import Types
 from changelog_engine.connectors.protocols import Range, Split
 from changelog_engine.errors import InvalidJobError
-from changelog_engine.graph.nodes import JobGraph, NodeKind
-from changelog_engine.graph.plan import JobPlan, Partitioner, plan_job
+from changelog_engine.graph.nodes import JobGraph, NodeKind, Partitioner
+from changelog_engine.graph.plan import JobPlan, plan_job
 
 
 class Plus:
