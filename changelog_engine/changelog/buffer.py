@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from changelog_engine.changelog import rows
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, codec_for
 from changelog_engine.graph.key_groups import key_groups
 from changelog_engine.graph.nodes import StateKind, StateSpec
@@ -28,13 +29,14 @@ class StateLog:
     """The waiting mutations of one state: parallel lists, drained into Arrow columns.
 
     ``values`` holds CLEARED where the operation has no value. ``operations`` is None for states where the value tells the
-    operation (put, or clear where it is CLEARED).
+    operation (put, or clear where it is CLEARED). ``keys`` holds pairs of key and namespace in namespaced state.
     """
 
     __slots__ = (
         "_key_codec",
         "_map_codec",
         "_max_parallelism",
+        "_namespaces",
         "_value_codec",
         "keys",
         "map_keys",
@@ -55,6 +57,7 @@ class StateLog:
         explicit: bool,
         timed: bool,
         max_parallelism: int,
+        namespaces: NamespaceCodec | None = None,
     ) -> None:
         self.operator = operator
         self.state = state
@@ -67,11 +70,16 @@ class StateLog:
         self._value_codec = value_codec
         self._map_codec = map_codec
         self._max_parallelism = max_parallelism
+        self._namespaces = namespaces
 
     def columns(self) -> dict[str, Any]:
         """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone."""
-        keys = self._key_codec.texts(self.keys)
-        groups = pa.array(key_groups(self.keys, self._max_parallelism), pa.int32())
+        identities, namespace = self.keys, None
+        if self._namespaces is not None:
+            identities = [key for key, _ in self.keys]
+            namespace = self._namespaces.texts([namespace for _, namespace in self.keys])
+        keys = self._key_codec.texts(identities)
+        groups = pa.array(key_groups(identities, self._max_parallelism), pa.int32())
         columns: dict[str, Any] = {
             "operator": self.operator,
             "state": self.state,
@@ -81,7 +89,7 @@ class StateLog:
             "value": None,
             "payload": None,
             "map_key": None,
-            "namespace": None,
+            "namespace": namespace,
             "event_time": self._time_column(),
         }
         if self._value_codec is not None:
@@ -146,8 +154,8 @@ class ChangelogBuffer:
         self._timed = timed
         self._max_parallelism = max_parallelism
 
-    def log_of(self, operator: str, spec: StateSpec) -> StateLog:
-        """A log for a user's state."""
+    def log_of(self, operator: str, spec: StateSpec, namespaces: NamespaceCodec | None = None) -> StateLog:
+        """A log for a state."""
         is_map = spec.kind is StateKind.MAP
         log = StateLog(
             operator,
@@ -158,14 +166,23 @@ class ChangelogBuffer:
             explicit=is_map or spec.kind is StateKind.LIST,
             timed=self._timed,
             max_parallelism=self._max_parallelism,
+            namespaces=namespaces,
         )
         self.logs.append(log)
         return log
 
-    def timer_log(self, operator: str, domain: str) -> StateLog:
+    def timer_log(self, operator: str, domain: str, namespaces: NamespaceCodec | None = None) -> StateLog:
         """A log for an operator's timers: the value is the timestamp."""
         log = StateLog(
-            operator, domain, self._key_codec, None, None, True, self._timed, self._max_parallelism
+            operator,
+            domain,
+            self._key_codec,
+            None,
+            None,
+            True,
+            self._timed,
+            self._max_parallelism,
+            namespaces,
         )
         self.logs.append(log)
         return log

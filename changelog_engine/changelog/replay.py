@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog import rows
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import KeyIdentity, StateTable
@@ -45,13 +46,17 @@ def group_by_state(tables: Iterable[pa.Table]) -> Pending:
 
 
 def fill_state(
-    tables: list[pa.Table], spec: StateSpec, key_type: TypeInformation | None, state: StateTable
+    tables: list[pa.Table],
+    spec: StateSpec,
+    key_type: TypeInformation | None,
+    state: StateTable,
+    namespaces: NamespaceCodec | None = None,
 ) -> None:
-    """Apply a state's rows to its table."""
+    """Apply a state's rows to its table; with a codec of namespaces, that of namespaced state."""
     keys = key_codec_for(key_type)
     values = codec_for(spec.value_type)
     for table in tables:
-        identities = keys.from_texts(_column(table, "key"))
+        identities = _identities(table, keys, namespaces)
         decoded = values.decode_many(_column(table, "value"), _column(table, "payload"))
         operations = table["operation"]
         if spec.kind is StateKind.LIST:
@@ -70,13 +75,15 @@ def fill_state(
                     state.pop(identity, None)
 
 
-def timers_of(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, KeyIdentity]]:
+def timers_of(
+    tables: list[pa.Table], key_type: TypeInformation | None, namespaces: NamespaceCodec | None = None
+) -> list[tuple[int, KeyIdentity]]:
     """The pending timers that a timer state's rows leave, in order of registration."""
     keys = key_codec_for(key_type)
     live: dict[tuple[int, KeyIdentity], None] = {}
     for table in tables:
         timestamps = _column(table, "value").cast(pa.int64()).to_pylist()
-        identities = keys.from_texts(_column(table, "key"))
+        identities = _identities(table, keys, namespaces)
         for timestamp, identity, operation in zip(
             timestamps, identities, table["operation"].to_pylist(), strict=True
         ):
@@ -85,6 +92,13 @@ def timers_of(tables: list[pa.Table], key_type: TypeInformation | None) -> list[
             else:
                 live.pop((timestamp, identity), None)
     return list(live)
+
+
+def _identities(table: pa.Table, keys: KeyCodec, namespaces: NamespaceCodec | None) -> list[Any]:
+    identities = keys.from_texts(_column(table, "key"))
+    if namespaces is None:
+        return identities
+    return list(zip(identities, namespaces.from_texts(_column(table, "namespace")), strict=True))
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.types import TypeInformation
@@ -19,6 +20,7 @@ def snapshot_columns(
     specs: dict[tuple[str, str], StateSpec],
     key_type: TypeInformation | None,
     max_parallelism: int,
+    namespaces: dict[tuple[str, str], NamespaceCodec],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every live entry as columns of the changelog, in chunks.
 
@@ -27,20 +29,21 @@ def snapshot_columns(
         specs: the states by (operator, state).
         key_type: declared type of the keys.
         max_parallelism: number of key groups.
+        namespaces: codecs of those states and timer queues that are namespaced.
 
     Yields:
         (row count, columns).
     """
     scratch = ChangelogBuffer(backend.cursor, key_type, False, max_parallelism)
     for (operator, name), spec in specs.items():
-        log = scratch.log_of(operator, spec)
+        log = scratch.log_of(operator, spec, namespaces.get((operator, name)))
         for entry in _entries(backend.table(operator, name).items(), spec.kind):
             _add(log, *entry)
             if len(log.keys) >= _CHUNK:
                 yield from scratch.drain()
         yield from scratch.drain()
     for (operator, domain), queue in backend.queues.items():
-        log = scratch.timer_log(operator, domain)
+        log = scratch.timer_log(operator, domain, namespaces.get((operator, domain)))
         for (timestamp, key), _ in sorted(queue.live.items(), key=lambda timer: timer[1]):
             _add(log, key, None, timestamp, rows.REGISTER_TIMER)
         yield from scratch.drain()

@@ -15,7 +15,7 @@ from changelog_engine.changelog import rows
 from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor, StateTable
+from changelog_engine.state.backend import Cursor, NamespaceScope, StateTable
 from changelog_engine.state.handles import Admission, CellHandle, CopyingCellHandle, ListHandle, MapHandle
 from changelog_engine.state.heap import HeapBackend, shaped
 from changelog_engine.state.timers import TimerQueue
@@ -199,24 +199,39 @@ class ChangelogBackend:
         self.buffer = buffer
         self.cursor = inner.cursor
 
-    def state(self, operator: str, spec: StateSpec, key_type: TypeInformation | None) -> Any:
+    def state(
+        self,
+        operator: str,
+        spec: StateSpec,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> Any:
         """See StateBackend."""
-        table, log = self.inner.table(operator, spec.name), self.buffer.log_of(operator, spec)
-        admission = Admission(operator, spec, self.cursor)
+        cursor, namespaces = (self.cursor, None) if scope is None else scope
+        table, log = self.inner.table(operator, spec.name), self.buffer.log_of(operator, spec, namespaces)
+        admission = Admission(operator, spec, cursor)
         if spec.kind is StateKind.LIST:
-            return LoggingList(table, self.cursor, admission, log)
+            return LoggingList(table, cursor, admission, log)
         if spec.kind is StateKind.MAP:
-            return LoggingMap(table, self.cursor, admission, log)
+            return LoggingMap(table, cursor, admission, log)
         if admission.mutable:
-            return shaped(LoggingCopyingCell(table, self.cursor, admission, log), spec, admission)
+            return shaped(LoggingCopyingCell(table, cursor, admission, log), spec, admission)
         cell = LoggingCell if log.times is None else TimedLoggingCell
-        return shaped(cell(table, self.cursor, admission, log), spec, admission)
+        return shaped(cell(table, cursor, admission, log), spec, admission)
 
-    def timers(self, operator: str, domain: str, key_type: TypeInformation | None) -> TimerQueue:
+    def timers(
+        self,
+        operator: str,
+        domain: str,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> TimerQueue:
         """See StateBackend."""
+        cursor, namespaces = (self.cursor, None) if scope is None else scope
         queues = self.inner.queues
         if (operator, domain) not in queues:
-            queues[operator, domain] = LoggingTimers(self.cursor, self.buffer.timer_log(operator, domain))
+            log = self.buffer.timer_log(operator, domain, namespaces)
+            queues[operator, domain] = LoggingTimers(cursor, log)
         return queues[operator, domain]
 
     def close(self) -> None:

@@ -233,6 +233,7 @@ class StateSpec:
         map_key_type: type of a map's keys.
         function: the reduce or aggregate function.
         default: what ValueState.value() gives when nothing is set.
+        namespace: None, or the kind of namespace of namespaced state.
     """
 
     name: str
@@ -241,3 +242,4 @@ class StateSpec:
     map_key_type: TypeInformation | None = None
     function: Any = None
     default: Any = None
+    namespace: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.sinks import CollectSink, PrintSink
 from changelog_engine.graph.key_groups import key_group_range
-from changelog_engine.graph.nodes import JobSettings, Node, NodeKind
+from changelog_engine.graph.nodes import JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
 from changelog_engine.operators.base import Operator
@@ -20,7 +20,7 @@ from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS, NamespaceScope
 
 _STATELESS: dict[NodeKind, Any] = {
     NodeKind.MAP: stateless.MapOperator,
@@ -141,7 +141,7 @@ class StageBuilder:
         )
 
     def _context(self, node: Node) -> TaskContext:
-        states: Callable[[Any], Any] | None = None
+        states: Callable[[StateSpec, NamespaceScope | None], Any] | None = None
         if self.store is not None and node.id in self.head_nodes:
             states = functools.partial(self.store.state, self.plan.uids[node.id])
         context = self.contexts[node.id] = TaskContext(self._info(node.name), states)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from changelog_engine.errors import InvalidJobError, NotSupportedError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.messages import MIN_WATERMARK
-from changelog_engine.state.backend import Cursor
+from changelog_engine.state.backend import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue
 
 Clock = Callable[[], int]
@@ -45,10 +46,12 @@ class TaskContext:
 
     Args:
         info: where the function runs.
-        states: StateSpec -> handle; None on a stream that is not keyed.
+        states: (StateSpec, scope) -> handle; None on a stream that is not keyed.
     """
 
-    def __init__(self, info: TaskInfo, states: Callable[[StateSpec], Any] | None) -> None:
+    def __init__(
+        self, info: TaskInfo, states: Callable[[StateSpec, NamespaceScope | None], Any] | None
+    ) -> None:
         self._info = info
         self._states = states
         self._declared: dict[str, tuple[StateSpec, Any]] = {}
@@ -90,8 +93,8 @@ class TaskContext:
 
     get_metric_group = get_metrics_group
 
-    def declare(self, spec: StateSpec) -> Any:
-        """The handle of a state of this operator.
+    def declare(self, spec: StateSpec, scope: NamespaceScope | None = None) -> Any:
+        """The handle of a state of this operator; with a scope, of namespaced state.
 
         Raises:
             InvalidJobError: the stream is not keyed, or the name is taken by a state of another type.
@@ -101,20 +104,18 @@ class TaskContext:
                 f"operator {self._info.name!r} asks for keyed state {spec.name!r}, but its stream is not keyed: "
                 "call key_by() before it"
             )
+        if scope is not None:
+            spec = replace(spec, namespace=scope.codec.name)
         known = self._declared.get(spec.name)
         if known is not None:
             before, handle = known
-            if (before.kind, before.value_type, before.map_key_type) != (
-                spec.kind,
-                spec.value_type,
-                spec.map_key_type,
-            ):
+            if _shape(before) != _shape(spec):
                 raise InvalidJobError(
                     f"operator {self._info.name!r} declares state {spec.name!r} twice with different types: "
                     f"{before.kind.value} of {before.value_type} and {spec.kind.value} of {spec.value_type}"
                 )
             return handle
-        handle = self._states(spec)
+        handle = self._states(spec, scope)
         self._declared[spec.name] = (spec, handle)
         return handle
 
@@ -131,6 +132,10 @@ class TaskContext:
     get_map_state = get_state
     get_reducing_state = get_state
     get_aggregating_state = get_state
+
+
+def _shape(spec: StateSpec) -> tuple[Any, ...]:
+    return spec.kind, spec.value_type, spec.map_key_type, spec.namespace
 
 
 class ElementContext:

@@ -20,9 +20,11 @@ from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.snapshot import snapshot_columns
 from changelog_engine.changelog.wrapper import ChangelogBackend
+from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.state.backend import NamespaceScope
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.types import TypeInformation, type_from_spec
@@ -72,6 +74,7 @@ class KeyedStore:
         self.buffer = ChangelogBuffer(self.cursor, key_type, timed, max_parallelism)
         self.backend: Any = ChangelogBackend(self.heap, self.buffer) if self.changelog else self.heap
         self.specs: dict[tuple[str, str], StateSpec] = {}
+        self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
         self._pending: Pending = {}
         self._described: dict[tuple[str, str], dict[str, Any]] = {}
         self._sequence = 0
@@ -82,14 +85,18 @@ class KeyedStore:
         self._writer: PartWriter | None = None
         self._closed: list[Part] = []
 
-    def state(self, operator: str, spec: StateSpec) -> Any:
-        """The handle of a state; what a restore left for it is decoded now."""
+    def state(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> Any:
+        """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
         self._check_restored(operator, spec)
-        self.specs[operator, spec.name] = spec
-        handle = self.backend.state(operator, spec, self.key_type)
-        waiting = self._pending.pop((operator, spec.name), None)
+        name = operator, spec.name
+        self.specs[name] = spec
+        if scope is not None:
+            self.namespaces[name] = scope.codec
+        handle = self.backend.state(operator, spec, self.key_type, scope)
+        waiting = self._pending.pop(name, None)
         if waiting:
-            fill_state(waiting, spec, self.key_type, self.heap.table(operator, spec.name))
+            table = self.heap.table(operator, spec.name)
+            fill_state(waiting, spec, self.key_type, table, self.namespaces.get(name))
         return handle
 
     def _check_restored(self, operator: str, spec: StateSpec) -> None:
@@ -106,10 +113,18 @@ class KeyedStore:
                 "empty, or start the whole job empty with changelog.restore=none"
             )
 
-    def timers(self, operator: str, domain: str) -> TimerQueue:
-        """An operator's timer queue."""
-        queue: TimerQueue = self.backend.timers(operator, domain, self.key_type)
+    def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
+        """An operator's timer queue; with a scope, of timers by key and namespace."""
+        if scope is not None:
+            self.namespaces[operator, domain] = scope.codec
+        queue: TimerQueue = self.backend.timers(operator, domain, self.key_type, scope)
+        self._restore_timers((operator, domain), queue)
         return queue
+
+    def _restore_timers(self, name: tuple[str, str], queue: TimerQueue) -> None:
+        waiting = self._pending.pop(name, None)
+        if waiting:
+            queue.restore(timers_of(waiting, self.key_type, self.namespaces.get(name)))
 
     def load(self, point: RestorePoint | None, described: list[dict[str, Any]]) -> None:
         """Read the rows of a restore point; states take theirs when they are declared.
@@ -127,9 +142,7 @@ class KeyedStore:
             tables = read_parts(point, self.key_groups, self.operators)
             self._pending = group_by_state(tables)
         for name, queue in self.heap.queues.items():
-            waiting = self._pending.pop(name, None)
-            if waiting:
-                queue.restore(timers_of(waiting, self.key_type))
+            self._restore_timers(name, queue)
 
     def begin(self, order: EpochOrder) -> None:
         """The attempt's first epoch in this process comes next."""
@@ -185,7 +198,9 @@ class KeyedStore:
             self._write(rows, columns)
 
     def _live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        yield from snapshot_columns(self.heap, self.specs, self.key_type, self.max_parallelism)
+        yield from snapshot_columns(
+            self.heap, self.specs, self.key_type, self.max_parallelism, self.namespaces
+        )
         for (
             operator,
             state,
@@ -232,6 +247,8 @@ def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any
     }
     if spec.map_key_type is not None:
         described["map_key_type"] = spec.map_key_type.spec()
+    if spec.namespace is not None:
+        described["namespace"] = spec.namespace
     return described
 
 

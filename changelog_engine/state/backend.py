@@ -7,17 +7,20 @@ about durability: the changelog (or a snapshot) makes state durable, and a lost 
 Invariants:
     * A table never holds None, an empty list or an empty dict: absence is the only form of "nothing".
     * Handles see only the entry of the cursor's key.
+    * Namespaced state (of windows) is a table by (key identity, namespace identity): its handles have a cursor of their own,
+      whose key is that pair.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.types import TypeInformation
 
-KeyIdentity = int | str | bytes
+KeyIdentity = Any  # int, str or bytes; in namespaced state, a pair of such a one and the namespace's identity
 
 EVENT_TIMERS = "__event_time_timers"
 PROCESSING_TIMERS = "__processing_time_timers"
@@ -31,6 +34,24 @@ class Cursor:
     def __init__(self) -> None:
         self.key: KeyIdentity = 0
         self.timestamp: int = -(2**63)
+
+
+class NamespaceCursor(Cursor):
+    """A cursor in namespaced state: ``key`` is the pair (key identity, namespace identity)."""
+
+    __slots__ = ()
+
+
+class NamespaceScope(NamedTuple):
+    """Where namespaced state of one operator lives.
+
+    Args:
+        cursor: tells key and namespace to the handles.
+        codec: namespaces in the log.
+    """
+
+    cursor: NamespaceCursor
+    codec: NamespaceCodec
 
 
 class StateTable(Protocol):
@@ -61,10 +82,22 @@ class StateBackend(Protocol):
     def table(self, operator: str, state: str) -> StateTable:
         """The table of a state, created empty at first."""
 
-    def state(self, operator: str, spec: StateSpec, key_type: TypeInformation | None) -> Any:
-        """The handle of a state, created empty at first."""
+    def state(
+        self,
+        operator: str,
+        spec: StateSpec,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> Any:
+        """The handle of a state, created empty at first; with a scope, of namespaced state."""
 
-    def timers(self, operator: str, domain: str, key_type: TypeInformation | None) -> Any:
+    def timers(
+        self,
+        operator: str,
+        domain: str,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> Any:
         """The timer queue of an operator; domain is EVENT_TIMERS or PROCESSING_TIMERS."""
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor, KeyIdentity, StateTable
+from changelog_engine.state.backend import Cursor, KeyIdentity, NamespaceScope, StateTable
 from changelog_engine.state.handles import (
     Admission,
     AggregatingHandle,
@@ -33,20 +33,33 @@ class HeapBackend:
         empty: dict[KeyIdentity, Any] = {}
         return self.tables.setdefault((operator, state), empty)
 
-    def state(self, operator: str, spec: StateSpec, key_type: TypeInformation | None) -> Any:
+    def state(
+        self,
+        operator: str,
+        spec: StateSpec,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> Any:
         """See StateBackend."""
-        table = self.table(operator, spec.name)
-        admission = Admission(operator, spec, self.cursor)
+        table, cursor = self.table(operator, spec.name), self.cursor if scope is None else scope.cursor
+        admission = Admission(operator, spec, cursor)
         if spec.kind is StateKind.LIST:
-            return ListHandle(table, self.cursor, admission)
+            return ListHandle(table, cursor, admission)
         if spec.kind is StateKind.MAP:
-            return MapHandle(table, self.cursor, admission)
-        cell = (CopyingCellHandle if admission.mutable else CellHandle)(table, self.cursor, admission)
+            return MapHandle(table, cursor, admission)
+        cell = (CopyingCellHandle if admission.mutable else CellHandle)(table, cursor, admission)
         return shaped(cell, spec, admission)
 
-    def timers(self, operator: str, domain: str, key_type: TypeInformation | None) -> TimerQueue:
+    def timers(
+        self,
+        operator: str,
+        domain: str,
+        key_type: TypeInformation | None,
+        scope: NamespaceScope | None = None,
+    ) -> TimerQueue:
         """See StateBackend."""
-        return self.queues.setdefault((operator, domain), TimerQueue(self.cursor))
+        cursor = self.cursor if scope is None else scope.cursor
+        return self.queues.setdefault((operator, domain), TimerQueue(cursor))
 
     def close(self) -> None:
         """See StateBackend."""
