@@ -1,13 +1,13 @@
-"""Keyed state: the five kinds, and the descriptors that declare them.
+"""Keyed state: the five kinds, and the descriptors that declare them; and broadcast state.
 
-State belongs to the current key of a keyed stream; every change of it is a row of the changelog.
+Keyed state belongs to the current key of a keyed stream; every change of it is a row of the changelog.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from api._unsupported import module_getattr
 from api.datastream.state_descriptors import (
@@ -29,11 +29,14 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "State",
@@ -246,6 +249,122 @@ class AggregatingState(MergingState[IN, OUT]):
     """
 
 
-__getattr__ = module_getattr(
-    __name__, {"BroadcastState", "OperatorStateStore", "ReadOnlyBroadcastState", "StateTtlConfig"}
-)
+class ReadOnlyBroadcastState(State, Generic[K, V]):
+    """A broadcast state as the elements of the other stream see it: to be read only.
+
+    Source: pyflink.datastream.state.ReadOnlyBroadcastState
+    """
+
+    @abstractmethod
+    def get(self, key: K) -> V:
+        """The value of a key; None when there is none.
+
+        Args:
+            key: the key.
+        """
+
+    @abstractmethod
+    def contains(self, key: K) -> bool:
+        """Whether a key is there.
+
+        Args:
+            key: the key.
+        """
+
+    @abstractmethod
+    def items(self) -> Iterable[tuple[K, V]]:
+        """Keys with their values."""
+
+    @abstractmethod
+    def keys(self) -> Iterable[K]:
+        """Keys."""
+
+    @abstractmethod
+    def values(self) -> Iterable[V]:
+        """Values."""
+
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Whether there is no key."""
+
+    def __getitem__(self, key: K) -> V:
+        """As `get`."""
+        return self.get(key)
+
+    def __contains__(self, key: K) -> bool:
+        """As `contains`."""
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        """As `keys`."""
+        return iter(self.keys())
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V]):
+    """A map that every subtask has a copy of, changed by the elements of a broadcast stream.
+
+    All subtasks see the same elements, and each changes its own copy: make the change depend on the element
+    and the state alone.
+
+    Source: pyflink.datastream.state.BroadcastState
+    """
+
+    @abstractmethod
+    def put(self, key: K, value: V) -> None:
+        """Set the value of a key.
+
+        Args:
+            key: the key.
+            value: its value.
+
+        Raises:
+            TypeMismatchError: either does not fit its declared type.
+        """
+
+    @abstractmethod
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Set the values of several keys.
+
+        Args:
+            dict_value: keys and values.
+
+        Raises:
+            TypeMismatchError: one does not fit its declared type.
+        """
+
+    @abstractmethod
+    def remove(self, key: K) -> None:
+        """Remove a key; nothing happens when it is not there.
+
+        Args:
+            key: the key.
+        """
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """As `put`."""
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        """As `remove`."""
+        self.remove(key)
+
+
+class OperatorStateStore(ABC):
+    """Gives access to state that belongs to no key.
+
+    Source: pyflink.datastream.state.OperatorStateStore
+    """
+
+    @abstractmethod
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        """The broadcast state that a descriptor declares.
+
+        Args:
+            state_descriptor: one of those given to ``broadcast()``.
+
+        Raises:
+            InvalidJobError: it is none of them.
+        """
+
+
+__getattr__ = module_getattr(__name__, {"StateTtlConfig"})
