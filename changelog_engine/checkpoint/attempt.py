@@ -41,6 +41,7 @@ log = logging.getLogger("changelog_engine")
 
 _IDLE_MS = (20, 1_000)
 _SOURCE_BUDGET_MS = 1_000
+_SHARED = "shared"  # where a stage keeps what all of its subtasks have alike
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
@@ -137,10 +138,12 @@ class AttemptRun:
         last, journal = job.last, job.journal
         point = None
         small: dict[str, Any] = {}
+        shared: dict[str, Any] = {}
         if journal is not None:
             point = self.point
             if last is not None:
-                small = last.operator_state.get(planned.uid, {}).get(str(subtask), {})
+                of_stage = last.operator_state.get(planned.uid, {})
+                small, shared = of_stage.get(str(subtask), {}), of_stage.get(_SHARED, {})
         return EpochOrder(
             run=job.job_id,
             attempt=self.id,
@@ -152,6 +155,7 @@ class AttemptRun:
             if last is None or self.epoch != self.committed_epoch + 1
             else last.operators,
             operator_state=small,
+            shared_state=shared,
             checkpoint_id=0 if journal is None else journal.next_id(),
             barrier=barrier,
             positions=self.progress.for_subtask(planned, subtask),
@@ -267,6 +271,9 @@ class AttemptRun:
             if report.operator_state:
                 uid = self.plan.stages[report.stage].uid
                 small.setdefault(uid, {})[str(report.subtask)] = report.operator_state
+            if report.shared_state:
+                uid = self.plan.stages[report.stage].uid
+                small.setdefault(uid, {})[_SHARED] = report.shared_state
         snapshot = None if last is None else last.snapshot
         if not self.settings.changelog:
             snapshot = identity

@@ -162,6 +162,9 @@ class _Planner:
             self._start(node, ("source", node.id), wanted if parallel else 1)
             return
         paths = self._paths(node)
+        if node.kind is NodeKind.SIDE_OUTPUT:  # a part of its producer
+            self._chain(node, self.stage_of[paths[0].origin], paths)
+            return
         key_by = self._key_by(node)
         if key_by is not None:
             parallelism = node.parallelism or self.graph.parallelism
@@ -263,7 +266,10 @@ class _Planner:
             routes: dict[tuple[_Path, int], list[int]] = {}
             for head in heads:
                 occurrence: dict[_Path, int] = {}
-                for path in self._paths(self.nodes[head]):
+                paths = self._paths(self.nodes[head])
+                if self.nodes[head].kind is NodeKind.BROADCAST_PROCESS:
+                    paths.sort(key=lambda path: -path.input)  # of an epoch, what is broadcast comes first
+                for path in paths:
                     turn = occurrence[path] = occurrence.get(path, 0) + 1
                     routes.setdefault((path, turn), []).append(head)
             for (path, _), receivers in routes.items():

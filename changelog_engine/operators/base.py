@@ -9,9 +9,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, Protocol
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.failures import shortened, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types import TypeInformation
@@ -73,8 +75,15 @@ class Operator:
     def __init__(self, name: str, output: TypeInformation | None) -> None:
         self.name = name
         self.receivers: list[Receiver] = []
+        self.side_outputs: dict[str, list[Receiver]] = {}  # by tag id
+        self._listeners: list[Receiver] = []  # all of them
         self.output_type = OutputType(name, output)
         self.current_watermark = MIN_WATERMARK
+
+    def link(self, receiver: Receiver, tag: str | None = None) -> None:
+        """Add a receiver of the output, or of a side output."""
+        (self.receivers if tag is None else self.side_outputs.setdefault(tag, [])).append(receiver)
+        self._listeners.append(receiver)
 
     def open(self) -> None:
         """Called once, before anything else."""
@@ -89,13 +98,13 @@ class Operator:
     def watermark(self, watermark: int) -> None:
         """Take a watermark and pass it on."""
         self.current_watermark = watermark
-        for receiver in self.receivers:
+        for receiver in self._listeners:
             receiver.watermark(watermark)
 
     def resume(self, watermark: int) -> None:
         """See Receiver."""
         self.current_watermark = watermark
-        for receiver in self.receivers:
+        for receiver in self._listeners:
             receiver.resume(watermark)
 
     def end_epoch(self, now_ms: int) -> None:
@@ -108,12 +117,51 @@ class Operator:
     def restore(self, state: Any) -> None:
         """Take back what snapshot() gave."""
 
+    def snapshot_shared(self) -> Any:
+        """State for the checkpoint that is the same in all subtasks, as JSON; None for none."""
+        return None
+
+    def restore_shared(self, state: Any) -> None:
+        """Take back what snapshot_shared() gave."""
+
     def emit(self, values: list[Any], times: Sequence[int] | None) -> None:
         """Check elements against the declared type and push them on."""
         if values:
             checked = self.output_type.check(values)
             for receiver in self.receivers:
                 receiver.process(checked, times)
+
+    def emit_tagged(self, values: list[Any], times: Sequence[int] | None) -> None:
+        """As emit, for functions that may give pairs of OutputTag and element: those go to the tag's side output."""
+        if tuple in set(map(type, values)):
+            values, times = self._without_tagged(values, times)
+        self.emit(values, times)
+
+    def emit_aside(self, tag: str, values: list[Any], times: Sequence[int] | None) -> None:
+        """Push elements on to a side output; nobody may want them."""
+        for receiver in self.side_outputs.get(tag, ()):
+            receiver.process(values, times)
+
+    def _without_tagged(
+        self, values: list[Any], times: Sequence[int] | None
+    ) -> tuple[list[Any], Sequence[int] | None]:
+        mine = [
+            not (type(value) is tuple and len(value) == 2 and isinstance(value[0], OutputTag))
+            for value in values
+        ]
+        if all(mine):
+            return values, times
+        aside: dict[str, tuple[list[Any], list[int] | None]] = {}
+        for index, value in enumerate(values):
+            if not mine[index]:
+                elements, own_times = aside.setdefault(value[0].tag_id, ([], None if times is None else []))
+                elements.append(value[1])
+                if own_times is not None and times is not None:
+                    own_times.append(times[index])
+        for tag, (elements, own_times) in aside.items():
+            self.emit_aside(tag, elements, own_times)
+        kept = list(compress(values, mine))
+        return kept, None if times is None else list(compress(times, mine))
 
 
 def results_of(result: Any, name: str, call: str) -> Iterable[Any]:

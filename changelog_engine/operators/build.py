@@ -9,17 +9,25 @@ from typing import Any
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.sinks import CollectSink, PrintSink
 from changelog_engine.graph.key_groups import key_group_range
-from changelog_engine.graph.nodes import JobSettings, Node, NodeKind, StateSpec
+from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
 from changelog_engine.operators.base import Operator
-from changelog_engine.operators.context import Clock, KeyedTimerService, TaskContext, TaskInfo
+from changelog_engine.operators.broadcast import (
+    BroadcastContext,
+    BroadcastOperator,
+    BroadcastStates,
+    KeyedBroadcastOperator,
+    KeyedReadOnlyContext,
+)
+from changelog_engine.operators.context import Clock, ElementContext, KeyedTimerService, TaskContext, TaskInfo
 from changelog_engine.operators.driver_output import DriverOutput, SinkOperator
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS, NamespaceScope
 
 _STATELESS: dict[NodeKind, Any] = {
@@ -102,13 +110,18 @@ class StageBuilder:
                 self.subtask,
                 parallelism[edge.to_stage],
                 plan.stages[edge.to_stage].max_parallelism,
-                None if edge.key_by is None else self.functions[edge.key_by.id],
+                None if edge.route is None else self.functions[edge.route.id],
+                stage.parallelism,
             )
             for edge in stage.outputs
         ]
         for node, operator in operators.items():
-            operator.receivers.extend(operators[receiver] for receiver in stage.links[node])
-            operator.receivers.extend(ex for ex in exchanges if ex.edge.from_node == node)
+            for receiver in stage.links[node]:
+                aside = self.nodes[receiver].kind is NodeKind.SIDE_OUTPUT
+                operator.link(operators[receiver], self.functions[receiver] if aside else None)
+            for exchange in exchanges:
+                if exchange.edge.from_node == node:
+                    operator.link(exchange)
         channels = [
             (edge.id, channel) for edge in stage.inputs for channel in range(parallelism[edge.from_stage])
         ]
@@ -119,7 +132,10 @@ class StageBuilder:
             {node: plan.uids[node] for node in stage.nodes},
             self.contexts,
             self.sources,
-            {edge.id: [operators[node] for node in edge.to_nodes] for edge in stage.inputs},
+            {
+                edge.id: [self._head(operators[node], edge.input) for node in edge.to_nodes]
+                for edge in stage.inputs
+            },
             exchanges,
             stage.partitions(parallelism),
             self.outputs,
@@ -128,7 +144,12 @@ class StageBuilder:
             self.keys,
             self.clock,
             TaskContext(self._info("key selector"), None),
+            self.settings.batch,
         )
+
+    def _head(self, operator: Operator, position: int) -> Any:
+        ports = getattr(operator, "ports", None)
+        return operator if ports is None else ports[position]
 
     def _info(self, name: str) -> TaskInfo:
         return TaskInfo(
@@ -156,10 +177,16 @@ class StageBuilder:
             return head
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)
+        if node.kind is NodeKind.SIDE_OUTPUT:
+            return stateless.SideOutputOperator(node.name, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
-            return stateless.TimestampsOperator(node.name, node.output_type, function)
+            timestamps = stateless.TimestampsOperator(node.name, node.output_type, function)
+            timestamps.periodic = not self.settings.batch
+            return timestamps
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
+        if node.kind in TWO_INPUTS:
+            return self._two_inputs(node, function)
         context = self._context(node)
         if node.kind is NodeKind.PROCESS:
             return stateless.ProcessOperator(node.name, node.output_type, function, context, self.clock)
@@ -169,17 +196,51 @@ class StageBuilder:
     def _keyed_operator(self, node: Node, function: Any) -> Operator:
         assert self.store is not None and self.keys is not None
         context, cursor, uid = self._context(node), self.store.cursor, self.plan.uids[node.id]
-        if node.kind is NodeKind.PROCESS:
+        if node.kind is NodeKind.PROCESS or node.kind in TWO_INPUTS:
             timers = KeyedTimerService(
                 self.store.timers(uid, EVENT_TIMERS), self.store.timers(uid, PROCESSING_TIMERS), self.clock
             )
-            return keyed.KeyedProcessOperator(
-                node.name, node.output_type, function, context, cursor, self.keys, timers
-            )
+            if node.kind is NodeKind.PROCESS:
+                return keyed.KeyedProcessOperator(
+                    node.name, node.output_type, function, context, cursor, self.keys, timers
+                )
+            return self._keyed_two_inputs(node, function, context, timers)
         operator: Operator = _KEYED[node.kind](
             node.name, node.output_type, function, context, cursor, self.keys
         )
+        if isinstance(operator, keyed.ReduceOperator):
+            operator.final_only = self.settings.batch
         return operator
+
+    def _keyed_two_inputs(
+        self, node: Node, function: Any, context: TaskContext, timers: KeyedTimerService
+    ) -> Operator:
+        assert self.store is not None and self.keys is not None
+        cursor, name, output = self.store.cursor, node.name, node.output_type
+        if node.kind is NodeKind.BROADCAST_PROCESS:
+            states = BroadcastStates(name, function.states)
+            elements = KeyedReadOnlyContext(cursor, self.keys.key_of, timers, self.clock, states)
+            broadcasting = KeyedBroadcastOperator(
+                name, output, function.function, context, cursor, self.keys, timers, elements
+            )
+            broadcasting.with_inputs(node.kind)
+            return broadcasting.with_broadcast(states, self.clock)
+        operator = KeyedTwoInputs(name, output, function, context, cursor, self.keys, timers)
+        return operator.with_inputs(node.kind)
+
+    def _two_inputs(self, node: Node, function: Any) -> Operator:
+        context, name = self._context(node), node.name
+        if node.kind is NodeKind.BROADCAST_PROCESS:
+            states = BroadcastStates(name, function.states)
+            sides = (
+                BroadcastContext(name, self.clock, states, states.readers),
+                BroadcastContext(name, self.clock, states, states.writers),
+            )
+            operator = BroadcastOperator(name, node.output_type, function.function, context, node.kind, sides)
+            operator.states = states
+            return operator
+        contexts = (ElementContext(name, self.clock), ElementContext(name, self.clock))
+        return TwoInputs(name, node.output_type, function, context, node.kind, contexts)
 
     def _sink(self, node: Node, sink: Any) -> Operator:
         if isinstance(sink, CollectSink):

@@ -11,10 +11,10 @@ import numpy as np
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
-from changelog_engine.graph.nodes import Partitioner
+from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import shortened, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 
 
@@ -26,11 +26,18 @@ class Exchange:
         channel: this subtask.
         parallelism: of the receiving stage.
         max_parallelism: of the receiving stage.
-        key_function: value -> key, for a hash exchange.
+        function: value -> key for a HASH edge; the PartitionSpec of one that a PARTITION node asked for.
+        senders: parallelism of the sending stage.
     """
 
     def __init__(
-        self, edge: Edge, channel: int, parallelism: int, max_parallelism: int, key_function: Any = None
+        self,
+        edge: Edge,
+        channel: int,
+        parallelism: int,
+        max_parallelism: int,
+        function: Any = None,
+        senders: int = 1,
     ) -> None:
         self.edge = edge
         self.channel = channel
@@ -40,41 +47,55 @@ class Exchange:
         self.idle = False
         self.sent = 0
         self._sent_watermark: tuple[int, bool] = (MIN_WATERMARK, False)
-        self._turn = channel
         self._pieces: list[list[tuple[Column | None, Column | None, Column]]] = [
             [] for _ in range(parallelism)
         ]
         self._keys: KeyCodec | None = None
-        self._key_function = key_function
+        self._function = function
+        self._turn = channel
+        self._random = np.random.default_rng((edge.id, channel))
+        first = channel * parallelism // senders
+        self._nearest = range(first, max(first + 1, (channel + 1) * parallelism // senders))
         if edge.key_by is not None:
             self._keys = key_codec_for(edge.key_by.key_type)
+        self._distribute = {
+            Partitioner.HASH: self._hash,
+            Partitioner.FORWARD: self._forward,
+            Partitioner.REBALANCE: self._rebalance,
+            Partitioner.RESCALE: self._rescale,
+            Partitioner.SHUFFLE: self._shuffle,
+            Partitioner.BROADCAST: self._broadcast,
+            Partitioner.GLOBAL: self._global,
+            Partitioner.CUSTOM: self._custom,
+        }[edge.partitioner]
 
     def open(self, context: Any) -> None:
-        """Open the key selector, if it wants to be opened."""
+        """Open the key selector or partitioner, if it wants to be opened."""
         self._call("open", context)
 
     def close(self) -> None:
-        """Close the key selector."""
+        """Close the key selector or partitioner."""
         self._call("close")
 
     def _call(self, name: str, *arguments: Any) -> None:
-        method = getattr(self._key_function, name, None)
-        if method is not None and self.edge.key_by is not None:
-            try:
-                method(*arguments)
-            except Exception as error:
-                raise user_failure(error, self.edge.key_by.name, f"{name} of the key selector") from error
+        route = self.edge.route
+        if route is None:
+            return
+        functions = [self._function]
+        if self.edge.partitioner is Partitioner.CUSTOM:
+            functions = [self._function.key_selector, self._function.custom]
+        for function in functions:
+            method = getattr(function, name, None)
+            if method is not None:
+                try:
+                    method(*arguments)
+                except Exception as error:
+                    raise user_failure(error, route.name, f"{name} of the key selector") from error
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements, in order."""
         self.sent += len(values)
-        time_column = None if times is None else np.asarray(times, np.int64)
-        if self.edge.partitioner is Partitioner.HASH:
-            self._hash(values, time_column)
-        elif self.edge.partitioner is Partitioner.FORWARD:
-            self._pieces[self.channel].append((None, time_column, column_of(values)))
-        else:
-            self._rebalance(values, time_column)
+        self._distribute(values, None if times is None else np.asarray(times, np.int64))
 
     def watermark(self, watermark: int) -> None:
         """The sender's watermark advanced."""
@@ -87,12 +108,15 @@ class Exchange:
     def blocks(self) -> list[tuple[int, bytes]]:
         """What was collected, as (receiving subtask, block); a receiver with nothing new gets no block."""
         status = (self.current_watermark, self.idle)
+        same = self.edge.partitioner is Partitioner.BROADCAST
         blocks = []
+        encoded = b""
         for target, pieces in enumerate(self._pieces):
             if pieces or status != self._sent_watermark:
-                keys, times, values = _join_pieces(pieces)
-                block = Block(self.edge.id, self.channel, keys, times, values, *status)
-                blocks.append((target, encode_block(block)))
+                if not (same and encoded):
+                    keys, times, values = _join_pieces(pieces)
+                    encoded = encode_block(Block(self.edge.id, self.channel, keys, times, values, *status))
+                blocks.append((target, encoded))
         self._sent_watermark = status
         self._pieces = [[] for _ in range(self.parallelism)]
         return blocks
@@ -101,7 +125,7 @@ class Exchange:
         key_by, codec = self.edge.key_by, self._keys
         assert key_by is not None and codec is not None
         try:
-            keys: list[Any] = list(map(self._key_function, values))
+            keys: list[Any] = list(map(self._function, values))
         except Exception as error:
             raise user_failure(error, key_by.name, "key selector") from error
         try:
@@ -133,12 +157,52 @@ class Exchange:
                     )
                 )
 
+    def _forward(self, values: Sequence[Any], times: Column | None) -> None:
+        self._pieces[self.channel].append((None, times, column_of(values)))
+
+    def _global(self, values: Sequence[Any], times: Column | None) -> None:
+        self._pieces[0].append((None, times, column_of(values)))
+
+    def _broadcast(self, values: Sequence[Any], times: Column | None) -> None:
+        piece = (None, times, column_of(values))
+        for pieces in self._pieces:
+            pieces.append(piece)
+
     def _rebalance(self, values: Sequence[Any], times: Column | None) -> None:
-        column = column_of(values)
-        turns = (np.arange(len(values)) + self._turn) % self.parallelism
+        targets = (np.arange(len(values)) + self._turn) % self.parallelism
         self._turn = (self._turn + len(values)) % self.parallelism
+        self._split(targets, values, times)
+
+    def _rescale(self, values: Sequence[Any], times: Column | None) -> None:
+        count = len(self._nearest)
+        targets = self._nearest.start + (np.arange(len(values)) + self._turn) % count
+        self._turn = (self._turn + len(values)) % count
+        self._split(targets, values, times)
+
+    def _shuffle(self, values: Sequence[Any], times: Column | None) -> None:
+        self._split(self._random.integers(0, self.parallelism, len(values)), values, times)
+
+    def _custom(self, values: Sequence[Any], times: Column | None) -> None:
+        assert self.edge.route is not None
+        name, count = self.edge.route.name, self.parallelism
+        spec: PartitionSpec = self._function
+        partition, key_of = spec.custom, spec.key_selector
+        try:
+            targets = [partition(key_of(value), count) for value in values]
+        except Exception as error:
+            raise user_failure(error, name, "partitioner") from error
+        for value, target in zip(values, targets, strict=True):
+            if type(target) is not int or not 0 <= target < count:
+                raise InvalidJobError(
+                    f"the partitioner of {name!r} gave {target!r} for the element {shortened(value)}: it must give an "
+                    f"int from 0 to {count - 1}, as there are {count} partitions"
+                )
+        self._split(np.asarray(targets, np.int64), values, times)
+
+    def _split(self, targets: Any, values: Sequence[Any], times: Column | None) -> None:
+        column = column_of(values)
         for target in range(self.parallelism):
-            mask = turns == target
+            mask = targets == target
             if mask.any():
                 piece = (None, None if times is None else times[mask], _select(column, mask))
                 self._pieces[target].append(piece)

@@ -18,7 +18,7 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.backend import Cursor
 from changelog_engine.state.timers import TimeDomain
@@ -55,7 +55,7 @@ class KeyedOperator(FunctionOperator):
             self.run(identities, values, times, out, out_times)
         except Exception as error:
             raise user_failure(error, self.name, self.call, self.keys.key_of(self.cursor.key)) from error
-        self.emit(out, out_times)
+        self.emit_results(out, out_times)
 
     def run(
         self,
@@ -77,9 +77,16 @@ class KeyedOperator(FunctionOperator):
                 apply(value, out)
                 out_times.extend([cursor.timestamp] * (len(out) - before))
 
+    def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
+        """Push on what the function gave for a batch."""
+        self.emit(out, out_times)
+
     def apply(self, value: Any, out: list[Any]) -> None:
         """Process one element."""
         raise TypeError(f"{type(self).__name__} processes no single elements")
+
+    def end_key(self) -> None:
+        """In BATCH mode: the current key has no more elements."""
 
     def next_processing_timer(self) -> int | None:
         """The earliest processing-time timer, or None."""
@@ -118,10 +125,11 @@ class KeyedFlatMapOperator(KeyedOperator):
 
 
 class ReduceOperator(KeyedOperator):
-    """reduce() on a keyed stream: emits the running result for every element."""
+    """reduce() on a keyed stream: emits the running result for every element; in BATCH mode the last one only."""
 
     call = "reduce"
     cell: Any = None
+    final_only = False
 
     def open(self) -> None:
         super().open()
@@ -133,11 +141,22 @@ class ReduceOperator(KeyedOperator):
         if before is not None:
             value = self.function.reduce(before, value)
         self.cell.update(value)
-        out.append(value)
+        if not self.final_only:
+            out.append(value)
+
+    def end_key(self) -> None:
+        if self.final_only:
+            self.emit([self.cell.value()], None)
+            self.cell.clear()
 
 
-class KeyedProcessOperator(KeyedOperator):
-    """process() on a keyed stream, with timers in both time domains."""
+class TimerOperator(KeyedOperator):
+    """Base of keyed operators with timers in both time domains.
+
+    Args:
+        timers: of the operator.
+        element_context: what the function gets with each element and timer.
+    """
 
     def __init__(
         self,
@@ -148,34 +167,14 @@ class KeyedProcessOperator(KeyedOperator):
         cursor: Cursor,
         keys: KeyCodec,
         timers: KeyedTimerService,
+        element_context: KeyedElementContext | None = None,
     ) -> None:
         super().__init__(name, output, function, context, cursor, keys)
         self.timers = timers
-        self.element_context = KeyedElementContext(cursor, keys.key_of, timers)
+        self.element_context = element_context or KeyedElementContext(cursor, keys.key_of, timers)
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Sequence[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
-        cursor, context, collect = self.cursor, self.element_context, out.extend
-        process_element = self.function.process_element
-        cursor.timestamp = MIN_WATERMARK
-        if times is None or out_times is None:
-            for cursor.key, value in zip(identities, values, strict=True):
-                result = process_element(value, context)
-                if result is not None:
-                    collect(result)
-            return
-        for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
-            result = process_element(value, context)
-            if result is not None:
-                before = len(out)
-                collect(result)
-                out_times.extend([cursor.timestamp] * (len(out) - before))
+    def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
+        self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
         self.timers.watermark = watermark
@@ -191,6 +190,11 @@ class KeyedProcessOperator(KeyedOperator):
 
     def fire_processing_timers(self, now_ms: int) -> None:
         self._fire(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
+
+    def end_key(self) -> None:
+        self.timers.watermark = MAX_WATERMARK
+        self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
+        self.timers.watermark = MIN_WATERMARK
 
     def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
         context, cursor = self.element_context, self.cursor
@@ -209,11 +213,61 @@ class KeyedProcessOperator(KeyedOperator):
                     if out_times is not None:
                         out_times.extend([timestamp] * (len(out) - before))
                 if len(out) >= _EMIT_AT:
-                    self.emit(out, out_times)
+                    self.emit_tagged(out, out_times)
                     out = []
                     out_times = [] if event_time else None
         except Exception as error:
             raise user_failure(error, self.name, "on_timer", self.keys.key_of(cursor.key)) from error
         finally:
             context.domain = None
-        self.emit(out, out_times)
+        self.emit_tagged(out, out_times)
+
+
+class KeyedProcessOperator(TimerOperator):
+    """process() on a keyed stream."""
+
+    def run(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int] | None,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        run_process(
+            self.function.process_element,
+            self.element_context,
+            self.cursor,
+            identities,
+            values,
+            times,
+            out,
+            out_times,
+        )
+
+
+def run_process(
+    process_element: Any,
+    context: Any,
+    cursor: Cursor,
+    identities: list[Any],
+    values: Sequence[Any],
+    times: Sequence[int] | None,
+    out: list[Any],
+    out_times: list[int] | None,
+) -> None:
+    """Call a process function for each element of a keyed stream and collect what it gives."""
+    collect = out.extend
+    cursor.timestamp = MIN_WATERMARK
+    if times is None or out_times is None:
+        for cursor.key, value in zip(identities, values, strict=True):
+            result = process_element(value, context)
+            if result is not None:
+                collect(result)
+        return
+    for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
+        result = process_element(value, context)
+        if result is not None:
+            before = len(out)
+            collect(result)
+            out_times.extend([cursor.timestamp] * (len(out) - before))

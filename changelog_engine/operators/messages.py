@@ -24,6 +24,7 @@ class EpochOrder(NamedTuple):
         restore: where the state is found.
         restored_operators: Checkpoint.operators there, to compare declared states with.
         operator_state: small non-keyed state of this subtask at the restore point.
+        shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state).
         checkpoint_id: the number that the next checkpoint will have.
         barrier: a checkpoint barrier ends the epoch: make every mutation durable.
         positions: source uid -> split id -> position, for the splits this subtask reads.
@@ -40,6 +41,7 @@ class EpochOrder(NamedTuple):
     restore: RestorePoint | None
     restored_operators: list[dict[str, Any]]
     operator_state: dict[str, Any]
+    shared_state: dict[str, Any]
     checkpoint_id: int
     barrier: bool
     positions: dict[str, dict[str, Any]]
@@ -59,6 +61,7 @@ class EpochReport:
         mutations: rows of the changelog.
         sources: source uid -> split id -> (position, finished).
         operator_state: small non-keyed state at a barrier.
+        shared_state: uid -> state that all subtasks have alike, at a barrier, of the first subtask.
         driver_output: sink node id -> what goes to the driver.
         next_timer_ms: the earliest processing-time timer, or None.
         barrier_ms: wall clock when the last element was processed.
@@ -74,6 +77,7 @@ class EpochReport:
     mutations: int = 0
     sources: dict[str, dict[str, tuple[Any, bool]]] = field(default_factory=dict)
     operator_state: dict[str, Any] = field(default_factory=dict)
+    shared_state: dict[str, Any] = field(default_factory=dict)
     driver_output: dict[int, list[Any]] = field(default_factory=dict)
     states: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     next_timer_ms: int | None = None

@@ -16,6 +16,7 @@ from changelog_engine.changelog.model import Part
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.base import Operator
+from changelog_engine.operators.batch import KeyedBatch
 from changelog_engine.operators.blocks import Block, decode
 from changelog_engine.operators.context import Clock, TaskContext
 from changelog_engine.operators.driver_output import DriverOutput
@@ -26,6 +27,7 @@ from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, Epoch
 from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore, describe
+from changelog_engine.operators.two_inputs import operator_of
 
 _STEP = 16_384
 
@@ -39,7 +41,7 @@ class StageRuntime:
         uids: node id to uid.
         contexts: node id to the runtime context its function got.
         sources: source heads.
-        heads: edge id to the operators that read it.
+        heads: edge id to the operators that read it, or their input ports.
         exchanges: the outgoing edges.
         offsets: first partition of each outgoing edge.
         outputs: operators whose output goes to the driver, by node id.
@@ -48,6 +50,7 @@ class StageRuntime:
         keys: the keyed edges' key codec.
         clock: wall clock in ms.
         exchange_context: the runtime context that key selectors get.
+        batch: BATCH mode: a keyed stage processes key by key, at the end of the input.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class StageRuntime:
         uids: dict[int, str],
         contexts: dict[int, TaskContext],
         sources: list[SourceHead],
-        heads: dict[int, list[Operator]],
+        heads: dict[int, list[Any]],
         exchanges: list[Exchange],
         offsets: list[int],
         outputs: dict[int, DriverOutput],
@@ -67,6 +70,7 @@ class StageRuntime:
         keys: KeyCodec | None,
         clock: Clock,
         exchange_context: TaskContext,
+        batch: bool = False,
     ) -> None:
         self.exchange_context = exchange_context
         self.stage = stage
@@ -84,8 +88,13 @@ class StageRuntime:
         self.keys = keys
         self.clock = clock
         self.done: int | None = None
-        self._heads = list(dict.fromkeys(op for group in heads.values() for op in group))
+        self._heads = list(dict.fromkeys(operator_of(head) for group in heads.values() for head in group))
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
+        self._batch = (
+            KeyedBatch(list(dict.fromkeys(head for group in heads.values() for head in group)))
+            if batch and self._keyed
+            else None
+        )
 
     def start(self, order: EpochOrder) -> None:
         """Open the functions and take the state of the order's restore point (or none, for an empty start)."""
@@ -103,6 +112,8 @@ class StageRuntime:
             for node, operator in self.operators.items():
                 if self.uids[node] in state:
                     operator.restore(state[self.uids[node]])
+                if self.uids[node] in order.shared_state:
+                    operator.restore_shared(order.shared_state[self.uids[node]])
         if self.store is not None:
             self.store.begin(order)
         self.done = order.committed_epoch
@@ -170,14 +181,21 @@ class StageRuntime:
         elif count and block.keys is not None:
             assert self.keys is not None
             identities = self.keys.identities(block.keys, "key")
+            if self._batch is not None:
+                for head in heads:
+                    self._batch.add(head, identities, block.values, block.times)
+                count = 0
             for start in range(0, count, _STEP):
                 step = slice(start, start + _STEP)
                 times = None if block.times is None else block.times[step]
                 self._process_step(heads, identities[step], block.values[step], times)
         watermark = self.inputs.advance(block)
-        if watermark is not None:
-            for head in self._heads:
-                head.watermark(watermark)
+        if watermark is None or (self._batch is not None and watermark != MAX_WATERMARK):
+            return
+        if self._batch is not None:
+            self._batch.run(self._keyed)
+        for head in self._heads:
+            head.watermark(watermark)
 
     def _process_step(
         self, heads: list[Any], identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
@@ -214,6 +232,8 @@ class StageRuntime:
                 report.driver_output[node] = collected
         if order.barrier:
             report.operator_state = self._snapshot()
+            if self.subtask == 0:
+                report.shared_state = self._snapshot_shared()
             report.states = {
                 self.uids[node]: [_described(spec) for spec in context.declared]
                 for node, context in self.contexts.items()
@@ -235,6 +255,10 @@ class StageRuntime:
             if small is not None:
                 state[self.uids[node]] = small
         return state
+
+    def _snapshot_shared(self) -> dict[str, Any]:
+        shared = {self.uids[node]: operator.snapshot_shared() for node, operator in self.operators.items()}
+        return {uid: state for uid, state in shared.items() if state is not None}
 
     def _collect_blocks(self, report: EpochReport) -> list[tuple[int, bytes]]:
         sent: list[tuple[int, bytes]] = []

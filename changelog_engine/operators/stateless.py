@@ -103,7 +103,7 @@ class ProcessOperator(FunctionOperator):
                     out_times.extend([times[index]] * (len(out) - before))
         except Exception as error:
             raise user_failure(error, self.name, "process_element") from error
-        self.emit(out, out_times)
+        self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
         self.element_context.watermark = watermark
@@ -123,6 +123,7 @@ class TimestampsOperator(Operator):
     def __init__(self, name: str, output: TypeInformation | None, spec: Any) -> None:
         super().__init__(name, output)
         self.spec = spec
+        self.periodic = True  # False in BATCH mode: no watermark before the end
         self.largest: int | None = None
         self.idle = False
         self._last_element_ms: int | None = None
@@ -163,7 +164,12 @@ class TimestampsOperator(Operator):
         timeout = self.spec.idle_timeout_ms
         self.idle = timeout is not None and now_ms - self._last_element_ms >= timeout
         self._seen = False
-        if lag is None or self.largest is None or self.current_watermark == MAX_WATERMARK:
+        if (
+            lag is None
+            or self.largest is None
+            or self.current_watermark == MAX_WATERMARK
+            or not self.periodic
+        ):
             return
         watermark = self.largest - lag - 1
         if watermark > self.current_watermark:
@@ -181,6 +187,13 @@ class TimestampsOperator(Operator):
         if lag is not None:
             for receiver in self.receivers:
                 receiver.resume(state - lag - 1)
+
+
+class SideOutputOperator(Operator):
+    """Takes the elements of a tag from its producer and checks them against the tag's type."""
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        self.emit(list(values), times)
 
 
 class PassOperator(Operator):

@@ -1,0 +1,248 @@
+"""Broadcast state: maps that every subtask has the same of, written by the broadcast side of a function only.
+
+It is operator state: not in the changelog, and in every checkpoint (of the first subtask, as all are equal).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.codec.values import codec_for
+from changelog_engine.errors import InvalidJobError
+from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.operators.context import Clock, ElementContext, KeyedElementContext
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
+
+
+class ReadOnlyBroadcastMap:
+    """A broadcast state as the other side reads it."""
+
+    def __init__(self, spec: StateSpec, entries: dict[Any, Any]) -> None:
+        self._spec = spec
+        self._entries = entries
+        self._keys = key_codec_for(spec.map_key_type)
+        mutable = not spec.value_type.immutable
+        self._copy = spec.value_type.copy if mutable else _same
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, or None."""
+        return self._copy(self._entries.get(self._keys.identity(key)))
+
+    def contains(self, key: Any) -> bool:
+        """Whether the key is there."""
+        return self._keys.identity(key) in self._entries
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of key and value, as they were at the call."""
+        key_of = self._keys.key_of
+        return iter([(key_of(identity), self._copy(value)) for identity, value in self._entries.items()])
+
+    def keys(self) -> Iterator[Any]:
+        """Keys, as they were at the call."""
+        return iter([self._keys.key_of(identity) for identity in self._entries])
+
+    def values(self) -> Iterator[Any]:
+        """Values, as they were at the call."""
+        return iter([self._copy(value) for value in self._entries.values()])
+
+    def is_empty(self) -> bool:
+        """Whether there is no key."""
+        return not self._entries
+
+    __contains__ = contains
+    __getitem__ = get
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.keys()
+
+
+class BroadcastMap(ReadOnlyBroadcastMap):
+    """A broadcast state as the broadcast side writes it."""
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key."""
+        if value is not None:
+            what = f"value of broadcast state {self._spec.name!r}"
+            value = self._copy(self._spec.value_type.coerce(value, what))
+        self._entries[self._keys.identity(key)] = value
+
+    def put_all(self, entries: Any) -> None:
+        """Set many values; takes a dict or pairs."""
+        for key, value in list(entries.items() if hasattr(entries, "items") else entries):
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Remove a key, if it is there."""
+        self._entries.pop(self._keys.identity(key), None)
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        self._entries.clear()
+
+    __setitem__ = put
+    __delitem__ = remove
+
+
+class BroadcastStates:
+    """The broadcast states of one operator in one subtask.
+
+    Args:
+        operator: name, for messages.
+        specs: the states that were given to broadcast().
+    """
+
+    def __init__(self, operator: str, specs: tuple[StateSpec, ...]) -> None:
+        self._operator = operator
+        self._specs = {spec.name: spec for spec in specs}
+        self._entries: dict[str, dict[Any, Any]] = {name: {} for name in self._specs}
+        self.readers = {spec.name: ReadOnlyBroadcastMap(spec, self._entries[spec.name]) for spec in specs}
+        self.writers = {spec.name: BroadcastMap(spec, self._entries[spec.name]) for spec in specs}
+
+    def of(self, views: dict[str, Any], descriptor: Any) -> Any:
+        """A view of the state that a descriptor names.
+
+        Raises:
+            InvalidJobError: broadcast() was not given that state.
+        """
+        view = views.get(descriptor.get_name())
+        if view is None:
+            known = ", ".join(map(repr, self._specs)) or "none"
+            raise InvalidJobError(
+                f"operator {self._operator!r} asks for broadcast state {descriptor.get_name()!r}; broadcast() was given "
+                f"{known}: give its descriptor to broadcast() too"
+            )
+        return view
+
+    def snapshot(self) -> dict[str, Any]:
+        """All entries as JSON: state's name to rows of (key, value, payload in base 64)."""
+        return {name: self._rows(name) for name in self._specs}
+
+    def _rows(self, name: str) -> list[list[str | None]]:
+        spec, entries = self._specs[name], self._entries[name]
+        if not entries:
+            return []
+        keys = key_codec_for(spec.map_key_type).texts(list(entries)).to_pylist()
+        values, payloads = codec_for(spec.value_type).encode_many(list(entries.values()))
+        binary: list[Any] = [None] * len(keys) if payloads is None else payloads.to_pylist()
+        return [
+            [key, value, None if payload is None else base64.b64encode(payload).decode()]
+            for key, value, payload in zip(keys, values.to_pylist(), binary, strict=True)
+        ]
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what snapshot() gave; states that the job no longer has are left out."""
+        for name, rows in state.items():
+            spec, entries = self._specs.get(name), self._entries.get(name)
+            if spec is None or entries is None or not rows:
+                continue
+            keys, values, payloads = zip(*rows, strict=True)
+            identities = key_codec_for(spec.map_key_type).from_texts(pa.array(keys, pa.string()))
+            binary = [None if payload is None else base64.b64decode(payload) for payload in payloads]
+            decoded = codec_for(spec.value_type).decode_many(
+                pa.array(values, pa.string()), pa.array(binary, pa.binary())
+            )
+            entries.update(zip(identities, decoded, strict=True))
+
+
+class BroadcastContext(ElementContext):
+    """The context of one side of a broadcast function on a stream that is not keyed."""
+
+    def __init__(self, operator: str, clock: Clock, states: BroadcastStates, views: dict[str, Any]) -> None:
+        super().__init__(operator, clock)
+        self._broadcast = states
+        self._views = views
+
+    def get_broadcast_state(self, state_descriptor: Any) -> Any:
+        """The broadcast state of a descriptor; read-only on the side that is not broadcast."""
+        return self._broadcast.of(self._views, state_descriptor)
+
+
+class KeyedReadOnlyContext(KeyedElementContext):
+    """The context of the keyed side of a broadcast function, and of its timers."""
+
+    def __init__(self, cursor: Any, key_of: Any, timers: Any, clock: Clock, states: BroadcastStates) -> None:
+        super().__init__(cursor, key_of, timers)
+        self._clock = clock
+        self._broadcast = states
+
+    def get_broadcast_state(self, state_descriptor: Any) -> Any:
+        """The broadcast state of a descriptor, to be read only."""
+        return self._broadcast.of(self._broadcast.readers, state_descriptor)
+
+    def current_processing_time(self) -> int:
+        """Wall clock in ms."""
+        return self._clock()
+
+    def current_watermark(self) -> int:
+        """The current watermark in ms."""
+        return self._timers.current_watermark()
+
+
+class _Broadcasting:
+    """What both broadcast operators do with their state at checkpoints."""
+
+    states: BroadcastStates
+
+    def snapshot_shared(self) -> Any:
+        """The broadcast state, which is the same in all subtasks."""
+        return self.states.snapshot()
+
+    def restore_shared(self, state: Any) -> None:
+        """Take back what snapshot_shared() gave."""
+        self.states.restore(state)
+
+
+class BroadcastOperator(_Broadcasting, TwoInputs):
+    """A broadcast function over a stream that is not keyed."""
+
+
+class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
+    """A broadcast function over a keyed stream."""
+
+    broadcast_context: BroadcastContext
+
+    def with_broadcast(self, states: BroadcastStates, clock: Clock) -> KeyedBroadcastOperator:
+        """Give it its broadcast states; returns itself."""
+        self.states = states
+        self.broadcast_context = BroadcastContext(self.name, clock, states, states.writers)
+        self.ports = (self.ports[0], InputPort(self, self.ports[1].call, self.broadcast_context))
+        return self
+
+    def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Take elements of the broadcast side, which has no key."""
+        context, process = port.context, self.function.process_broadcast_element
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        context.current_timestamp = MIN_WATERMARK
+        try:
+            for index, value in enumerate(values):
+                before = len(out)
+                if times is not None:
+                    context.current_timestamp = times[index]
+                result = process(value, context)
+                if result is not None:
+                    out.extend(result)
+                if times is not None and out_times is not None:
+                    out_times.extend([times[index]] * (len(out) - before))
+        except Exception as error:
+            raise user_failure(error, self.name, port.call) from error
+        self.emit_tagged(out, out_times)
+
+    def watermark(self, watermark: int) -> None:
+        self.broadcast_context.watermark = watermark
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        self.broadcast_context.watermark = watermark
+        super().resume(watermark)
+
+
+def _same(value: Any) -> Any:
+    return value

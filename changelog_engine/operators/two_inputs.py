@@ -1,0 +1,161 @@
+"""Operators with two inputs: connected streams, keyed and not. Each input is a port that the stage pushes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.operators.base import Operator, results_of
+from changelog_engine.operators.context import ElementContext
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.keyed import TimerOperator, run_process
+from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.stateless import FunctionOperator
+
+# Calls one input's function for an element: (value, out) -> None.
+Apply = Callable[[Any, list[Any]], None]
+
+_CALLS = {
+    NodeKind.CO_MAP: ("map1", "map2"),
+    NodeKind.CO_FLAT_MAP: ("flat_map1", "flat_map2"),
+    NodeKind.CO_PROCESS: ("process_element1", "process_element2"),
+    NodeKind.BROADCAST_PROCESS: ("process_element", "process_broadcast_element"),
+}
+
+
+class InputPort:
+    """One input of an operator, as the stage sees it."""
+
+    def __init__(self, operator: Any, call: str, context: Any) -> None:
+        self.operator = operator
+        self.call = call
+        self.context = context
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Take elements without keys."""
+        self.operator.process_input(self, values, times)
+
+    def process_keyed(
+        self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        """Take elements with the identities of their keys."""
+        self.operator.process_keyed_input(self, identities, values, times)
+
+
+def apply_of(kind: NodeKind, function: Any, call: str, name: str, context: Any) -> Apply:
+    """How one input's elements are given to the function."""
+    method = getattr(function, call)
+    if kind is NodeKind.CO_MAP:
+        return lambda value, out: out.append(method(value))
+    if kind is NodeKind.CO_FLAT_MAP:
+        return lambda value, out: out.extend(results_of(method(value), name, call))
+
+    def process(value: Any, out: list[Any]) -> None:
+        result = method(value, context)
+        if result is not None:
+            out.extend(result)
+
+    return process
+
+
+class TwoInputs(FunctionOperator):
+    """A function over two streams that are not keyed.
+
+    Args:
+        kind: CO_MAP, CO_FLAT_MAP, CO_PROCESS or BROADCAST_PROCESS.
+        element_contexts: what the function gets with the elements of either input.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output: Any,
+        function: Any,
+        context: Any,
+        kind: NodeKind,
+        element_contexts: tuple[ElementContext, ElementContext],
+    ) -> None:
+        super().__init__(name, output, function, context)
+        self.kind = kind
+        self.element_contexts = element_contexts
+        first, second = _CALLS[kind]
+        self.ports = (
+            InputPort(self, first, element_contexts[0]),
+            InputPort(self, second, element_contexts[1]),
+        )
+
+    def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Take elements of one input."""
+        context = port.context
+        context.current_timestamp = MIN_WATERMARK
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        apply = apply_of(self.kind, self.function, port.call, self.name, context)
+        try:
+            if times is None or out_times is None:
+                for value in values:
+                    apply(value, out)
+            else:
+                for value, context.current_timestamp in zip(values, times, strict=True):
+                    before = len(out)
+                    apply(value, out)
+                    out_times.extend([context.current_timestamp] * (len(out) - before))
+        except Exception as error:
+            raise user_failure(error, self.name, port.call) from error
+        self.emit_tagged(out, out_times)
+
+    def watermark(self, watermark: int) -> None:
+        for context in self.element_contexts:
+            context.watermark = watermark
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        for context in self.element_contexts:
+            context.watermark = watermark
+        super().resume(watermark)
+
+
+class KeyedTwoInputs(TimerOperator):
+    """A function over two keyed streams that share their state; CO_PROCESS has timers."""
+
+    kind = NodeKind.CO_PROCESS
+    ports: tuple[InputPort, InputPort]
+
+    def with_inputs(self, kind: NodeKind) -> KeyedTwoInputs:
+        """Say which function it is; returns itself."""
+        self.kind = kind
+        first, second = _CALLS[kind]
+        self.ports = (
+            InputPort(self, first, self.element_context),
+            InputPort(self, second, self.element_context),
+        )
+        return self
+
+    def process_keyed_input(
+        self, port: InputPort, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        """Take elements of one input with the identities of their keys."""
+        cursor = self.cursor
+        out: list[Any] = []
+        out_times: list[int] | None = None if times is None else []
+        try:
+            if self.kind in (NodeKind.CO_PROCESS, NodeKind.BROADCAST_PROCESS):
+                method = getattr(self.function, port.call)
+                run_process(method, port.context, cursor, identities, values, times, out, out_times)
+            else:
+                apply = apply_of(self.kind, self.function, port.call, self.name, port.context)
+                for index, (cursor.key, value) in enumerate(zip(identities, values, strict=True)):
+                    before = len(out)
+                    apply(value, out)
+                    if times is not None and out_times is not None:
+                        out_times.extend([times[index]] * (len(out) - before))
+        except Exception as error:
+            raise user_failure(error, self.name, port.call, self.keys.key_of(cursor.key)) from error
+        self.emit_tagged(out, out_times)
+
+
+def operator_of(head: Any) -> Operator:
+    """The operator that a stage's head belongs to: itself, or the owner of the port."""
+    operator: Operator = getattr(head, "operator", head)
+    return operator
