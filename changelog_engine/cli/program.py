@@ -13,6 +13,7 @@ import click
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.cli.checkpoints import checkpoints
 from changelog_engine.cli.console import printable
+from changelog_engine.cli.run import run
 from changelog_engine.cli.state import state
 from changelog_engine.errors import ChangelogEngineError
 
@@ -51,5 +52,5 @@ def main() -> None:
     """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
 
 
-for _command in (checkpoints, state):
+for _command in (run, checkpoints, state):
     main.add_command(_command)

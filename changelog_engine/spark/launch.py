@@ -32,6 +32,8 @@ _END = object()
 
 Observer = Callable[[EpochStats], None]
 
+RUNNING: set[RunningJob] = set()  # in the background of this process
+
 
 class RunningJob:
     """A job that was prepared and runs, or will.
@@ -104,12 +106,14 @@ class RunningJob:
             self._runner.close()
             if self._journal is not None:
                 self._journal.close()
+            RUNNING.discard(self)
             self._done.set()
             for waiting in self._queues.values():
                 waiting.put(_END)
 
     def start(self) -> None:
         """Run in a thread of its own."""
+        RUNNING.add(self)
         threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
 
     def _run_quietly(self) -> None:

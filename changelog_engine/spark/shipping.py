@@ -12,6 +12,7 @@ import cloudpickle
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
+from changelog_engine.launcher import alias_installed, install_alias
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class ShippedJob:
         settings: of the job.
         folder: where parts go; None when checkpointing is off.
         search_path: the driver's import path, so that modules beside the user's script are found.
+        alias: whether ``pyflink`` means ``api`` in the driver, and so in the workers.
     """
 
     run: str
@@ -33,9 +35,12 @@ class ShippedJob:
     settings: JobSettings
     folder: str | None
     search_path: tuple[str, ...]
+    alias: bool = False
 
     def functions_of(self, nodes: set[int]) -> dict[int, Any]:
         """Fresh copies of the functions of some nodes."""
+        if self.alias:
+            install_alias()
         for entry in self.search_path:
             if entry not in sys.path:
                 sys.path.append(entry)
@@ -60,4 +65,6 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
                 f"{type(error).__name__}: {error}. Create locks, files, connections and sessions in open(), not in the "
                 "function's constructor or in variables it closes over"
             ) from error
-    return ShippedJob(run, plan.without_functions(), functions, settings, folder, tuple(sys.path))
+    return ShippedJob(
+        run, plan.without_functions(), functions, settings, folder, tuple(sys.path), alias_installed()
+    )

@@ -1,0 +1,175 @@
+"""``changelog-engine run``: a PyFlink script as it is, run by this engine.
+
+Invariants:
+    * What is wrong with the command line or the configuration is found before the script begins: one line, exit status 2.
+    * The script's own exit status is the command's. A failed job is its message and 1; Ctrl-C is a clean stop and 130.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import os
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import click
+
+from changelog_engine.cli.console import printable
+from changelog_engine.config import OPTIONS, find, set_command_line
+from changelog_engine.errors import ChangelogEngineError, JobCancelledError, JobExecutionError
+from changelog_engine.launcher import run_program
+from changelog_engine.launcher.program import script_frames
+
+INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
+_OPTIONS = {
+    "--restore": "changelog.restore",
+    "--parallelism": "parallelism.default",
+    "--master": "spark.master",
+    "--name": "pipeline.name",
+}
+
+
+class _Refused(click.ClickException):
+    """A command line that cannot be used."""
+
+    exit_code = 2
+
+
+class _OneLine(click.Command):
+    """A command whose usage errors are one line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise _Refused(error.format_message()) from None
+
+
+@click.command(
+    cls=_OneLine,
+    context_settings={"allow_interspersed_args": False, "max_content_width": 100},
+    options_metavar="[OPTIONS]",
+)
+@click.option(
+    "--restore",
+    metavar="POINT",
+    help="Where the run begins: auto (after an attempt that did not finish, the default), latest, none, a checkpoint id, "
+    "or as-of:TIME with an ISO time.",
+)
+@click.option(
+    "-p",
+    "--parallelism",
+    metavar="N",
+    type=click.IntRange(1, 32_768),
+    help="Parallelism of jobs that set none.",
+)
+@click.option("--master", metavar="URL", help="Spark master, such as local[4] or spark://host:7077.")
+@click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
+@click.option(
+    "-D",
+    "entries",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="An option by its key, such as state.changelog.enabled=true; as often as needed.",
+)
+@click.argument("script", metavar="SCRIPT")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+def run(script: str, arguments: tuple[str, ...], entries: tuple[str, ...], **given: Any) -> None:
+    """Run a PyFlink DataStream script as it is.
+
+    In the script and in the workers `pyflink` means this engine's API; PyFlink need not be installed, and one that is
+    installed is left alone. Options stand before SCRIPT, and `--` may end them; what follows SCRIPT is the script's own.
+
+    What the script says in code wins over these options, and they win over the file that CHANGELOG_ENGINE_CONF names.
+    """
+    if not os.path.isfile(script):
+        what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
+        raise _Refused(f"{script} {what}")
+    _configure(_configuration(given, entries))
+    try:
+        run_program(script, arguments)
+    except KeyboardInterrupt:
+        _stop_jobs()
+        sys.exit(INTERRUPTED)
+    except JobCancelledError as error:
+        click.echo(f"{printable(str(error))}", err=True)
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        _fail(error, script)
+
+
+def _configuration(given: dict[str, Any], entries: tuple[str, ...]) -> dict[str, str]:
+    """The options of their own and those by key, by key."""
+    chosen = {
+        key: (option, str(given[option.removeprefix("--")]))
+        for option, key in _OPTIONS.items()
+        if given[option.removeprefix("--")] is not None
+    }
+    result = {key: text for key, (_, text) in chosen.items()}
+    for entry in entries:
+        key, equals, text = entry.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise _Refused(f"-D {entry}: write it as -D key=value")
+        known = find(key)
+        name = key if known is None else known.key
+        if name in chosen:
+            raise _Refused(f"{chosen[name][0]} and -D {key} say the same: leave one of them out")
+        if known is None and not key.startswith("spark."):
+            _note_unknown(key)
+        result[key] = text
+    return result
+
+
+def _note_unknown(key: str) -> None:
+    """Say that a key has no effect. Misspelt ones under the engine's own prefixes are refused by the configuration."""
+    names = [name for option in OPTIONS for name in (option.key, *option.older)]
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    click.echo(f"note: -D {printable(key)} has no effect here{hint}", err=True)
+
+
+def _configure(entries: dict[str, str]) -> None:
+    """Set the command line's level, and ask the API for an environment: it refuses what no job could run with."""
+    try:
+        set_command_line(entries)
+        importlib.import_module("api.datastream").StreamExecutionEnvironment.get_execution_environment()
+    except ChangelogEngineError as error:
+        raise _Refused(printable(str(error))) from None
+
+
+def _stop_jobs() -> None:
+    """After Ctrl-C outside of execute(): let the jobs in the background make their last checkpoint."""
+    launch = sys.modules.get("changelog_engine.spark.launch")
+    jobs = list(launch.RUNNING) if launch is not None else []
+    if not jobs:
+        return
+    click.echo("stopping after the next checkpoint; press Ctrl-C again to stop at once", err=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        for job in jobs:
+            job.stop()
+        for job in jobs:
+            try:
+                last = job.wait().last_checkpoint
+            except ChangelogEngineError as error:
+                click.echo(f"Error: {printable(str(error))}", err=True)
+            else:
+                after = "" if last is None else f" after checkpoint {last}"
+                click.echo(f"job {job.name!r} stopped{after}; run it again to go on from there", err=True)
+
+
+def _fail(error: Exception, script: str) -> NoReturn:
+    """Say what went wrong and end: the engine's errors as messages, others as Python would show them."""
+    frames = script_frames(error, script)
+    if isinstance(error, ChangelogEngineError):
+        message = f"Error: {printable(str(error))}"
+        if frames is not None and not isinstance(error, JobExecutionError):
+            last = [frame for frame in traceback.extract_tb(frames) if frame.filename == script][-1]
+            message += f"\n  in {script}, line {last.lineno}: {last.line}"
+        click.echo(message, err=True)
+    else:
+        sys.excepthook(type(error), error, frames)
+    sys.exit(1)

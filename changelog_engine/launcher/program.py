@@ -1,0 +1,42 @@
+"""Running a script as ``python script.py`` does, with the import alias in place."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+from changelog_engine.launcher.alias import install_alias
+
+
+def run_program(script: str, arguments: Sequence[str] = ()) -> None:
+    """Run a script in this process as its main program.
+
+    ``sys.argv``, ``sys.path[0]`` and ``__main__`` are what the script would see under plain Python; they stay so after
+    it, for threads that outlive it. What it defines is pickled by value, as from any main module.
+
+    Args:
+        script: path of a Python file.
+        arguments: the script's own.
+
+    Raises:
+        BaseException: whatever the script raises, SystemExit included.
+    """
+    install_alias()
+    sys.argv[:] = [script, *arguments]
+    folder = os.path.dirname(os.path.realpath(script))
+    if sys.flags.safe_path or not sys.path:
+        sys.path.insert(0, folder)
+    else:
+        sys.path[0] = folder  # until now that of the command itself
+    runpy.run_path(script, run_name="__main__")
+
+
+def script_frames(error: BaseException, script: str) -> TracebackType | None:
+    """The part of an error's traceback that begins in the script; None when it never got there, as for bad syntax."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != script:
+        frames = frames.tb_next
+    return frames
