@@ -7,19 +7,12 @@ keys.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
 
-from changelog_engine.config.flink_keys import KNOWN_FAMILIES, KNOWN_KEYS
-from changelog_engine.config.parsing import (
-    parse_bool,
-    parse_duration_ms,
-    parse_float,
-    parse_int,
-    parse_map,
-    parse_memory_bytes,
-)
+from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FAMILIES, KNOWN_KEYS
+from changelog_engine.config.option import Option as Option
+from changelog_engine.config.option import choices as _choices
+from changelog_engine.config.rocksdb_options import ROCKSDB_OPTIONS
 from changelog_engine.errors import ConfigurationError
 
 # Keys that begin so and are neither ours nor known from Flink are spelling mistakes, never silently kept.
@@ -30,72 +23,6 @@ GUARDED_PREFIXES = (
     "restart-strategy",
     "state.backend",
 )
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "bool": parse_bool,
-    "int": parse_int,
-    "float": parse_float,
-    "duration": parse_duration_ms,
-    "memory": parse_memory_bytes,
-    "map": parse_map,
-    "string": str.strip,
-    "choice": str.strip,
-}
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option.
-
-    Args:
-        key: its name.
-        kind: bool, int, float, duration (value in ms), memory (value in bytes), map, string or choice.
-        default: the value when nobody sets it; None for no value.
-        doc: what it does, in one sentence.
-        older: names of earlier Flink releases, accepted as well.
-        choices: for a choice, each accepted text (lower case) and the value it stands for.
-        minimum: least value of a number.
-    """
-
-    key: str
-    kind: str
-    default: Any
-    doc: str
-    older: tuple[str, ...] = ()
-    choices: Mapping[str, str] = field(default_factory=dict)
-    minimum: int | None = None
-
-    def parse(self, text: str) -> Any:
-        """Turn the text into the option's value.
-
-        Args:
-            text: as written in code, on the command line or in the file.
-
-        Returns:
-            The value: ms for durations, bytes for memory sizes.
-
-        Raises:
-            ConfigurationError: the text does not fit; the message names the key.
-        """
-        try:
-            value = _PARSERS[self.kind](text)
-        except ValueError as error:
-            raise ConfigurationError(f"option {self.key!r}: {error}, got {text!r}") from None
-        if self.kind == "choice":
-            if value.lower() not in self.choices:
-                known = ", ".join(sorted(set(self.choices)))
-                raise ConfigurationError(f"option {self.key!r}: expected one of {known}, got {text!r}")
-            return self.choices[value.lower()]
-        if self.minimum is not None and value < self.minimum:
-            raise ConfigurationError(f"option {self.key!r}: must be at least {self.minimum}, got {text!r}")
-        return value
-
-
-def _choices(*names: str, **aliases: str) -> dict[str, str]:
-    return {name.lower(): name for name in names} | {
-        alias.replace("_", "-"): name for alias, name in aliases.items()
-    }
-
 
 CHANGELOG_ENABLED = Option(
     "state.changelog.enabled",
@@ -146,9 +73,19 @@ STATE_BACKEND = Option(
     "state.backend.type",
     "choice",
     "hashmap",
-    "Where the working state is kept.",
+    "Where the working state is kept; also the path of a Python class, `package.module.Class`.",
     older=("state.backend",),
-    choices=_choices("hashmap", "rocksdb", jobmanager="hashmap", filesystem="hashmap"),
+    choices=_choices("hashmap", "rocksdb", jobmanager="hashmap", filesystem="hashmap")
+    | {name.lower(): kind for name, kind in FLINK_BACKEND_FACTORIES.items()},
+    classes=True,
+)
+CHECKPOINT_STORAGE = Option(
+    "execution.checkpointing.storage",
+    "choice",
+    None,
+    "jobmanager limits each state of a full snapshot to 5 MB; both lie in the checkpoint directory.",
+    older=("state.checkpoint-storage",),
+    choices=_choices("jobmanager", "filesystem"),
 )
 CHECKPOINT_INTERVAL = Option(
     "execution.checkpointing.interval",
@@ -355,7 +292,10 @@ LINEAGE_RECORDS = Option(
     "Keep the source position with every mutation; not part of this version.",
 )
 
-OPTIONS: tuple[Option, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Option))
+OPTIONS: tuple[Option, ...] = (
+    *(value for value in list(globals().values()) if isinstance(value, Option)),
+    *ROCKSDB_OPTIONS,
+)
 _BY_NAME: dict[str, Option] = {name: option for option in OPTIONS for name in (option.key, *option.older)}
 
 

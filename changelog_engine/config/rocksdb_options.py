@@ -1,0 +1,127 @@
+"""Options of the RocksDB state backend, by Flink's keys."""
+
+from __future__ import annotations
+
+from changelog_engine.config.option import Option, choices
+
+_PREFIX = "state.backend.rocksdb."
+
+LOCAL_DIR = Option(
+    _PREFIX + "localdir",
+    "string",
+    None,
+    "Local folders for the files of RocksDB, separated by commas; unset: the machine's folder for temporary files.",
+)
+PREDEFINED = Option(
+    _PREFIX + "predefined-options",
+    "choice",
+    "DEFAULT",
+    "Set of RocksDB settings that the other options change.",
+    choices=choices(
+        "DEFAULT", "SPINNING_DISK_OPTIMIZED", "SPINNING_DISK_OPTIMIZED_HIGH_MEM", "FLASH_SSD_OPTIMIZED"
+    ),
+)
+OPTIONS_FACTORY = Option(
+    _PREFIX + "options-factory",
+    "string",
+    None,
+    "Path of a Python class that has the last word on the settings.",
+)
+TIMERS = Option(
+    _PREFIX + "timer-service.factory",
+    "choice",
+    "HEAP",
+    "Where timers are kept: on the heap, whichever is asked for.",
+    choices=choices("HEAP", "ROCKSDB"),
+)
+TRANSFER_THREADS = Option(
+    _PREFIX + "checkpoint.transfer.thread.num",
+    "int",
+    4,
+    "Kept and given back; checkpoints move no files of RocksDB.",
+    minimum=1,
+)
+CACHE_SIZE = Option(
+    "changelog.rocksdb.cache-size",
+    "memory",
+    64 << 20,
+    "About how much memory a subtask uses for decoded entries in front of RocksDB.",
+    minimum=0,
+)
+FIXED_PER_SLOT = Option(
+    _PREFIX + "memory.fixed-per-slot",
+    "memory",
+    None,
+    "Bound of RocksDB's own memory in a subtask: block cache and write buffers; unset: as the settings say.",
+    minimum=1 << 20,
+)
+WRITE_BUFFER_RATIO = Option(
+    _PREFIX + "memory.write-buffer-ratio",
+    "float",
+    0.5,
+    "Share of write buffers in memory.fixed-per-slot.",
+    minimum=0,
+)
+THREADS = Option(_PREFIX + "thread.num", "int", None, "Threads of flushes and compactions.", minimum=1)
+OPEN_FILES = Option(_PREFIX + "files.open", "int", None, "Most open files; -1 for all.", minimum=-1)
+LOG_MAX_FILE_SIZE = Option(
+    _PREFIX + "log.max-file-size", "memory", 25 << 20, "Size of a file of RocksDB's own log.", minimum=0
+)
+LOG_FILE_NUM = Option(_PREFIX + "log.file-num", "int", 1, "Files of RocksDB's own log.", minimum=1)
+LOG_DIR = Option(_PREFIX + "log.dir", "string", None, "Folder of RocksDB's own log; unset: beside the data.")
+COMPACTION_STYLE = Option(
+    _PREFIX + "compaction.style",
+    "choice",
+    None,
+    "How files are merged.",
+    choices=choices("LEVEL", "UNIVERSAL", "FIFO"),
+)
+DYNAMIC_LEVELS = Option(
+    _PREFIX + "compaction.level.use-dynamic-size",
+    "bool",
+    None,
+    "Whether the sizes of levels follow the largest.",
+)
+TARGET_FILE_SIZE = Option(
+    _PREFIX + "compaction.level.target-file-size-base",
+    "memory",
+    None,
+    "Size of a file of the first level.",
+    minimum=1,
+)
+MAX_LEVEL_SIZE = Option(
+    _PREFIX + "compaction.level.max-size-level-base", "memory", None, "Size of the first level.", minimum=1
+)
+WRITE_BUFFER_SIZE = Option(_PREFIX + "writebuffer.size", "memory", None, "Size of a write buffer.", minimum=1)
+WRITE_BUFFER_COUNT = Option(_PREFIX + "writebuffer.count", "int", None, "Most write buffers.", minimum=1)
+WRITE_BUFFER_MERGE = Option(
+    _PREFIX + "writebuffer.number-to-merge",
+    "int",
+    None,
+    "Write buffers that are merged before they are written.",
+    minimum=1,
+)
+BLOCK_SIZE = Option(_PREFIX + "block.blocksize", "memory", None, "Size of a block.", minimum=1)
+METADATA_BLOCK_SIZE = Option(
+    _PREFIX + "block.metadata-blocksize", "memory", None, "Size of a block of metadata.", minimum=1
+)
+BLOCK_CACHE_SIZE = Option(
+    _PREFIX + "block.cache-size", "memory", None, "Size of the cache of blocks.", minimum=1
+)
+BLOOM_FILTER = Option(
+    _PREFIX + "use-bloom-filter", "bool", False, "Whether files have a Bloom filter of their keys."
+)
+BLOOM_BITS = Option(
+    _PREFIX + "bloom-filter.bits-per-key", "float", 10.0, "Bits per key of the Bloom filter.", minimum=1
+)
+COMPRESSION = Option(
+    _PREFIX + "compression.per.level",
+    "string",
+    None,
+    "Compression of each level, separated by semicolons, such as `SNAPPY_COMPRESSION;LZ4_COMPRESSION`; "
+    "one holds for all.",
+)
+
+ROCKSDB_OPTIONS: tuple[Option, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Option)
+)
