@@ -223,6 +223,30 @@ class StateKind(enum.Enum):
 
 
 @dataclass(frozen=True)
+class TtlSpec:
+    """How the entries of a state expire. An entry is a value, a list's element or a map's entry.
+
+    Args:
+        ttl_ms: an entry expires when its last access is so long ago.
+        renew_on_read: reading is an access too; writing always is.
+        return_expired: an expired entry that is still there is shown once more before it is removed.
+        in_full_snapshot: full snapshots leave expired entries out.
+        incremental_size: heap tables: keys that are checked at each access to the state; 0 for none.
+        every_record: the same again for each record, whether or not it accesses the state.
+        filter_entries: tables on disk: the check at the end of an epoch reads the clock anew after so many entries; 0 for
+            no such check.
+    """
+
+    ttl_ms: int
+    renew_on_read: bool = False
+    return_expired: bool = False
+    in_full_snapshot: bool = False
+    incremental_size: int = 0
+    every_record: bool = False
+    filter_entries: int = 0
+
+
+@dataclass(frozen=True)
 class StateSpec:
     """A keyed state as its descriptor declares it.
 
@@ -234,6 +258,7 @@ class StateSpec:
         function: the reduce or aggregate function.
         default: what ValueState.value() gives when nothing is set.
         namespace: None, or the kind of namespace of namespaced state.
+        ttl: None, or how its entries expire.
     """
 
     name: str
@@ -243,3 +268,4 @@ class StateSpec:
     function: Any = None
     default: Any = None
     namespace: str | None = None
+    ttl: TtlSpec | None = None
