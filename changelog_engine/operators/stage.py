@@ -112,8 +112,9 @@ class StageRuntime:
             for node, operator in self.operators.items():
                 if self.uids[node] in state:
                     operator.restore(state[self.uids[node]])
-                if self.uids[node] in order.shared_state:
-                    operator.restore_shared(order.shared_state[self.uids[node]])
+        for node, operator in self.operators.items():
+            if self.uids[node] in order.shared_state:
+                operator.restore_shared(order.shared_state[self.uids[node]])
         if self.store is not None:
             self.store.begin(order)
         self.done = order.committed_epoch
