@@ -9,6 +9,4 @@ from api._unsupported import module_getattr
 
 __all__: list[str] = []
 
-__getattr__ = module_getattr(
-    __name__, {"fn_execution", "ml", "serializers", "shell", "table", "testing", "util", "version"}
-)
+__getattr__ = module_getattr(__name__, {"fn_execution", "ml", "shell", "testing", "util", "version"})

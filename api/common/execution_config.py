@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from api import _arguments
 from api._unsupported import NamesOfPyFlink
+from api.common._kept_settings import KeptSettings
 from api.common.restart_strategy import RestartStrategyConfiguration
 from changelog_engine.config import options
 from changelog_engine.errors import ConfigurationError
@@ -15,49 +16,22 @@ if TYPE_CHECKING:
     from api.datastream._settings import EnvironmentSettings
 
 
-class ExecutionConfig(NamesOfPyFlink):
+class ExecutionConfig(KeptSettings, NamesOfPyFlink):
     """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment.
 
     Source: pyflink.common.ExecutionConfig
     """
 
     PARALLELISM_DEFAULT = -1
+    PARALLELISM_UNKNOWN = -2
 
     _not_here = frozenset(
-        {
-            "add_default_kryo_serializer",
-            "disable_auto_generated_uids",
-            "disable_auto_type_registration",
-            "disable_closure_cleaner",
-            "disable_force_avro",
-            "disable_force_kryo",
-            "disable_generic_types",
-            "disable_object_reuse",
-            "enable_auto_generated_uids",
-            "enable_closure_cleaner",
-            "enable_force_avro",
-            "enable_force_kryo",
-            "enable_generic_types",
-            "enable_object_reuse",
-            "get_closure_cleaner_level",
-            "get_default_input_dependency_constraint",
-            "get_execution_mode",
-            "get_task_cancellation_interval",
-            "get_task_cancellation_timeout",
-            "is_object_reuse_enabled",
-            "register_pojo_type",
-            "set_closure_cleaner_level",
-            "set_default_input_dependency_constraint",
-            "set_execution_mode",
-            "set_task_cancellation_interval",
-            "set_task_cancellation_timeout",
-            "set_use_snapshot_compression",
-            "is_use_snapshot_compression",
-        }
+        {"disable_auto_type_registration", "get_closure_cleaner_level", "set_closure_cleaner_level"}
     )
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
+        self._kept = settings.kept
 
     def get_parallelism(self) -> int:
         """Parallelism of operators that set none."""
@@ -161,3 +135,15 @@ class ExecutionConfig(NamesOfPyFlink):
                 )
         self._settings.set_job_parameters(dict(global_job_parameters_dict))
         return self
+
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        """Give operators without a ``uid()`` a stable id by their place in the graph. Returns this object."""
+        return self._keep("generated uids", True)
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        """Ask for a ``uid()`` on every operator: a job that lacks one is refused. Returns this object."""
+        return self._keep("generated uids", False)
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        """Whether operators without a ``uid()`` are given one; True by default."""
+        return self._flag("generated uids", True)

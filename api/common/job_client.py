@@ -8,21 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from api._unsupported import NamesOfPyFlink
 from api.common.completable_future import CompletableFuture
 from api.common.job_execution_result import JobExecutionResult
 from api.common.job_id import JobID
 from api.common.job_status import JobStatus
-from changelog_engine.errors import JobCancelledError
+from changelog_engine.errors import JobCancelledError, NotSupportedError
 
 
-class JobClient(NamesOfPyFlink):
+class JobClient:
     """A handle of a job that runs in the background, from ``execute_async``.
 
     Source: pyflink.common.JobClient
     """
-
-    _not_here = frozenset({"get_accumulators", "stop_with_savepoint", "trigger_savepoint"})
 
     def __init__(self, running_job: Any) -> None:
         self._running = running_job
@@ -42,6 +39,42 @@ class JobClient(NamesOfPyFlink):
             A future that is done when the job has ended.
         """
         return _later(self._cancel_and_wait)
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        """Savepoints are not part of this version.
+
+        Args:
+            advance_to_end_of_event_time: whether windows and timers were to fire.
+            savepoint_directory: where it was to lie.
+
+        Raises:
+            NotSupportedError: always; the message says what to use instead.
+        """
+        raise NotSupportedError(
+            "JobClient.stop_with_savepoint: savepoints are not part of this version. With checkpointing on, "
+            "cancel() stops after a checkpoint, and the next run goes on from it, or from any checkpoint with "
+            "changelog.restore=<id>"
+        )
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Savepoints are not part of this version.
+
+        Args:
+            savepoint_directory: where it was to lie.
+
+        Raises:
+            NotSupportedError: always; the message says what to use instead.
+        """
+        raise NotSupportedError(
+            "JobClient.trigger_savepoint: savepoints are not part of this version. Every checkpoint of a job with "
+            "the changelog on can be restored: start the job with changelog.restore=<id>"
+        )
+
+    def get_accumulators(self) -> CompletableFuture:
+        """A future of the accumulators by name: an empty dict, as Python functions cannot register any."""
+        return _later(dict)
 
     def get_job_execution_result(self) -> CompletableFuture:
         """A future of the `JobExecutionResult`, done when the job ends.

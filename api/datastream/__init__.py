@@ -31,6 +31,7 @@ from api.datastream.functions import (
     SourceFunction,
 )
 from api.datastream.keyed_stream import KeyedStream
+from api.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from api.datastream.state_backend import HashMapStateBackend, StateBackend
 from api.datastream.stream_execution_environment import StreamExecutionEnvironment
 from api.datastream.time_characteristic import TimeCharacteristic
@@ -56,11 +57,13 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MemorySize",
     "ProcessFunction",
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SinkFunction",
+    "SlotSharingGroup",
     "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
@@ -90,7 +93,6 @@ __getattr__ = module_getattr(
         "FsStateBackend",
         "KeyedBroadcastProcessFunction",
         "KeyedCoProcessFunction",
-        "MemorySize",
         "MemoryStateBackend",
         "MergingWindowAssigner",
         "OutputTag",
@@ -99,7 +101,6 @@ __getattr__ = module_getattr(
         "ProcessAllWindowFunction",
         "ProcessWindowFunction",
         "RocksDBStateBackend",
-        "SlotSharingGroup",
         "StateTtlConfig",
         "TimeWindow",
         "Trigger",

@@ -12,12 +12,14 @@ from abc import ABCMeta
 from api.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from api.datastream.timerservice import TimerService
+from api.metrics.metricbase import Counter, Distribution, Meter, MetricGroup
 from changelog_engine.operators.context import (
     ElementContext,
     KeyedElementContext,
     KeyedTimerService,
     TaskContext,
 )
+from changelog_engine.operators.metrics import TaskCounter, TaskDistribution, TaskMeter, TaskMetricGroup
 from changelog_engine.state.handles import (
     AggregatingHandle,
     CellHandle,
@@ -38,6 +40,10 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (MapState, MapHandle),
     (ReducingState, ReducingHandle),
     (AggregatingState, AggregatingHandle),
+    (MetricGroup, TaskMetricGroup),
+    (Counter, TaskCounter),
+    (Distribution, TaskDistribution),
+    (Meter, TaskMeter),
 ]
 
 

@@ -33,6 +33,7 @@ class EnvironmentSettings:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._outer = outer_layers()
+        self.kept: dict[str, Any] = {}
         self._code: dict[str, str] = {}
         self._job_parameters: dict[str, str] | None = None
         for text in (self._outer.file, self._outer.command_line):

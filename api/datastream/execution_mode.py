@@ -8,7 +8,8 @@ from enum import Enum
 class RuntimeExecutionMode(Enum):
     """How a program is executed.
 
-    This version runs STREAMING; AUTOMATIC is taken as STREAMING, BATCH is refused.
+    STREAMING handles elements as they come. BATCH needs bounded sources: it gives the final result of each key and
+    makes no checkpoints. AUTOMATIC is BATCH when all sources are bounded, else STREAMING.
 
     Source: pyflink.datastream.RuntimeExecutionMode
     """

@@ -17,6 +17,7 @@ from api.datastream.state import (
     ValueState,
     ValueStateDescriptor,
 )
+from api.metrics.metricbase import MetricGroup
 
 
 class KeyedStateStore(ABC):
@@ -96,3 +97,11 @@ class RuntimeContext(KeyedStateStore):
             key: its name.
             default_value: returned when it is not set.
         """
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """The metrics of this function in this subtask: make them in ``open``, count where you like."""
+
+    @abstractmethod
+    def get_metric_group(self) -> MetricGroup:
+        """The same as `get_metrics_group`."""

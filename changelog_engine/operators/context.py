@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from changelog_engine.errors import InvalidJobError, NotSupportedError
+from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.backend import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue
 
@@ -55,6 +56,7 @@ class TaskContext:
         self._info = info
         self._states = states
         self._declared: dict[str, tuple[StateSpec, Any]] = {}
+        self.metrics: TaskMetricGroup | None = None
 
     def get_task_name(self) -> str:
         """The operator's name."""
@@ -85,11 +87,11 @@ class TaskContext:
         """A global job parameter, or the default."""
         return self._info.parameters.get(key, default_value)
 
-    def get_metrics_group(self) -> Any:
-        """Metrics are not part of this version."""
-        raise NotSupportedError(
-            "RuntimeContext.get_metrics_group() is not part of this version; count in a ValueState, or log"
-        )
+    def get_metrics_group(self) -> TaskMetricGroup:
+        """The metrics of this operator in this subtask."""
+        if self.metrics is None:
+            self.metrics = TaskMetricGroup((self._info.name, str(self._info.subtask)))
+        return self.metrics
 
     get_metric_group = get_metrics_group
 

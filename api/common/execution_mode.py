@@ -1,0 +1,17 @@
+"""ExecutionMode: how exchanges of a program were to be performed."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ExecutionMode(Enum):
+    """How exchanges were to be performed. Kept without effect: here they always are those of epochs.
+
+    Source: pyflink.common.ExecutionMode
+    """
+
+    PIPELINED = 0
+    PIPELINED_FORCED = 1
+    BATCH = 2
+    BATCH_FORCED = 3
