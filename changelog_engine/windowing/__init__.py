@@ -1,0 +1,1 @@
+"""Windows: what they are, which elements belong to them, and when they fire. Pure Python, no state of its own."""

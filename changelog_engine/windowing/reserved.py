@@ -1,0 +1,30 @@
+"""Descriptors of the state that the built-in assigners and triggers keep, under names that programs cannot take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.types import TypeInformation
+
+
+class ReservedState:
+    """A state descriptor of the engine's own.
+
+    Args:
+        name: begins with two underscores.
+        kind: of state.
+        value_type: of its values.
+        function: the reduce function of a reducing state.
+    """
+
+    def __init__(self, name: str, kind: StateKind, value_type: TypeInformation, function: Any = None) -> None:
+        self._spec = StateSpec(name, kind, value_type, function=function)
+
+    def get_name(self) -> str:
+        """The state's name."""
+        return self._spec.name
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads."""
+        return self._spec

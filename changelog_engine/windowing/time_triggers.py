@@ -1,0 +1,232 @@
+"""Triggers that follow the watermark or the machine's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.graph.nodes import StateKind
+from changelog_engine.types import Types
+from changelog_engine.windowing.assigner import milliseconds, whole
+from changelog_engine.windowing.reserved import ReservedState
+from changelog_engine.windowing.trigger import Trigger, TriggerResult
+from changelog_engine.windowing.windows import Window
+
+_CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
+
+
+class EventTimeTrigger(Trigger[Any, Any]):
+    """Fires when the watermark passes the end of the window, and then for every late element.
+
+    Source: pyflink.datastream.window.EventTimeTrigger
+    """
+
+    @staticmethod
+    def create() -> EventTimeTrigger:
+        """A new trigger."""
+        return EventTimeTrigger()
+
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(end)
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _FIRE if time == window.max_timestamp() else _CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        end = window.max_timestamp()
+        if end > ctx.get_current_watermark():
+            ctx.register_event_time_timer(end)
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+class ProcessingTimeTrigger(Trigger[Any, Any]):
+    """Fires when the machine's clock passes the end of the window.
+
+    Source: pyflink.datastream.window.ProcessingTimeTrigger
+    """
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger:
+        """A new trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _FIRE
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        end = window.max_timestamp()
+        if end > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(end)
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class _Continuous(Trigger[Any, Any]):
+    """What both continuous triggers share: the time of the next firing is state of the window."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval = whole(interval, f"{type(self).__name__}: the interval in ms", 1)
+        self._next = ReservedState("__fire_time", StateKind.REDUCING, Types.LONG(), min)
+
+    def _begin(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> None:
+        """Set the first firing, if none is set: at the next multiple of the interval."""
+        state = ctx.get_partitioned_state(self._next)
+        if state.get() is None:
+            self._set(time - time % self.interval, window, ctx)
+
+    def _fires(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> bool:
+        """Whether the timer is that of a firing; if so the next one is set."""
+        state = ctx.get_partitioned_state(self._next)
+        if state.get() != time:
+            return False
+        state.clear()
+        self._set(time, window, ctx)
+        return True
+
+    def _set(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> None:
+        following, end = time + self.interval, window.max_timestamp()
+        if time < end < following:
+            following = end
+        ctx.get_partitioned_state(self._next).add(following)
+        self._register(following, ctx)
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        raise NotImplementedError
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._next)
+        following = ctx.get_partitioned_state(self._next).get()
+        if following is not None:
+            self._register(following, ctx)
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires whenever the watermark has gone on by an interval, and at the end of the window.
+
+    Args:
+        interval: ms.
+
+    Raises:
+        ConfigurationError: an interval of less than 1 ms.
+
+    Source: pyflink.datastream.window.ContinuousEventTimeTrigger
+    """
+
+    @staticmethod
+    def of(interval: Any) -> ContinuousEventTimeTrigger:
+        """A new trigger.
+
+        Args:
+            interval: a Time.
+
+        Raises:
+            ConfigurationError: no Time, or less than 1 ms.
+        """
+        return ContinuousEventTimeTrigger(milliseconds(interval, "ContinuousEventTimeTrigger.of: interval"))
+
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return _FIRE
+        ctx.register_event_time_timer(end)
+        self._begin(timestamp, window, ctx)
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _CONTINUE
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if time == window.max_timestamp() or self._fires(time, window, ctx):
+            return _FIRE
+        return _CONTINUE
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        state = ctx.get_partitioned_state(self._next)
+        following = state.get()
+        if following is not None:
+            ctx.delete_event_time_timer(following)
+            state.clear()
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_event_time_timer(time)
+
+
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires whenever the machine's clock has gone on by an interval.
+
+    Args:
+        interval: ms.
+
+    Raises:
+        ConfigurationError: an interval of less than 1 ms.
+
+    Source: pyflink.datastream.window.ContinuousProcessingTimeTrigger
+    """
+
+    @staticmethod
+    def of(interval: Any) -> ContinuousProcessingTimeTrigger:
+        """A new trigger.
+
+        Args:
+            interval: a Time.
+
+        Raises:
+            ConfigurationError: no Time, or less than 1 ms.
+        """
+        return ContinuousProcessingTimeTrigger(
+            milliseconds(interval, "ContinuousProcessingTimeTrigger.of: interval")
+        )
+
+    def on_element(
+        self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        self._begin(ctx.get_current_processing_time(), window, ctx)
+        return _CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _FIRE if self._fires(time, window, ctx) else _CONTINUE
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _CONTINUE
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        state = ctx.get_partitioned_state(self._next)
+        following = state.get()
+        if following is not None:
+            ctx.delete_processing_time_timer(following)
+            state.clear()
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_processing_time_timer(time)
