@@ -1,17 +1,19 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth,
-small_epochs, restore, memory. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work
+small_epochs, restore, memory, and each of workloads.py with and without ``pyflink_`` before it. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work
 folder than ``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from engine import EngineBench
 from peers import Peers
 from report import evaluate, print_table
 from sizes import sizes_from_environment
+from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +35,7 @@ def main() -> int:
     sizes = sizes_from_environment()
     engine = EngineBench(work, sizes)
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
-    parts = {
+    parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
         "engine": engine.throughput,
         "prototype": peers.prototype,
@@ -43,6 +46,9 @@ def main() -> int:
         "spark": peers.spark,
         "pyflink": peers.pyflink,
     }
+    for name in WORKLOADS:
+        parts[name] = functools.partial(engine.workload, name)
+        parts[f"pyflink_{name}"] = functools.partial(peers.pyflink_workload, name)
     wanted = sys.argv[1:] or list(parts)
     unknown = sorted(set(wanted) - set(parts))
     if unknown:

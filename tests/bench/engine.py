@@ -8,7 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from log_figures import acknowledgement_ms, epoch_ms, percentile, read_log, steady_records_per_s
+from log_figures import (
+    acknowledgement_ms,
+    epoch_ms,
+    percentile,
+    read_log,
+    records_read_per_s,
+    steady_records_per_s,
+)
 from processes import Outcome, measure
 from sizes import Sizes
 
@@ -105,11 +112,30 @@ class EngineBench:
                 result |= {f"{role}_mb": late / 2**20, f"{role}_growth": late / early}
         return result
 
+    def workload(self, name: str) -> dict[str, Any]:
+        """One of workloads.py."""
+        records = self.sizes.workload
+        command = [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)]
+        result = self._measure(name, command).result
+        result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))
+        return result
+
     def _run(
         self,
         name: str,
         records: int,
         keys: int,
+        settings: dict[str, str] | None = None,
+        keep: bool = False,
+        stop_when: Any = None,
+    ) -> Outcome:
+        command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(records), str(keys)]
+        return self._measure(name, command, settings, keep, stop_when)
+
+    def _measure(
+        self,
+        name: str,
+        command: list[str],
         settings: dict[str, str] | None = None,
         keep: bool = False,
         stop_when: Any = None,
@@ -126,7 +152,6 @@ class EngineBench:
             "execution.checkpointing.interval": "1s",
             **(settings or {}),
         }
-        command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(records), str(keys)]
         command += [f"{key}={value}" for key, value in merged.items()]
         return measure(name, command, self.work / "logs", stop_when=stop_when)
 

@@ -74,6 +74,28 @@ def steady_records_per_s(log: Log) -> float:
     return statistics.median(rates) if rates else 0.0
 
 
+def records_read_per_s(log: Log) -> float:
+    """Median, over the checkpoints after the warm-up, of the numbers that a number sequence gave a second."""
+    checkpoints = log.checkpoints[len(log.checkpoints) // 5 : -1] or log.checkpoints
+    rates = []
+    for before, after in pairwise(checkpoints):
+        earlier, later = _positions(before), _positions(after)
+        read = sum(later[split] - earlier[split] for split in later.keys() & earlier.keys())
+        if after["time_ms"] > before["time_ms"] and read:
+            rates.append(1000 * read / (after["time_ms"] - before["time_ms"]))
+    return statistics.median(rates) if rates else 0.0
+
+
+def _positions(checkpoint: dict[str, Any]) -> dict[str, int]:
+    """Position of each split whose position is a number."""
+    return {
+        split: position
+        for splits in checkpoint["sources"].values()
+        for split, (position, _) in splits.items()
+        if isinstance(position, int) and split != "collection"
+    }
+
+
 def acknowledgement_ms(log: Log) -> list[float]:
     """Barrier to commit of each checkpoint, the first one (start-up) left out."""
     return [float(checkpoint["duration_ms"]) for checkpoint in log.checkpoints[1:]]

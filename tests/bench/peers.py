@@ -51,8 +51,30 @@ class Peers:
 
         Checkpoint durations are what its own coordinator logs.
         """
+        program = ["keyed_count.py", "pyflink", str(self.sizes.pyflink), str(self.sizes.keys)]
+        result, folder = self._run_pyflink("pyflink", program)
+        durations = [
+            float(found)
+            for log in (folder / "log").glob("*.log")
+            for found in COMPLETED.findall(log.read_text(errors="replace"))
+        ]
+        if durations:
+            result |= {
+                "checkpoints": len(durations),
+                "acknowledgement_p50_ms": percentile(durations, 0.5),
+                "acknowledgement_p99_ms": percentile(durations, 0.99),
+            }
+        return result
+
+    def pyflink_workload(self, name: str) -> dict[str, Any]:
+        """One of workloads.py with PyFlink, set up as in (c)."""
+        program = ["workloads.py", "pyflink", name, str(self.sizes.pyflink_workload)]
+        return self._run_pyflink(f"pyflink-{name}", program)[0]
+
+    def _run_pyflink(self, name: str, program: list[str]) -> tuple[dict[str, Any], Path]:
+        """The program's result, and the folder with PyFlink's logs."""
         python = self._pyflink_python()
-        folder = self.work / "tables" / "pyflink"
+        folder = self.work / "tables" / name
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "log").mkdir(parents=True)
         settings = {
@@ -66,13 +88,7 @@ class Peers:
             "execution.checkpointing.interval": "1s",
             "execution.checkpointing.dir": f"file://{folder}/checkpoints",
         }
-        command = [
-            str(python),
-            str(HERE / "keyed_count.py"),
-            "pyflink",
-            str(self.sizes.pyflink),
-            str(self.sizes.keys),
-        ]
+        command = [str(python), str(HERE / program[0]), *program[1:]]
         command += [f"{key}={value}" for key, value in settings.items()]
         # Thread mode finds its interpreter library only in an activated environment.
         environment = {
@@ -80,19 +96,7 @@ class Peers:
             "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             "FLINK_LOG_DIR": str(folder / "log"),
         }
-        result = measure("pyflink", command, self.logs, environment, timeout_s=1800).result
-        durations = [
-            float(found)
-            for log in (folder / "log").glob("*.log")
-            for found in COMPLETED.findall(log.read_text(errors="replace"))
-        ]
-        if durations:
-            result |= {
-                "checkpoints": len(durations),
-                "acknowledgement_p50_ms": percentile(durations, 0.5),
-                "acknowledgement_p99_ms": percentile(durations, 0.99),
-            }
-        return result
+        return measure(name, command, self.logs, environment, timeout_s=1800).result, folder
 
     def spark(self) -> dict[str, Any]:
         """(d) Spark's transformWithState in Python."""

@@ -49,6 +49,19 @@ def _times(part: str, factor: float = 1.0) -> Callable[[Results], float]:
     )
 
 
+def _against_pyflink(workload: str) -> Callable[[Results], float]:
+    return lambda results: (
+        results[workload]["steady_records_per_s"] / results[f"pyflink_{workload}"]["records_per_s"]
+    )
+
+
+_WORKLOADS = {
+    "tumbling": "event-time tumbling window sum",
+    "session": "session windows",
+    "map_state": "map state, 100 entries a key",
+    "broadcast": "broadcast join",
+}
+
 GOALS = (
     Goal(
         "(a) keyed count, steady",
@@ -81,6 +94,14 @@ GOALS = (
     Goal("memory of driver, late / early", ("memory",), _field("memory", "driver_growth"), "x", 1.1, False),
     Goal("memory of JVM, late / early", ("memory",), _field("memory", "jvm_growth"), "x"),
     Goal("log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes"),
+    *(
+        goal
+        for name, words in _WORKLOADS.items()
+        for goal in (
+            Goal(words, (name,), _field(name, "steady_records_per_s"), "records/s"),
+            Goal(f"{words}, against PyFlink", (name, f"pyflink_{name}"), _against_pyflink(name), "x", 10),
+        )
+    ),
 )
 
 

@@ -26,6 +26,8 @@ class Sizes:
     restore: int = 1_000_000
     memory_epoch: int = 50_000
     memory_epochs: int = 200
+    workload: int = 4_000_000  # each of workloads.py
+    pyflink_workload: int = 600_000
 
 
 def sizes_from_environment() -> Sizes:
@@ -35,7 +37,9 @@ def sizes_from_environment() -> Sizes:
     for field in fields(Sizes):
         default = field.default if isinstance(field.default, int) else 0
         scaled = (
-            max(1, int(default * scale)) if default >= 1_000_000 or field.name == "spark_batch" else default
+            max(1, int(default * scale))
+            if default >= 1_000_000 or field.name in ("spark_batch", "pyflink_workload")
+            else default
         )
         values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))
     return Sizes(**values)

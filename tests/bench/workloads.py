@@ -1,0 +1,152 @@
+"""Further measured jobs: windows, sessions, maps in state, a broadcast join. As keyed_count.py, one program for two engines.
+
+``python workloads.py PACKAGE WORKLOAD RECORDS [KEY=VALUE ...]``; the last line printed is the result as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from keyed_count import MULTIPLIER
+
+KEYS = 10_000
+RECORDS_PER_MS = 10
+RULES = 1_000
+ENTRIES = 100
+
+
+class Workloads:
+    """The jobs, written against one package.
+
+    Args:
+        package: "api" or "pyflink".
+        records: how many numbers the source gives.
+    """
+
+    def __init__(self, package: str, records: int) -> None:
+        self.records = records
+        self.common = importlib.import_module(f"{package}.common")
+        self.datastream = importlib.import_module(f"{package}.datastream")
+        self.window = importlib.import_module(f"{package}.datastream.window")
+        self.state = importlib.import_module(f"{package}.datastream.state")
+        self.number_seq = importlib.import_module(f"{package}.datastream.connectors.number_seq")
+        self.pairs = self.common.Types.TUPLE([self.common.Types.LONG(), self.common.Types.LONG()])
+
+    def numbers(self, env: Any, timed: bool) -> Any:
+        """The source; its two halves are read side by side and have the same timestamps."""
+        half = self.records // 2
+        strategy = self.common.WatermarkStrategy.no_watermarks()
+        if timed:
+            base = importlib.import_module(self.common.WatermarkStrategy.__module__).TimestampAssigner
+
+            class Assigner(base):  # type: ignore[misc]
+                """The number's place in its half, some numbers a millisecond."""
+
+                def extract_timestamp(self, value: int, record_timestamp: int) -> int:
+                    return value % half * 2 // RECORDS_PER_MS
+
+            strategy = self.common.WatermarkStrategy.for_monotonous_timestamps()
+            strategy = strategy.with_timestamp_assigner(Assigner())
+        source = self.number_seq.NumberSequenceSource(0, self.records - 1)
+        return env.from_source(source, strategy, "numbers", self.common.Types.LONG())
+
+    def keyed_pairs(self, env: Any) -> Any:
+        """(key, 1) by key, with keys in no order."""
+        pairs = self.numbers(env, timed=True).map(
+            lambda x: (x * MULTIPLIER % 2**32 * KEYS >> 32, 1), self.pairs
+        )
+        return pairs.key_by(lambda pair: pair[0], self.common.Types.LONG())
+
+    def tumbling(self, env: Any) -> Any:
+        """Sums over windows of ten seconds of event time: ten numbers a key and window."""
+        windows = self.window.TumblingEventTimeWindows.of(self.common.Time.seconds(10))
+        return self.keyed_pairs(env).window(windows).reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+    def session(self, env: Any) -> Any:
+        """Sums over sessions: a key's numbers come a second apart on average, and a second of silence ends one."""
+        windows = self.window.EventTimeSessionWindows.with_gap(self.common.Time.seconds(1))
+        return self.keyed_pairs(env).window(windows).reduce(lambda a, b: (a[0], a[1] + b[1]))
+
+    def map_state(self, env: Any) -> Any:
+        """Counts in a map of a hundred entries for each key."""
+        types, descriptor = self.common.Types, self.state.MapStateDescriptor
+
+        class CountInMap(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
+            """Counts by map key."""
+
+            def open(self, runtime_context: Any) -> None:
+                self.counts = runtime_context.get_map_state(descriptor("counts", types.LONG(), types.LONG()))
+
+            def process_element(self, value: int, ctx: Any) -> Any:
+                entry = value // KEYS % ENTRIES
+                count = (self.counts.get(entry) or 0) + 1
+                self.counts.put(entry, count)
+                if count % 1_000 == 0:
+                    yield entry, count
+
+        keyed = self.numbers(env, timed=False).key_by(lambda x: x % KEYS, types.LONG())
+        return keyed.process(CountInMap(), self.pairs)
+
+    def broadcast(self, env: Any) -> Any:
+        """Joins each number with one of a thousand rules that were broadcast."""
+        types = self.common.Types
+        rules = self.state.MapStateDescriptor("rules", types.LONG(), types.LONG())
+        table = env.from_collection([(number, number * number) for number in range(RULES)], self.pairs)
+
+        class Join(self.datastream.BroadcastProcessFunction):  # type: ignore[name-defined, misc]
+            """Looks each number up."""
+
+            def process_element(self, value: int, ctx: Any) -> Any:
+                rule = ctx.get_broadcast_state(rules).get(value % RULES)
+                yield value, rule or 0
+
+            def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+                ctx.get_broadcast_state(rules).put(value[0], value[1])
+
+        return self.numbers(env, timed=False).connect(table.broadcast(rules)).process(Join(), self.pairs)
+
+
+WORKLOADS = ("tumbling", "session", "map_state", "broadcast")
+
+
+def run(package: str, workload: str, records: int, settings: dict[str, str]) -> dict[str, Any]:
+    """Build a job and run it to its end; returns records, seconds of execute() and records a second."""
+    jobs = Workloads(package, records)
+    configuration = jobs.common.Configuration()
+    for key, value in settings.items():
+        configuration.set_string(key, value)
+    env = jobs.datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    getattr(jobs, workload)(env).filter(lambda pair: pair[0] == KEYS).print()
+    started = time.perf_counter()
+    env.execute(workload)
+    seconds = time.perf_counter() - started
+    return {"records": records, "seconds": seconds, "records_per_s": records / seconds}
+
+
+def main() -> None:
+    """Command line: package, workload, records, KEY=VALUE settings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("package", choices=["api", "pyflink"])
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("records", type=int)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in arguments.settings)
+    result = run(arguments.package, arguments.workload, arguments.records, settings)
+    sys.stdout.flush()
+    print("RESULT " + json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    # The script's own folder must not shadow packages of the same names.
+    sys.path[:] = [
+        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).parent.resolve()
+    ]
+    main()
