@@ -95,6 +95,7 @@ class StageBuilder:
             stage.max_parallelism,
             self.settings.part_max_bytes,
             frozenset(self.plan.uids[node] for node in stage.nodes),
+            self.clock,
         )
 
     def build(self) -> StageRuntime:

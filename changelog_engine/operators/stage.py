@@ -204,6 +204,7 @@ class StageRuntime:
         assert self.store is not None
         for head in heads:
             head.process_keyed(identities, values, times)
+        self.store.expiring.after_records(len(identities))
         self.store.flush_when_full()
         for keyed in self._keyed:
             due = keyed.next_processing_timer()

@@ -23,10 +23,12 @@ from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.operators.context import Clock, wall_clock_ms
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.state.backend import NamespaceScope
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.timers import TimerQueue
+from changelog_engine.state.ttl import TtlStates, stored_spec, stored_type
 from changelog_engine.types import TypeInformation, type_from_spec
 
 FLUSH_ROWS = 131_072
@@ -45,6 +47,7 @@ class KeyedStore:
         max_parallelism: number of key groups.
         part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
         operators: uids of the stage's operators; rows of others are not read.
+        clock: wall clock in ms, for state with a time to live.
     """
 
     def __init__(
@@ -59,8 +62,10 @@ class KeyedStore:
         max_parallelism: int,
         part_max_bytes: int,
         operators: frozenset[str],
+        clock: Clock = wall_clock_ms,
     ) -> None:
         self.operators = operators
+        self.expiring = TtlStates(clock)
         self.folder = folder
         self.changelog = changelog and folder is not None
         self.stage = stage
@@ -89,6 +94,7 @@ class KeyedStore:
         """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
         self._check_restored(operator, spec)
         name = operator, spec.name
+        user, spec = spec, stored_spec(spec)
         self.specs[name] = spec
         if scope is not None:
             self.namespaces[name] = scope.codec
@@ -97,13 +103,27 @@ class KeyedStore:
         if waiting:
             table = self.heap.table(operator, spec.name)
             fill_state(waiting, spec, self.key_type, table, self.namespaces.get(name))
+        if user.ttl is not None:
+            cursor = self.cursor if scope is None else scope.cursor
+            handle = self.expiring.handle(operator, user, handle, self.heap.table(*name), cursor)
         return handle
 
     def _check_restored(self, operator: str, spec: StateSpec) -> None:
         """Refuse to read restored rows as another type than they were written with."""
-        restored = self._described.get((operator, spec.name))
-        declared = json.loads(json.dumps(describe(spec, self.key_type)))
-        if restored is not None and restored != declared:
+        found = self._described.get((operator, spec.name))
+        if found is None:
+            return
+        restored, declared = dict(found), json.loads(json.dumps(describe(spec, self.key_type)))
+        had, has = restored.pop("ttl", None) is not None, declared.pop("ttl", None) is not None
+        if had != has:
+            words = ("with", "without") if had else ("without", "with")
+            raise RestoreError(
+                f"state {spec.name!r} of operator {operator!r} was written {words[0]} a time to live and is declared "
+                f"{words[1]} one. Its length can change, but it cannot be switched on or off for state that exists: declare "
+                "it as it was, give it another name to start it empty, or start the whole job empty with "
+                "changelog.restore=none"
+            )
+        if restored != declared:
             differing = [
                 name for name in declared.keys() | restored.keys() if declared.get(name) != restored.get(name)
             ]
@@ -168,6 +188,7 @@ class KeyedStore:
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
+        self.expiring.end_epoch(order.barrier and not self.changelog and self.folder is not None)
         if self.folder is None:
             self.buffer.drain()
             return []
@@ -242,13 +263,15 @@ def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any
     described = {
         "name": spec.name,
         "kind": spec.kind.value,
-        "value_type": spec.value_type.spec(),
+        "value_type": stored_type(spec).spec(),
         "key_type": None if key_type is None else key_type.spec(),
     }
     if spec.map_key_type is not None:
         described["map_key_type"] = spec.map_key_type.spec()
     if spec.namespace is not None:
         described["namespace"] = spec.namespace
+    if spec.ttl is not None:  # the value is a pair: time of the last access, the user's value
+        described["ttl"] = {"ttl_ms": spec.ttl.ttl_ms}
     return described
 
 

@@ -1,0 +1,157 @@
+"""The clean-up of expired entries that nobody reads: a few keys at a time, or a whole table at once.
+
+* Heap tables are cleaned incrementally: some keys at each access to the state, and at each record when asked for.
+* Tables on disk take the place of RocksDB's compaction filter by a check at the end of each epoch, because the filter would
+  remove entries without a mutation in the log.
+* What a restore brings back is checked as a whole before the user's function sees it; so is, before each full snapshot, a
+  state whose expired entries it is to leave out.
+
+Invariants:
+    * A check reads each key at most once in a round through the table, and takes a bounded number of keys a call.
+    * A sweep leaves the cursor as it found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import Cursor, StateTable
+
+EPOCH_ENTRIES = 4_096  # keys of a table on disk that the end of an epoch looks at
+
+
+class Sweep:
+    """Finds and removes the expired entries of one state.
+
+    Args:
+        spec: the user's state, with its time to live.
+        inner: the handle of the stored state.
+        table: the stored state's table.
+        cursor: tells the inner handle which key it works on.
+        clock: wall clock in ms.
+    """
+
+    def __init__(
+        self, spec: StateSpec, inner: Any, table: StateTable, cursor: Cursor, clock: Callable[[], int]
+    ) -> None:
+        assert spec.ttl is not None
+        self.ttl = spec.ttl
+        self.incremental = isinstance(table, dict)
+        self._inner = inner
+        self._table = table
+        self._cursor = cursor
+        self._clock = clock
+        self._rest: Iterator[tuple[Any, Any]] = iter(())
+        self._expired, self._remove = {
+            StateKind.LIST: (self._list_expired, self._remove_elements),
+            StateKind.MAP: (self._map_expired, self._remove_map_keys),
+        }.get(spec.kind, (self._cell_expired, self._remove_cell))
+        self._map_keys = key_codec_for(spec.map_key_type) if spec.kind is StateKind.MAP else None
+
+    def check(self, keys: int) -> int:
+        """Check the next keys, from where the last call stopped; after the table's last key, the next call starts anew.
+
+        Args:
+            keys: how many at most.
+
+        Returns:
+            How many were checked; 0 only for an empty table.
+        """
+        checked = self._check(keys)
+        if not checked:
+            self._rest = self._entries()
+            checked = self._check(keys)
+        return checked
+
+    def _check(self, keys: int) -> int:
+        until = self._clock() - self.ttl.ttl_ms
+        try:
+            batch = list(islice(self._rest, keys))
+        except RuntimeError:  # the table changed under an iterator that does not bear it: begin another round
+            self._rest = iter(())
+            return 0
+        for key, entry in batch:
+            if entry is not None and self._expired(entry, until):
+                self._at(key, until)
+        return len(batch)
+
+    def _entries(self) -> Iterator[tuple[Any, Any]]:
+        table = self._table
+        if isinstance(table, dict):
+            return ((key, table.get(key)) for key in list(table))
+        return iter(table.items())
+
+    def check_all(self) -> int:
+        """Check the whole table now.
+
+        Returns:
+            How many keys had expired entries.
+        """
+        until = self._clock() - self.ttl.ttl_ms
+        found = [key for key, entry in self._table.items() if self._expired(entry, until)]
+        for key in found:
+            self._at(key, until)
+        return len(found)
+
+    def after_records(self, records: int) -> None:
+        """Clean up for so many records."""
+        if self.incremental and self.ttl.every_record:
+            self.check(min(records * self.ttl.incremental_size, len(self._table)))
+
+    def end_epoch(self) -> None:
+        """The check that stands for the compaction filter."""
+        every = self.ttl.filter_entries
+        if self.incremental or not every:
+            return
+        left = EPOCH_ENTRIES
+        while left > 0:
+            asked = min(every, left)
+            if self.check(asked) < asked:
+                return
+            left -= asked
+
+    def _at(self, key: Any, until: int) -> None:
+        cursor = self._cursor
+        before = cursor.key
+        cursor.key = key
+        try:
+            self._remove(key, until)
+        finally:
+            cursor.key = before
+
+    @staticmethod
+    def _cell_expired(entry: Any, until: int) -> bool:
+        return bool(entry[0] <= until)
+
+    @staticmethod
+    def _list_expired(entry: Any, until: int) -> bool:
+        return any(since <= until for since, _ in entry)
+
+    @staticmethod
+    def _map_expired(entry: Any, until: int) -> bool:
+        return any(since <= until for since, _ in entry.values())
+
+    def _remove_cell(self, key: Any, until: int) -> None:
+        entry = self._table.get(key)
+        if entry is not None and entry[0] <= until:
+            self._inner.clear()
+
+    def _remove_elements(self, key: Any, until: int) -> None:
+        entry = self._table.get(key) or []
+        live = [element for element in entry if element[0] > until]
+        if len(live) < len(entry):
+            self._inner.update(live)
+
+    def _remove_map_keys(self, key: Any, until: int) -> None:
+        entry = self._table.get(key) or {}
+        expired = [map_key for map_key, (since, _) in entry.items() if since <= until]
+        if expired and len(expired) == len(entry):
+            self._inner.clear()
+            return
+        assert self._map_keys is not None
+        for map_key in expired:
+            self._inner.remove(self._map_keys.key_of(map_key))
