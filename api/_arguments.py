@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, Types
 
 MAX_PARALLELISM_LIMIT = 1 << 15
 
@@ -44,6 +44,11 @@ def type_info(value: Any, what: str) -> TypeInformation | None:
         return value
     hint = "; call it: write its parentheses" if callable(value) else ""
     raise ConfigurationError(f"{what} must be a TypeInformation such as Types.STRING(), got {value!r}{hint}")
+
+
+def output_type(value: Any, what: str) -> TypeInformation | None:
+    """As `type_info`; a list of types stands for rows of them."""
+    return Types.ROW(value) if isinstance(value, list) else type_info(value, what)
 
 
 def text(value: Any, what: str) -> str:

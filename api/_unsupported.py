@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import difflib
 import dis
+import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -57,19 +58,26 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
     return AttributeError(message)
 
 
-def module_getattr(module: str, not_here: Iterable[str]) -> Callable[[str], Any]:
+def module_getattr(
+    module: str, not_here: Iterable[str], elsewhere: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """Make a module's ``__getattr__``.
 
     Args:
         module: its name.
         not_here: names that the module of the same path has in PyFlink.
+        elsewhere: names that it has too, with the modules they come from, which are loaded when asked for.
 
     Returns:
-        A function that raises for every name: NotSupportedError for those, AttributeError for the rest.
+        A function that gives the names from elsewhere, and raises for every other one: NotSupportedError for
+        those that are not here, AttributeError for the rest.
     """
     missing = frozenset(not_here)
+    origins = dict(elsewhere or {})
 
     def __getattr__(name: str) -> Any:
+        if name in origins:
+            return getattr(importlib.import_module(origins[name]), name)
         if name not in missing:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         message = not_supported(f"{module}.{name}")

@@ -5,6 +5,7 @@ Source: pyflink.datastream
 
 from api._unsupported import module_getattr
 from api.datastream import _bindings
+from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from api.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from api.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -13,17 +14,25 @@ from api.datastream.checkpoint_storage import (
 )
 from api.datastream.checkpointing_mode import CheckpointingMode
 from api.datastream.closeable_iterator import CloseableIterator
+from api.datastream.connected_streams import ConnectedStreams
 from api.datastream.data_stream import DataStream
 from api.datastream.data_stream_sink import DataStreamSink
 from api.datastream.execution_mode import RuntimeExecutionMode
 from api.datastream.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
+    Partitioner,
     ProcessFunction,
     ReduceFunction,
     RuntimeContext,
@@ -31,6 +40,7 @@ from api.datastream.functions import (
     SourceFunction,
 )
 from api.datastream.keyed_stream import KeyedStream
+from api.datastream.output_tag import OutputTag
 from api.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from api.datastream.state_backend import HashMapStateBackend, StateBackend
 from api.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -40,10 +50,17 @@ from api.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
     "CheckpointConfig",
     "CheckpointStorage",
     "CheckpointingMode",
     "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointCleanup",
@@ -54,10 +71,14 @@ __all__ = [
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
     "MemorySize",
+    "OutputTag",
+    "Partitioner",
     "ProcessFunction",
     "ReduceFunction",
     "RuntimeContext",
@@ -78,25 +99,14 @@ __getattr__ = module_getattr(
     __name__,
     {
         "AllWindowedStream",
-        "BroadcastConnectedStream",
-        "BroadcastProcessFunction",
-        "BroadcastStream",
-        "CoFlatMapFunction",
-        "CoMapFunction",
-        "CoProcessFunction",
-        "ConnectedStreams",
         "CountTumblingWindowAssigner",
         "CountWindow",
         "CustomCheckpointStorage",
         "CustomStateBackend",
         "EmbeddedRocksDBStateBackend",
         "FsStateBackend",
-        "KeyedBroadcastProcessFunction",
-        "KeyedCoProcessFunction",
         "MemoryStateBackend",
         "MergingWindowAssigner",
-        "OutputTag",
-        "Partitioner",
         "PredefinedOptions",
         "ProcessAllWindowFunction",
         "ProcessWindowFunction",

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from abc import ABCMeta
 
-from api.datastream.functions import KeyedProcessFunction, ProcessFunction, RuntimeContext
+from api.datastream.functions import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    RuntimeContext,
+)
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from api.datastream.timerservice import TimerService
 from api.metrics.metricbase import Counter, Distribution, Meter, MetricGroup
@@ -33,6 +39,10 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (ProcessFunction.Context, ElementContext),
     (KeyedProcessFunction.Context, KeyedElementContext),
     (KeyedProcessFunction.OnTimerContext, KeyedElementContext),
+    (CoProcessFunction.Context, ElementContext),
+    (CoProcessFunction.Context, KeyedElementContext),
+    (KeyedCoProcessFunction.Context, KeyedElementContext),
+    (KeyedCoProcessFunction.OnTimerContext, KeyedElementContext),
     (TimerService, ElementContext),
     (TimerService, KeyedTimerService),
     (ValueState, CellHandle),

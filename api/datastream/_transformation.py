@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,9 +15,22 @@ from changelog_engine.types import TypeInformation
 _created = itertools.count()
 
 
+class Chaining(enum.Enum):
+    """How an operator asks to be put together with others; kept as it was asked for."""
+
+    ALWAYS = "always"
+    HEAD = "head"  # start_new_chain()
+    NEVER = "never"  # disable_chaining()
+
+
 @dataclass(eq=False)
 class Transformation:
-    """One operator; the same fields as a `Node`, still open to change by ``name()``, ``uid()`` and so on."""
+    """One operator; the same fields as a `Node`, still open to change by ``name()``, ``uid()`` and so on.
+
+    ``uid_hash`` stands for the uid where none is set. ``parallel`` is False after ``force_non_parallel()``.
+    ``side_outputs`` has the types under which side outputs were asked for. ``description``, ``chaining``,
+    ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect.
+    """
 
     kind: NodeKind
     name: str
@@ -27,7 +41,19 @@ class Transformation:
     uid: str | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
+    uid_hash: str | None = None
+    parallel: bool = True
+    side_outputs: dict[str, TypeInformation] = field(default_factory=dict)
+    description: str | None = None
+    chaining: Chaining = Chaining.ALWAYS
+    buffer_timeout_ms: int | None = None
+    slot_sharing_group: Any = None
     order: int = field(default_factory=lambda: next(_created))
+
+    @property
+    def stable_id(self) -> str | None:
+        """The id that the user gave: the uid, else the uid hash."""
+        return self.uid or self.uid_hash
 
 
 def build_graph(
@@ -66,7 +92,7 @@ def build_graph(
             inputs=tuple(ids[origin] for origin in each.inputs),
             function=each.function,
             output_type=each.output_type,
-            uid=each.uid,
+            uid=each.stable_id,
             parallelism=each.parallelism,
             max_parallelism=each.max_parallelism,
             key_type=each.key_type,
@@ -79,12 +105,13 @@ def build_graph(
 def _check_uids(transformations: list[Transformation]) -> None:
     seen: dict[str, Transformation] = {}
     for each in transformations:
-        if each.uid is None:
+        uid = each.stable_id
+        if uid is None:
             continue
-        other = seen.setdefault(each.uid, each)
+        other = seen.setdefault(uid, each)
         if other is not each:
             raise InvalidJobError(
-                f"the uid {each.uid!r} is given to two operators, {other.name!r} and {each.name!r}; a "
+                f"the uid {uid!r} is given to two operators, {other.name!r} and {each.name!r}; a "
                 "uid names one operator of the job: change one of them"
             )
 

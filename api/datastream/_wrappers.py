@@ -61,6 +61,26 @@ class KeySelectorWrapper:
         self._selector.close()
 
 
+class PartitionerWrapper:
+    """A Partitioner as the callable that the engine wants, with the partitioner's life cycle."""
+
+    def __init__(self, partitioner: Any) -> None:
+        self._partitioner = partitioner
+        self._partition = partitioner.partition
+
+    def __call__(self, key: Any, num_partitions: int) -> Any:
+        """The partition of a key."""
+        return self._partition(key, num_partitions)
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the partitioner."""
+        self._partitioner.open(runtime_context)
+
+    def close(self) -> None:
+        """Close the partitioner."""
+        self._partitioner.close()
+
+
 def as_map_function(function: Any, what: str) -> Any:
     """A MapFunction as it is, a callable wrapped."""
     from api.datastream.functions import MapFunction
@@ -114,6 +134,67 @@ def as_keyed_process_function(function: Any, what: str) -> Any:
     return _wrapped(function, KeyedProcessFunction, None, what)
 
 
+def as_co_map_function(function: Any, what: str) -> Any:
+    """A CoMapFunction as it is."""
+    from api.datastream.functions import CoMapFunction
+
+    return _wrapped(function, CoMapFunction, None, what)
+
+
+def as_co_flat_map_function(function: Any, what: str) -> Any:
+    """A CoFlatMapFunction as it is."""
+    from api.datastream.functions import CoFlatMapFunction
+
+    return _wrapped(function, CoFlatMapFunction, None, what)
+
+
+def as_co_process_function(function: Any, keyed: bool, what: str) -> Any:
+    """A CoProcessFunction as it is; of keyed streams a KeyedCoProcessFunction too."""
+    from api.datastream.functions import CoProcessFunction, KeyedCoProcessFunction
+
+    if isinstance(function, KeyedCoProcessFunction):
+        if not keyed:
+            raise ConfigurationError(
+                f"{what}: {type(function).__name__} needs keyed streams; call key_by() before process()"
+            )
+        return function
+    return _wrapped(function, CoProcessFunction, None, what)
+
+
+def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
+    """A KeyedBroadcastProcessFunction of a keyed stream, a BroadcastProcessFunction of another, as it is."""
+    from api.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+
+    if keyed and isinstance(function, BroadcastProcessFunction):
+        raise ConfigurationError(
+            f"{what}: the stream is keyed, so {type(function).__name__} must be a KeyedBroadcastProcessFunction"
+        )
+    if not keyed and isinstance(function, KeyedBroadcastProcessFunction):
+        raise ConfigurationError(
+            f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before connect()"
+        )
+    wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+    return _wrapped(function, wanted, None, what)
+
+
+def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
+    """A callable from key and number of partitions to partition."""
+    from api.datastream.functions import Function, Partitioner
+
+    _refuse_class(partitioner, what)
+    if not isinstance(partitioner, Partitioner):
+        if not callable(partitioner) or isinstance(partitioner, Function):
+            raise ConfigurationError(
+                f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
+                f"{partitioner!r}"
+            )
+        return partitioner  # type: ignore[no-any-return]
+    if _has_life_cycle(partitioner):
+        return PartitionerWrapper(partitioner)
+    partition: Callable[[Any, int], Any] = partitioner.partition
+    return partition
+
+
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
     from api.datastream.functions import Function, KeySelector
@@ -125,11 +206,10 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
                 f"{what} needs a KeySelector or a function of one value, got {selector!r}"
             )
         return selector  # type: ignore[no-any-return]
-    cls = type(selector)
-    if cls.open is Function.open and cls.close is Function.close:
-        key_function: Callable[[Any], Any] = selector.get_key
-        return key_function
-    return KeySelectorWrapper(selector)
+    if _has_life_cycle(selector):
+        return KeySelectorWrapper(selector)
+    key_function: Callable[[Any], Any] = selector.get_key
+    return key_function
 
 
 def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
@@ -144,6 +224,13 @@ def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, 
         also = "" if wrapper is None else " or a function"
         raise ConfigurationError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
     return wrapper(function)
+
+
+def _has_life_cycle(function: Any) -> bool:
+    from api.datastream.functions import Function
+
+    cls = type(function)
+    return cls.open is not Function.open or cls.close is not Function.close
 
 
 def _refuse_class(function: Any, what: str) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from api import _arguments
 from api._unsupported import module_getattr
 from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from api.datastream import _wrappers
-from api.datastream._named_stream import NamedStream
-from api.datastream._sinks import as_sink, as_sink_function
+from api.datastream._projection import Projection, projected_type
+from api.datastream._stream_outputs import StreamOutputs
 from api.datastream._transformation import Transformation
 from api.datastream.closeable_iterator import CloseableIterator
-from api.datastream.connectors.base import Sink
 from api.datastream.data_stream_sink import DataStreamSink
 from api.datastream.functions import (
     FilterFunction,
@@ -21,25 +20,38 @@ from api.datastream.functions import (
     KeySelector,
     MapFunction,
     ProcessFunction,
-    SinkFunction,
 )
-from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError
+from api.datastream.output_tag import OutputTag
+from changelog_engine.errors import ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.types import TypeInformation
 
 if TYPE_CHECKING:
+    from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+    from api.datastream.connected_streams import ConnectedStreams
     from api.datastream.keyed_stream import KeyedStream
+    from api.datastream.window import WindowAssigner
+    from api.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
-__all__ = ["CloseableIterator", "DataStream", "DataStreamSink", "KeyedStream"]
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]
 
 
-class DataStream(NamedStream):
+class DataStream(StreamOutputs):
     """A stream of elements of one type. Its methods add operators to the program and run nothing.
 
     Wherever a function is wanted, an object of the function class will do, or anything callable.
-    ``output_type`` declares the new elements: they are checked against it. Without it any Python object
-    passes, by pickling.
+    ``output_type`` declares the new elements, a list of types declares rows: they are checked against it.
+    Without it any Python object passes, by pickling.
 
     Example:
         >>> from api.datastream import StreamExecutionEnvironment
@@ -50,32 +62,12 @@ class DataStream(NamedStream):
     Source: pyflink.datastream.DataStream
     """
 
-    _not_here = frozenset(
-        {
-            "broadcast",
-            "cache",
-            "connect",
-            "count_window_all",
-            "disable_chaining",
-            "force_non_parallel",
-            "forward",
-            "get_side_output",
-            "partition_custom",
-            "project",
-            "rebalance",
-            "rescale",
-            "set_buffer_timeout",
-            "set_description",
-            "set_uid_hash",
-            "shuffle",
-            "slot_sharing_group",
-            "start_new_chain",
-            "window_all",
-        }
-    )
+    _not_here = frozenset({"cache"})
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+        self,
+        func: Callable[[Any], Any] | MapFunction,
+        output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """Make one element of each element.
 
@@ -91,11 +83,13 @@ class DataStream(NamedStream):
         """
         function = _wrappers.as_map_function(func, "DataStream.map")
         return self._then(
-            NodeKind.MAP, "Map", function, _arguments.type_info(output_type, "DataStream.map: output_type")
+            NodeKind.MAP, "Map", function, _arguments.output_type(output_type, "DataStream.map: output_type")
         )
 
     def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+        self,
+        func: Callable[[Any], Any] | FlatMapFunction,
+        output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """Make any number of elements of each element.
 
@@ -111,7 +105,7 @@ class DataStream(NamedStream):
             ConfigurationError: an argument that cannot be used.
         """
         function = _wrappers.as_flat_map_function(func, "DataStream.flat_map")
-        declared = _arguments.type_info(output_type, "DataStream.flat_map: output_type")
+        declared = _arguments.output_type(output_type, "DataStream.flat_map: output_type")
         return self._then(NodeKind.FLAT_MAP, "FlatMap", function, declared)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
@@ -129,7 +123,9 @@ class DataStream(NamedStream):
         function = _wrappers.as_filter_function(func, "DataStream.filter")
         return self._then(NodeKind.FILTER, "Filter", function, self._transformation.output_type)
 
-    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def process(
+        self, func: ProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None
+    ) -> DataStream:
         """Make any number of elements of each element, seeing its time.
 
         Args:
@@ -143,7 +139,7 @@ class DataStream(NamedStream):
             ConfigurationError: an argument that cannot be used.
         """
         function = _wrappers.as_process_function(func, "DataStream.process")
-        declared = _arguments.type_info(output_type, "DataStream.process: output_type")
+        declared = _arguments.output_type(output_type, "DataStream.process: output_type")
         return self._then(NodeKind.PROCESS, "Process", function, declared)
 
     def key_by(
@@ -202,8 +198,7 @@ class DataStream(NamedStream):
             raise ConfigurationError(
                 f"DataStream.union: argument {position} must be a DataStream, got {stream!r}"
             )
-        if stream._environment is not self._environment:
-            raise ConfigurationError(f"DataStream.union: argument {position} belongs to another environment")
+        self._check_same_environment(stream, f"union: argument {position}")
         mine, other = self.get_type(), stream.get_type()
         if mine.spec() != other.spec():
             raise ConfigurationError(
@@ -211,6 +206,115 @@ class DataStream(NamedStream):
                 f"{other.name} and this stream, {self._transformation.name!r}, has type {mine.name}; "
                 "give both the same output_type"
             )
+
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Put this stream and another one, of types of their own, before one function.
+
+        Args:
+            ds: a stream, or a `BroadcastStream` with its broadcast states.
+
+        Returns:
+            `ConnectedStreams`, or a `BroadcastConnectedStream`.
+
+        Raises:
+            ConfigurationError: no stream, or one of another environment.
+        """
+        from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+        from api.datastream.connected_streams import ConnectedStreams
+
+        other = ds.input_stream if isinstance(ds, BroadcastStream) else ds
+        if not isinstance(other, DataStream):
+            raise ConfigurationError(
+                f"DataStream.connect needs a DataStream or a BroadcastStream, got {ds!r}"
+            )
+        self._check_same_environment(other, "connect")
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        return ConnectedStreams(self, ds)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Keep some of the fields of tuples.
+
+        Args:
+            *field_indexes: numbers of the fields, from 0, in the order in which they are wanted.
+
+        Returns:
+            The new stream, of tuples.
+
+        Raises:
+            ConfigurationError: the stream's type is no tuple, or has no such field.
+        """
+        stream = self._unkeyed()
+        output_type = projected_type(stream.get_type(), field_indexes)
+        return stream._then(NodeKind.MAP, "Projection", Projection(field_indexes), output_type)
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """The elements that the operator that makes this stream emitted with a tag.
+
+        Args:
+            output_tag: the tag.
+
+        Returns:
+            The new stream, of the tag's type.
+
+        Raises:
+            ConfigurationError: no OutputTag, or one whose name was used with another type.
+            InvalidJobError: the operator has no side outputs: those of ``process()`` and of windows have.
+        """
+        if not isinstance(output_tag, OutputTag):
+            raise ConfigurationError(f"DataStream.get_side_output needs an OutputTag, got {output_tag!r}")
+        producer = self._transformation
+        if producer.kind not in _WITH_SIDE_OUTPUTS:
+            raise InvalidJobError(
+                f"get_side_output: {producer.name!r} has no side outputs; call get_side_output on the result "
+                "of process() or of a window"
+            )
+        known = producer.side_outputs.setdefault(output_tag.tag_id, output_tag.type_info)
+        if known.spec() != output_tag.type_info.spec():
+            raise ConfigurationError(
+                f"get_side_output: the side output {output_tag.tag_id!r} of {producer.name!r} was asked for "
+                f"with type {known.name} before, and now with type {output_tag.type_info.name}"
+            )
+        return self._then(NodeKind.SIDE_OUTPUT, "SideOutput", output_tag.tag_id, output_tag.type_info)
+
+    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+        """Put the elements into windows, all keys together. One subtask does the work.
+
+        Args:
+            window_assigner: says which windows an element belongs to.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ConfigurationError: no WindowAssigner.
+        """
+        from api.datastream import windowed_stream
+
+        return windowed_stream.window_all(self._unkeyed(), window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """Put the elements into windows of so many elements, all keys together. One subtask does the work.
+
+        Args:
+            size: number of elements of a window.
+            slide: number of elements from one window to the next; 0, the default, for ``size``.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        from api.datastream import windowed_stream
+
+        return windowed_stream.count_window_all(self._unkeyed(), size, slide)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the elements event times, and the stream watermarks.
@@ -231,87 +335,6 @@ class DataStream(NamedStream):
             NodeKind.TIMESTAMPS, "Timestamps/Watermarks", spec, self._transformation.output_type
         )
 
-    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print each element on standard output: of the driver, where users see it.
-
-        Args:
-            sink_identifier: begins each line. A line is ``id:N> value`` with an identifier and several
-                subtasks, where N counts subtasks from 1; ``id> value`` with an identifier only; ``N> value``
-                with several subtasks only; else ``value``.
-
-        Returns:
-            The sink.
-
-        Raises:
-            ConfigurationError: the identifier is no text.
-        """
-        if sink_identifier is not None and not isinstance(sink_identifier, str):
-            raise ConfigurationError(
-                f"DataStream.print: sink_identifier must be a text, got {sink_identifier!r}"
-            )
-        return self._end(
-            "Print to Std. Out", engine.PrintSink(sink_identifier, self._transformation.output_type)
-        )
-
-    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Write the stream with a sink function. Only streams that end in a sink are run.
-
-        Args:
-            sink_func: a SinkFunction; or, beyond PyFlink, what one would be made of.
-
-        Returns:
-            The sink.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
-        """
-        return self._end("Sink", as_sink_function(sink_func, "DataStream.add_sink"))
-
-    def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the stream with a sink. Only streams that end in a sink are run.
-
-        Args:
-            sink: a Sink; or, beyond PyFlink, what one would be made of.
-
-        Returns:
-            The sink.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
-        """
-        return self._end("Sink", as_sink(sink, "DataStream.sink_to"))
-
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
-        """Run the program in the background and bring the elements of this stream here.
-
-        Other sinks that were added since the last execution run as well.
-
-        Args:
-            job_execution_name: name of the job; without it the script's file name.
-            limit: number of elements after which the job is cancelled.
-
-        Returns:
-            A `CloseableIterator`, which must be closed; with a limit, a list of at most so many elements.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
-            InvalidJobError: the program cannot run.
-        """
-        if limit is not None:
-            _arguments.whole_number(limit, "DataStream.execute_and_collect: limit", 1)
-        results = self._environment._execute_and_collect(self._unkeyed()._transformation, job_execution_name)
-        if limit is None:
-            return results
-        taken: list[Any] = []
-        with results:
-            for element in results:
-                taken.append(element)
-                if len(taken) == limit:
-                    break
-        return taken
-
     def _then(
         self, kind: NodeKind, name: str, function: Any, output_type: TypeInformation | None
     ) -> DataStream:
@@ -319,31 +342,21 @@ class DataStream(NamedStream):
             self._environment, Transformation(kind, name, (self._transformation,), function, output_type)
         )
 
-    def _end(self, name: str, sink: Any) -> DataStreamSink:
-        transformation = Transformation(NodeKind.SINK, name, (self._transformation,), sink)
-        self._environment._add_sink(transformation)
-        return DataStreamSink(transformation)
 
-    def _unkeyed(self) -> DataStream:
-        return self
-
-
-_missing = module_getattr(
-    __name__,
-    {
-        "AllWindowedStream",
-        "BroadcastConnectedStream",
-        "BroadcastStream",
-        "ConnectedStreams",
-        "WindowedStream",
-    },
+_WITH_SIDE_OUTPUTS = frozenset(
+    {NodeKind.PROCESS, NodeKind.CO_PROCESS, NodeKind.BROADCAST_PROCESS, NodeKind.WINDOW}
 )
 
-
-def __getattr__(name: str) -> Any:
-    # KeyedStream is a DataStream and DataStream.key_by makes one; PyFlink has both in this module.
-    if name == "KeyedStream":
-        from api.datastream.keyed_stream import KeyedStream
-
-        return KeyedStream
-    return _missing(name)
+# PyFlink has these classes in this module. Their modules need this one, so they are loaded when asked for.
+__getattr__ = module_getattr(
+    __name__,
+    {"CachedDataStream"},
+    elsewhere={
+        "AllWindowedStream": "api.datastream.windowed_stream",
+        "BroadcastConnectedStream": "api.datastream.broadcast_streams",
+        "BroadcastStream": "api.datastream.broadcast_streams",
+        "ConnectedStreams": "api.datastream.connected_streams",
+        "KeyedStream": "api.datastream.keyed_stream",
+        "WindowedStream": "api.datastream.windowed_stream",
+    },
+)

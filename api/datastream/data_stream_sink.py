@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from api._arguments import parallelism as checked_parallelism
+from typing import TYPE_CHECKING
+
 from api._arguments import text
 from api._unsupported import NamesOfPyFlink
-from api.datastream._transformation import Transformation
+from api.datastream import _operator_settings
+from api.datastream._transformation import Chaining, Transformation
+
+if TYPE_CHECKING:
+    from api.datastream.slot_sharing_group import SlotSharingGroup
 
 
 class DataStreamSink(NamesOfPyFlink):
@@ -13,8 +18,6 @@ class DataStreamSink(NamesOfPyFlink):
 
     Source: pyflink.datastream.DataStreamSink
     """
-
-    _not_here = frozenset({"disable_chaining", "set_description", "set_uid_hash", "slot_sharing_group"})
 
     def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation
@@ -61,6 +64,65 @@ class DataStreamSink(NamesOfPyFlink):
         Raises:
             ConfigurationError: out of range.
         """
-        what = f"DataStreamSink.set_parallelism of {self._transformation.name!r}"
-        self._transformation.parallelism = checked_parallelism(parallelism, what)
+        _operator_settings.set_parallelism(
+            self._transformation, parallelism, "DataStreamSink.set_parallelism"
+        )
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+        """Set the stable id of a sink without uid, such as one that an earlier version of the job had.
+
+        Args:
+            uid_hash: 32 hexadecimal digits, unique in the job. It is the id as it is; ``uid()`` goes before it.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: something else.
+        """
+        _operator_settings.set_uid_hash(self._transformation, uid_hash, "DataStreamSink.set_uid_hash")
+        return self
+
+    def set_description(self, description: str) -> DataStreamSink:
+        """Say what the sink does. Kept; nothing depends on it.
+
+        Args:
+            description: any text.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        _operator_settings.set_description(
+            self._transformation, description, "DataStreamSink.set_description"
+        )
+        return self
+
+    def disable_chaining(self) -> DataStreamSink:
+        """Ask for a task of its own. Kept, without effect: chains follow exchanges.
+
+        Returns:
+            This object.
+        """
+        _operator_settings.set_chaining(self._transformation, Chaining.NEVER)
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+        """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks.
+
+        Args:
+            slot_sharing_group: a name or a `SlotSharingGroup`.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: neither.
+        """
+        _operator_settings.set_slot_sharing_group(
+            self._transformation, slot_sharing_group, "DataStreamSink.slot_sharing_group"
+        )
         return self

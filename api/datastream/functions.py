@@ -6,27 +6,49 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from api._unsupported import NamesOfPyFlink, module_getattr
+from api._unsupported import module_getattr
 from api.datastream._function import Function
+from api.datastream.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from api.datastream.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from api.datastream.process_function import KeyedProcessFunction, ProcessFunction
 from api.datastream.runtime_context import KeyedStateStore, RuntimeContext
+from api.datastream.timerservice import TimerService
 from changelog_engine.errors import NotSupportedError
 
 __all__ = [
     "AggregateFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
     "JavaFunctionWrapper",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
+    "NullByteKeySelector",
+    "Partitioner",
     "ProcessFunction",
     "ReduceFunction",
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
+    "TimerService",
 ]
 
 
@@ -141,13 +163,49 @@ class KeySelector(Function):
         """
 
 
-class JavaFunctionWrapper(NamesOfPyFlink):
+class NullByteKeySelector(KeySelector):
+    """Gives all elements the same key: 0.
+
+    Source: pyflink.datastream.functions.NullByteKeySelector
+    """
+
+    def get_key(self, value: Any) -> int:
+        """The key: 0.
+
+        Args:
+            value: an element of the stream.
+        """
+        return 0
+
+
+class Partitioner(Function):
+    """Says which subtask gets the elements with a key, for ``DataStream.partition_custom``.
+
+    Example:
+        >>> class ByRemainder(Partitioner):
+        ...     def partition(self, key, num_partitions):
+        ...         return key % num_partitions
+        >>> ByRemainder().partition(7, 4)
+        3
+
+    Source: pyflink.datastream.Partitioner
+    """
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The number of the subtask, from 0 to ``num_partitions`` - 1.
+
+        Args:
+            key: the key of an element.
+            num_partitions: how many subtasks there are.
+        """
+
+
+class JavaFunctionWrapper:
     """Base of `SourceFunction` and `SinkFunction`. In PyFlink they wrap Java objects, here Python objects.
 
     Source: pyflink.datastream.functions.JavaFunctionWrapper
     """
-
-    _not_here = frozenset({"get_java_function"})
 
     def __init__(self, j_function: Any) -> None:
         if isinstance(j_function, str):
@@ -156,6 +214,10 @@ class JavaFunctionWrapper(NamesOfPyFlink):
                 "give a Python object or function"
             )
         self._function = j_function
+
+    def get_java_function(self) -> Any:
+        """What it was made of; a Python object or function, as there is no Java here."""
+        return self._function
 
 
 class SourceFunction(JavaFunctionWrapper):
@@ -194,20 +256,5 @@ class SinkFunction(JavaFunctionWrapper):
 
 
 __getattr__ = module_getattr(
-    __name__,
-    {
-        "AllWindowFunction",
-        "BaseBroadcastProcessFunction",
-        "BroadcastProcessFunction",
-        "CoFlatMapFunction",
-        "CoMapFunction",
-        "CoProcessFunction",
-        "KeyedBroadcastProcessFunction",
-        "KeyedCoProcessFunction",
-        "NullByteKeySelector",
-        "Partitioner",
-        "ProcessAllWindowFunction",
-        "ProcessWindowFunction",
-        "WindowFunction",
-    },
+    __name__, {"AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"}
 )

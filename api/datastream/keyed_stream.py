@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from api import _arguments
 from api.common.watermark_strategy import WatermarkStrategy
 from api.datastream import _wrappers
+from api.datastream._aggregations import aggregation
 from api.datastream._transformation import Transformation
 from api.datastream.connectors.base import Sink
 from api.datastream.data_stream import DataStream
@@ -21,12 +22,13 @@ from api.datastream.functions import (
     ReduceFunction,
     SinkFunction,
 )
-from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.types import TypeInformation
 
 if TYPE_CHECKING:
     from api.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from api.datastream.window import WindowAssigner
+    from api.datastream.windowed_stream import WindowedStream
 
 
 class KeyedStream(DataStream):
@@ -34,8 +36,9 @@ class KeyedStream(DataStream):
 
     Its functions may use keyed state; ``process`` also timers.
 
-    Methods that have nothing to do with keys (``union``, ``print``, ``add_sink``, ``sink_to``,
-    ``execute_and_collect``) work on the stream before ``key_by``.
+    Methods that have nothing to do with keys (``union``, ``project``, ``window_all``, ``print``,
+    ``add_sink``, ``sink_to``, ``execute_and_collect``) work on the stream before ``key_by``. Methods that set
+    something on an operator or say where elements go raise InvalidJobError.
 
     Example:
         >>> from api.datastream import StreamExecutionEnvironment
@@ -45,8 +48,6 @@ class KeyedStream(DataStream):
 
     Source: pyflink.datastream.KeyedStream
     """
-
-    _not_here = frozenset({"count_window", "max", "max_by", "min", "min_by", "sum", "window"})
 
     def __init__(
         self,
@@ -58,20 +59,24 @@ class KeyedStream(DataStream):
         self._origin_stream = origin_stream
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+        self,
+        func: Callable[[Any], Any] | MapFunction,
+        output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """As ``DataStream.map``; the function may use keyed state."""
         function = _wrappers.as_map_function(func, "KeyedStream.map")
         return self._then(
-            NodeKind.MAP, "Map", function, _arguments.type_info(output_type, "KeyedStream.map: output_type")
+            NodeKind.MAP, "Map", function, _arguments.output_type(output_type, "KeyedStream.map: output_type")
         )
 
     def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+        self,
+        func: Callable[[Any], Any] | FlatMapFunction,
+        output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """As ``DataStream.flat_map``; the function may use keyed state."""
         function = _wrappers.as_flat_map_function(func, "KeyedStream.flat_map")
-        declared = _arguments.type_info(output_type, "KeyedStream.flat_map: output_type")
+        declared = _arguments.output_type(output_type, "KeyedStream.flat_map: output_type")
         return self._then(NodeKind.FLAT_MAP, "FlatMap", function, declared)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
@@ -80,7 +85,7 @@ class KeyedStream(DataStream):
         return self._then(NodeKind.FILTER, "Filter", function, self._transformation.output_type)
 
     def process(  # type: ignore[override]
-        self, func: KeyedProcessFunction, output_type: TypeInformation | None = None
+        self, func: KeyedProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None
     ) -> DataStream:
         """Make any number of elements of each element, with keyed state and timers.
 
@@ -95,7 +100,7 @@ class KeyedStream(DataStream):
             ConfigurationError: an argument that cannot be used.
         """
         function = _wrappers.as_keyed_process_function(func, "KeyedStream.process")
-        declared = _arguments.type_info(output_type, "KeyedStream.process: output_type")
+        declared = _arguments.output_type(output_type, "KeyedStream.process: output_type")
         return self._then(NodeKind.PROCESS, "KeyedProcess", function, declared)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
@@ -112,6 +117,120 @@ class KeyedStream(DataStream):
         """
         function = _wrappers.as_reduce_function(func, "KeyedStream.reduce")
         return self._then(NodeKind.REDUCE, "Reduce", function, self._transformation.output_type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """Add up a field of each key's elements: every element brings out the sum so far.
+
+        The other fields are those of the key's first element.
+
+        Args:
+            position_to_sum: number of the field, from 0, or its name in rows; 0, the default, is also an
+                element that has no fields.
+
+        Returns:
+            The new stream, of the same type.
+
+        Raises:
+            ConfigurationError: no position, or the stream's type has no such field.
+        """
+        return self._aggregated("sum", position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """Keep the smallest value of a field of each key's elements.
+
+        As `sum`: the other fields are those of the key's first element; see `min_by` for whole elements.
+
+        Args:
+            position_to_min: as that of `sum`.
+
+        Returns:
+            The new stream, of the same type.
+
+        Raises:
+            ConfigurationError: as `sum`.
+        """
+        return self._aggregated("min", position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """Keep the largest value of a field of each key's elements.
+
+        As `sum`: the other fields are those of the key's first element; see `max_by` for whole elements.
+
+        Args:
+            position_to_max: as that of `sum`.
+
+        Returns:
+            The new stream, of the same type.
+
+        Raises:
+            ConfigurationError: as `sum`.
+        """
+        return self._aggregated("max", position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """Keep the element whose field is smallest, of each key's elements; the first of equal ones.
+
+        Args:
+            position_to_min_by: as that of `sum`.
+
+        Returns:
+            The new stream, of the same type.
+
+        Raises:
+            ConfigurationError: as `sum`.
+        """
+        return self._aggregated("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """Keep the element whose field is largest, of each key's elements; the first of equal ones.
+
+        Args:
+            position_to_max_by: as that of `sum`.
+
+        Returns:
+            The new stream, of the same type.
+
+        Raises:
+            ConfigurationError: as `sum`.
+        """
+        return self._aggregated("max_by", position_to_max_by)
+
+    def _aggregated(self, method: str, position: Any) -> DataStream:
+        function = aggregation(method, position, self._transformation.output_type)
+        return self._then(NodeKind.REDUCE, "Reduce", function, self._transformation.output_type)
+
+    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+        """Put the elements of each key into windows.
+
+        Args:
+            window_assigner: says which windows an element belongs to.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ConfigurationError: no WindowAssigner.
+        """
+        from api.datastream import windowed_stream
+
+        return windowed_stream.window(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Put the elements of each key into windows of so many elements.
+
+        Args:
+            size: number of elements of a window.
+            slide: number of elements from one window to the next; 0, the default, for ``size``.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ConfigurationError: out of range.
+        """
+        from api.datastream import windowed_stream
+
+        return windowed_stream.count_window(self, size, slide)
 
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
@@ -139,53 +258,5 @@ class KeyedStream(DataStream):
         """As ``DataStream.sink_to``, of the stream before ``key_by``."""
         return self._origin_stream.sink_to(sink)
 
-    def get_name(self) -> str:
-        """Not possible: a keyed stream is no operator.
-
-        Raises:
-            InvalidJobError: always.
-        """
-        raise _refused("get_name")
-
-    def name(self, name: str) -> Self:
-        """Not possible: a keyed stream is no operator.
-
-        Raises:
-            InvalidJobError: always.
-        """
-        raise _refused("name")
-
-    def uid(self, uid: str) -> Self:
-        """Not possible: a keyed stream is no operator.
-
-        Raises:
-            InvalidJobError: always.
-        """
-        raise _refused("uid")
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Not possible: a keyed stream is no operator.
-
-        Raises:
-            InvalidJobError: always.
-        """
-        raise _refused("set_parallelism")
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Not possible: a keyed stream is no operator.
-
-        Raises:
-            InvalidJobError: always.
-        """
-        raise _refused("set_max_parallelism")
-
     def _unkeyed(self) -> DataStream:
         return self._origin_stream
-
-
-def _refused(method: str) -> InvalidJobError:
-    """The error of methods that mean an operator, on a keyed stream, which is none."""
-    return InvalidJobError(
-        f"KeyedStream.{method} is not possible: a keyed stream is no operator of its own; call {method} "
-        "on the stream before key_by(), or on the result of the operator after it"
-    )

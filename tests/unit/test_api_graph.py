@@ -532,10 +532,8 @@ class TestNotHere:
     def test_methods(self, env):
         stream = env.from_collection([1])
         cases = [
-            (env, "add_jars"),
-            (stream, "connect"),
-            (stream.key_by(str), "window"),
-            (stream.print(), "set_uid_hash"),
+            (stream, "cache"),
+            (stream.key_by(str), "cache"),
         ]
         for owner, name in cases:
             assert not hasattr(owner, name)
@@ -554,10 +552,11 @@ class TestNotHere:
             FileSource.for_bulk_file_format  # noqa: B018
 
     def test_names_of_modules(self):
-        with pytest.raises(ImportError, match=r"api\.datastream\.OutputTag is not part of this version"):
-            from api.datastream import OutputTag  # noqa: F401
-        with pytest.raises(NotSupportedError, match="StateTtlConfig"):
-            api.datastream.state.StateTtlConfig  # noqa: B018
-        assert not hasattr(api.datastream, "OutputTag")
+        missing = r"api\.datastream\.data_stream\.CachedDataStream is not part of this version"
+        with pytest.raises(ImportError, match=missing):
+            from api.datastream.data_stream import CachedDataStream  # noqa: F401
+        with pytest.raises(NotSupportedError, match=missing):
+            api.datastream.data_stream.CachedDataStream  # noqa: B018
+        assert not hasattr(api.datastream.data_stream, "CachedDataStream")
         with pytest.raises(ImportError, match="cannot import name 'Nonsense'"):
             from api.datastream import Nonsense  # noqa: F401
