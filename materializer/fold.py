@@ -7,6 +7,7 @@ job held when checkpoint n was taken.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +19,34 @@ from changelog_engine.changelog.replay import fill_state, group_by_state, timers
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ConfigurationError, RestoreError
+from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
-from changelog_engine.types import type_from_spec
+from changelog_engine.types import TypeInformation, type_from_spec
+from materializer.entries import StateEntries
 
 _ALL_KEY_GROUPS = range(32_768)
+_OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
+_PICKLED = "holds pickled values, and loading a pickle runs what is in it"
+
+
+class FoldedStates(dict[tuple[str, str], StateEntries]):
+    """(operator uid, state name) to entries; asking for one that was left out says why it was."""
+
+    def __init__(self, withheld: dict[tuple[str, str], str]) -> None:
+        super().__init__()
+        self._withheld = withheld
+
+    def __missing__(self, name: tuple[str, str]) -> StateEntries:
+        reason = self._withheld.get(name)
+        if reason is None:
+            raise KeyError(name)
+        raise ConfigurationError(
+            f"state {name[1]!r} of operator {name[0]!r} {reason}: pass allow_pickle=True if this table was written by "
+            "your own job"
+        )
 
 
 @dataclass(frozen=True)
@@ -34,14 +55,31 @@ class FoldedState:
 
     Args:
         checkpoint: the checkpoint.
-        states: (operator uid, state name) to {key: value}; a list state's value is a list, a map state's a dict, an
-            aggregating state's its accumulator.
+        states: (operator uid, state name) to entries, a mapping of key to value; a list state's value is a list, a map
+            state's again such a mapping, an aggregating state's its accumulator. A key of namespaced state is a pair of
+            the key and the namespace's text.
         timers: (operator uid, "event time" or "processing time") to [(timestamp in ms, key)] in order of registration.
+        withheld: what was left out because showing it would run what is in it, (operator uid, state name or such as
+            "(event time timers)") to the reason. Asking ``states`` for one of them raises ConfigurationError.
     """
 
     checkpoint: Checkpoint
-    states: dict[tuple[str, str], dict[Any, Any]] = field(default_factory=dict)
+    states: dict[tuple[str, str], StateEntries]
     timers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
+    withheld: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+class _NamespaceTexts:
+    """Namespaces as the texts that the log has."""
+
+    name = "text"
+
+    def texts(self, identities: list[Any]) -> pa.Array:
+        return pa.array(identities, pa.string())
+
+    def from_texts(self, texts: pa.Array) -> list[Any]:
+        found: list[Any] = texts.to_pylist()
+        return found
 
 
 def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool = False) -> FoldedState:
@@ -50,16 +88,15 @@ def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool
     Args:
         table: the job's ``changelog`` folder or URI.
         checkpoint_id: which checkpoint; None for the newest.
-        allow_pickle: load values that only pickle could carry. Loading a pickle runs what is in it: do so only for tables
-            that your own jobs wrote.
+        allow_pickle: load values that only pickle could carry, and keys that are objects. Loading a pickle runs what is
+            in it: do so only for tables that your own jobs wrote. Otherwise states that have such are left out.
 
     Returns:
         The state.
 
     Raises:
         RestoreError: there is no such checkpoint.
-        ConfigurationError: there are pickled values and allow_pickle is False.
-        NotSerializableError: there are keys that are objects and allow_pickle is False.
+        NotSerializableError: with allow_pickle, a class of a value or key cannot be imported here.
         CorruptChangelogError: a file is missing or damaged.
 
     Example:
@@ -78,27 +115,52 @@ def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> Fold
         raise RestoreError(f"there is no checkpoint in {table} yet")
     point = RestorePoint(table, checkpoint.id, checkpoint.lineage, checkpoint.snapshot)
     pending = group_by_state(read_parts(point, _ALL_KEY_GROUPS))
-    folded = FoldedState(checkpoint)
+    withheld: dict[tuple[str, str], str] = {}
+    folded = FoldedState(checkpoint, FoldedStates(withheld), withheld=withheld)
     for operator in checkpoint.operators:
+        uid = operator["uid"]
         key_type = None if operator.get("key_type") is None else type_from_spec(operator["key_type"])
         for described in operator.get("states", ()):
-            name = (operator["uid"], described["name"])
+            name = (uid, described["name"])
             tables = pending.pop(name, [])
-            _check_pickles(tables, name, allow_pickle)
-            folded.states[name] = _fold(tables, described, key_type)
+            if not allow_pickle and _has_pickles(tables):
+                withheld[name] = _PICKLED
+                continue
+            with _withholding(withheld, name, allow_pickle):
+                folded.states[name] = _fold(tables, described, key_type)
         for domain, words in ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time")):
-            tables = pending.pop((operator["uid"], domain), [])
+            tables = pending.pop((uid, domain), [])
             if tables:
-                _check_pickles(tables, (operator["uid"], words), allow_pickle)
-                key_of = key_codec_for(key_type).key_of
-                timers = [
-                    (timestamp, key_of(identity)) for timestamp, identity in timers_of(tables, key_type)
-                ]
-                folded.timers[operator["uid"], words] = timers
+                with _withholding(withheld, (uid, f"({words} timers)"), allow_pickle):
+                    folded.timers[uid, words] = _timers(tables, key_type)
     return folded
 
 
-def _fold(tables: list[pa.Table], described: dict[str, Any], key_type: Any) -> dict[Any, Any]:
+@contextlib.contextmanager
+def _withholding(
+    withheld: dict[tuple[str, str], str], name: tuple[str, str], allowed: bool
+) -> Iterator[None]:
+    """Where objects are refused, note that a state has some as keys, and go on without it."""
+    try:
+        yield
+    except NotSerializableError:
+        if allowed:
+            raise
+        withheld[name] = _OBJECT_KEYS
+
+
+def _timers(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, Any]]:
+    namespaced = any(table["namespace"].null_count < table.num_rows for table in tables)
+    key_of = key_codec_for(key_type).key_of
+    if not namespaced:
+        return [(timestamp, key_of(identity)) for timestamp, identity in timers_of(tables, key_type)]
+    pairs = timers_of(tables, key_type, _NamespaceTexts())
+    return [(timestamp, (key_of(identity[0]), identity[1])) for timestamp, identity in pairs]
+
+
+def _fold(
+    tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None
+) -> StateEntries:
     map_key = described.get("map_key_type")
     spec = StateSpec(
         described["name"],
@@ -106,30 +168,14 @@ def _fold(tables: list[pa.Table], described: dict[str, Any], key_type: Any) -> d
         type_from_spec(described["value_type"]),
         None if map_key is None else type_from_spec(map_key),
     )
+    namespaced = described.get("namespace") is not None
     entries: dict[Any, Any] = {}
-    fill_state(tables, spec, key_type, entries)
-    keys = key_codec_for(key_type)
-    if spec.kind is not StateKind.MAP:
-        return {_hashable(keys.key_of(identity)): value for identity, value in entries.items()}
-    map_keys = key_codec_for(spec.map_key_type)
-    return {
-        _hashable(keys.key_of(identity)): {_hashable(map_keys.key_of(k)): v for k, v in entry.items()}
-        for identity, entry in entries.items()
-    }
+    fill_state(tables, spec, key_type, entries, _NamespaceTexts() if namespaced else None)
+    if spec.kind is StateKind.MAP:
+        map_keys = key_codec_for(spec.map_key_type)
+        entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
+    return StateEntries(key_codec_for(key_type), entries, namespaced)
 
 
-def _hashable(key: Any) -> Any:
-    """The key itself where a dict can hold it, else its text."""
-    try:
-        hash(key)
-    except TypeError:
-        return repr(key)
-    return key
-
-
-def _check_pickles(tables: list[pa.Table], name: tuple[str, str], allowed: bool) -> None:
-    if not allowed and any(table["payload"].null_count < table.num_rows for table in tables):
-        raise ConfigurationError(
-            f"state {name[1]!r} of operator {name[0]!r} holds pickled values, and loading a pickle runs what is in it: "
-            "pass allow_pickle=True if this table was written by your own job"
-        )
+def _has_pickles(tables: list[pa.Table]) -> bool:
+    return any(table["payload"].null_count < table.num_rows for table in tables)

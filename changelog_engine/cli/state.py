@@ -2,11 +2,13 @@
 
 Invariants:
     * It only reads: no folder, lock or table is made or changed, so it may run beside the job.
-    * It never loads a pickle: states that hold pickled values are refused with a message.
+    * It loads no pickle unless it is told to: states that hold pickled values are shown as such.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +18,8 @@ from rich.text import Text
 
 from changelog_engine.cli.console import console, printable, table_of
 from changelog_engine.cli.job_path import open_changelog
-from changelog_engine.errors import ConfigurationError, RestoreError
+from changelog_engine.errors import RestoreError
 from materializer.fold import FoldedState, state_at
-
-_PICKLES = (
-    "This command never loads pickles. To read such states of your own jobs in Python: "
-    "materializer.state_at({table!r}, allow_pickle=True)"
-)
 
 
 @click.command()
@@ -34,39 +31,58 @@ _PICKLES = (
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most entries shown."
 )
+@click.option(
+    "--allow-pickle",
+    is_flag=True,
+    help="Load pickled values, which runs what is in them: only for tables that your own jobs wrote. Their classes are "
+    "looked for in the working directory, too.",
+)
 def state(
-    path: str, at: int | None, operator: str | None, name: str | None, key: str | None, limit: int
+    path: str,
+    at: int | None,
+    operator: str | None,
+    name: str | None,
+    key: str | None,
+    limit: int,
+    allow_pickle: bool,
 ) -> None:
     """Show the state at a checkpoint, folded from the changelog.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it. Without --operator, --state or --key: which
     states there are. With any of them: their entries.
     """
-    folded = _folded(open_changelog(path).storage.root, at)
-    output = console()
+    table = open_changelog(path).storage.root
+    if allow_pickle and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    folded = state_at(table, at, allow_pickle=allow_pickle)
     click.echo(f"state at checkpoint {folded.checkpoint.id}, attempt {folded.checkpoint.attempt}")
     if operator is None and name is None and key is None:
-        output.print(_overview(folded))
+        console().print(_overview(folded))
+        _show_withheld(folded, None, None)
         return
     _check_names(folded, operator, name)
     entries = _entries(folded, _same(operator), _same(name), _same_key(key))
-    if not entries:
-        click.echo("no such entry")
-        return
-    table = table_of("operator", "state", "key", "value")
-    for cells in entries[:limit]:
-        table.add_row(*map(Text, cells))
-    output.print(table)
+    if entries:
+        shown = table_of("operator", "state", "key", "value")
+        for cells in entries[:limit]:
+            shown.add_row(*map(Text, cells))
+        console().print(shown)
     if len(entries) > limit:
         click.echo(f"{len(entries) - limit:,} more; --limit shows more, --key one")
+    if not _show_withheld(folded, operator, name) and not entries:
+        click.echo("no such entry")
 
 
-def _folded(table: str, at: int | None) -> FoldedState:
-    try:
-        return state_at(table, at)
-    except ConfigurationError as error:
-        reason = str(error).partition(": pass allow_pickle")[0]
-        raise ConfigurationError(f"{reason}. {_PICKLES.format(table=table)}") from None
+def _show_withheld(folded: FoldedState, operator: str | None, name: str | None) -> bool:
+    """A line for each state that is left out; returns whether there was one."""
+    found = [
+        f"{printable(state)!r} of {printable(uid)!r} {reason}: --allow-pickle shows it, for jobs of your own"
+        for (uid, state), reason in folded.withheld.items()
+        if operator in (None, uid) and name in (None, state)
+    ]
+    if found:
+        click.echo("\n".join(found))
+    return bool(found)
 
 
 def _overview(folded: FoldedState) -> Table:
@@ -74,8 +90,9 @@ def _overview(folded: FoldedState) -> Table:
     table = table_of("operator", "state", "kind", "keys")
     for operator in folded.checkpoint.operators:
         for described in operator.get("states", ()):
-            entries = folded.states.get((operator["uid"], described["name"]), {})
-            cells = (operator["uid"], described["name"], described["kind"], f"{len(entries):,}")
+            name = (operator["uid"], described["name"])
+            keys = "not shown" if name in folded.withheld else f"{len(folded.states[name]):,}"
+            cells = (*name, described["kind"], keys)
             table.add_row(*(Text(printable(cell)) for cell in cells))
     for (uid, domain), timers in folded.timers.items():
         table.add_row(
@@ -86,12 +103,14 @@ def _overview(folded: FoldedState) -> Table:
 
 def _check_names(folded: FoldedState, operator: str | None, name: str | None) -> None:
     """Raise when nothing has such a name, with what there is instead."""
-    uids = dict.fromkeys(uid for uid, _ in folded.states)
+    uids = dict.fromkeys(uid for uid, _ in (*folded.states, *folded.withheld))
     if operator is not None and operator not in uids:
         raise RestoreError(
             f"no operator with state has the uid {operator!r}; there are {', '.join(uids) or 'none'}"
         )
-    names = dict.fromkeys(state for uid, state in folded.states if operator in (None, uid))
+    names = dict.fromkeys(
+        state for uid, state in (*folded.states, *folded.withheld) if operator in (None, uid)
+    )
     if name is not None and name not in names:
         raise RestoreError(f"there is no state {name!r}; there are {', '.join(names) or 'none'}")
 

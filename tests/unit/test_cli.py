@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -46,10 +47,12 @@ class Unexact(KeyedProcessFunction):
     """Keeps what only pickle can carry."""
 
     def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
         anything = Types.PICKLED_BYTE_ARRAY()
         self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.STRING(), anything))
 
     def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
         self.seen.put("all", {value[1]})
 
 
@@ -234,13 +237,32 @@ def test_names_that_are_not_there(job: Path) -> None:
     assert "there is no checkpoint 99" in refused(cli("state", job, "--at", 99))
 
 
-def test_pickles_are_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_are_shown_as_such_and_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run(tmp_path, function=Unexact())
     monkeypatch.setattr("pickle.loads", lambda data: pytest.fail("unpickled"))
-    message = refused(cli("state", folder))
-    assert "state 'seen' of operator 'count' holds pickled values" in message
-    assert "never loads pickles" in message
+    note = (
+        "'seen' of 'count' holds pickled values, and loading a pickle runs what is in it: --allow-pickle shows it, "
+        "for jobs of your own"
+    )
+    result = cli("state", folder)
+    assert result.exit_code == 0
+    _, _, *rows, said = cells(result.output)
+    assert rows == [["count", "count", "value", "4"], ["count", "seen", "map", "not shown"]]
+    assert said == [note]
+
+    _, _, *rows, said = cells(cli("state", folder, "--key", "to").output)
+    assert rows == [["count", "count", "'to'", "2"]]
+    assert said == [note]
+    assert cells(cli("state", folder, "--state", "seen").output)[1:] == [[note]]
+    assert note not in cli("state", folder, "--state", "count").output
     assert cli("checkpoints", folder).exit_code == 0
+
+
+def test_pickles_are_loaded_when_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(tmp_path, "to be", function=Unexact())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    _, _, *rows = cells(cli("state", folder, "--allow-pickle", "--state", "seen").output)
+    assert rows == [["count", "seen", "'to'", "{'all': {0}}"], ["count", "seen", "'be'", "{'all': {1}}"]]
 
 
 def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:
