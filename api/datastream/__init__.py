@@ -20,6 +20,7 @@ from api.datastream.data_stream_sink import DataStreamSink
 from api.datastream.execution_mode import RuntimeExecutionMode
 from api.datastream.functions import (
     AggregateFunction,
+    AllWindowFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -33,11 +34,14 @@ from api.datastream.functions import (
     KeySelector,
     MapFunction,
     Partitioner,
+    ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
     SinkFunction,
     SourceFunction,
+    WindowFunction,
 )
 from api.datastream.keyed_stream import KeyedStream
 from api.datastream.output_tag import OutputTag
@@ -47,9 +51,24 @@ from api.datastream.stream_execution_environment import StreamExecutionEnvironme
 from api.datastream.time_characteristic import TimeCharacteristic
 from api.datastream.time_domain import TimeDomain
 from api.datastream.timerservice import TimerService
+from api.datastream.window import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
+from api.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
+    "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -61,6 +80,9 @@ __all__ = [
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountSlidingWindowAssigner",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
     "DataStream",
     "DataStreamSink",
     "ExternalizedCheckpointCleanup",
@@ -68,6 +90,7 @@ __all__ = [
     "FilterFunction",
     "FlatMapFunction",
     "Function",
+    "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeySelector",
@@ -77,9 +100,12 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MemorySize",
+    "MergingWindowAssigner",
     "OutputTag",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
@@ -90,7 +116,14 @@ __all__ = [
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
     "TimeDomain",
+    "TimeWindow",
     "TimerService",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
 ]
 
 _bindings.register()
@@ -98,26 +131,13 @@ _bindings.register()
 __getattr__ = module_getattr(
     __name__,
     {
-        "AllWindowedStream",
-        "CountTumblingWindowAssigner",
-        "CountWindow",
         "CustomCheckpointStorage",
         "CustomStateBackend",
         "EmbeddedRocksDBStateBackend",
         "FsStateBackend",
         "MemoryStateBackend",
-        "MergingWindowAssigner",
         "PredefinedOptions",
-        "ProcessAllWindowFunction",
-        "ProcessWindowFunction",
         "RocksDBStateBackend",
         "StateTtlConfig",
-        "TimeWindow",
-        "Trigger",
-        "TriggerResult",
-        "Window",
-        "WindowAssigner",
-        "WindowFunction",
-        "WindowedStream",
     },
 )

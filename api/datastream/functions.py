@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from api._unsupported import module_getattr
 from api.datastream._function import Function
 from api.datastream.broadcast_functions import (
     BaseBroadcastProcessFunction,
@@ -22,10 +21,17 @@ from api.datastream.co_functions import (
 from api.datastream.process_function import KeyedProcessFunction, ProcessFunction
 from api.datastream.runtime_context import KeyedStateStore, RuntimeContext
 from api.datastream.timerservice import TimerService
+from api.datastream.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from changelog_engine.errors import NotSupportedError
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
@@ -43,12 +49,15 @@ __all__ = [
     "MapFunction",
     "NullByteKeySelector",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "SinkFunction",
     "SourceFunction",
     "TimerService",
+    "WindowFunction",
 ]
 
 
@@ -253,8 +262,3 @@ class SinkFunction(JavaFunctionWrapper):
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
-
-
-__getattr__ = module_getattr(
-    __name__, {"AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"}
-)
