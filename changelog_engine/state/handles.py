@@ -116,6 +116,11 @@ class ReducingHandle:
         self._reduce = reduce
         self._admission = admission
 
+    @property
+    def cell(self) -> Any:
+        """The state under it: windows that merge combine what it holds."""
+        return self._cell
+
     def get(self) -> Any:
         """The folded value, or None before the first add."""
         return self._cell.value()
@@ -139,6 +144,11 @@ class AggregatingHandle:
     def __init__(self, cell: Any, function: Any) -> None:
         self._cell = cell
         self._function = function
+
+    @property
+    def cell(self) -> Any:
+        """The state under it, which holds the accumulator."""
+        return self._cell
 
     def get(self) -> Any:
         """The aggregate's result, or None before the first add."""
