@@ -47,6 +47,7 @@ from api.datastream.keyed_stream import KeyedStream
 from api.datastream.output_tag import OutputTag
 from api.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from api.datastream.state_backend import HashMapStateBackend, StateBackend
+from api.datastream.state_ttl import StateTtlConfig
 from api.datastream.stream_execution_environment import StreamExecutionEnvironment
 from api.datastream.time_characteristic import TimeCharacteristic
 from api.datastream.time_domain import TimeDomain
@@ -113,6 +114,7 @@ __all__ = [
     "SlotSharingGroup",
     "SourceFunction",
     "StateBackend",
+    "StateTtlConfig",
     "StreamExecutionEnvironment",
     "TimeCharacteristic",
     "TimeDomain",
@@ -138,6 +140,5 @@ __getattr__ = module_getattr(
         "MemoryStateBackend",
         "PredefinedOptions",
         "RocksDBStateBackend",
-        "StateTtlConfig",
     },
 )

@@ -33,6 +33,7 @@ from changelog_engine.state.handles import (
     MapHandle,
     ReducingHandle,
 )
+from changelog_engine.state.ttl import TtlCell, TtlList, TtlMap
 
 ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (RuntimeContext, TaskContext),
@@ -48,6 +49,9 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (ValueState, CellHandle),
     (ListState, ListHandle),
     (MapState, MapHandle),
+    (ValueState, TtlCell),
+    (ListState, TtlList),
+    (MapState, TtlMap),
     (ReducingState, ReducingHandle),
     (AggregatingState, AggregatingHandle),
     (MetricGroup, TaskMetricGroup),

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from api._unsupported import module_getattr
 from api.datastream.state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -18,6 +17,7 @@ from api.datastream.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from api.datastream.state_ttl import StateTtlConfig
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -41,6 +41,7 @@ __all__ = [
     "ReducingStateDescriptor",
     "State",
     "StateDescriptor",
+    "StateTtlConfig",
     "ValueState",
     "ValueStateDescriptor",
 ]
@@ -365,6 +366,3 @@ class OperatorStateStore(ABC):
         Raises:
             InvalidJobError: it is none of them.
         """
-
-
-__getattr__ = module_getattr(__name__, {"StateTtlConfig"})

@@ -6,8 +6,9 @@ from typing import Any
 
 from api._unsupported import NamesOfPyFlink
 from api.datastream._wrappers import as_aggregate_function, as_reduce_function
+from api.datastream.state_ttl import StateTtlConfig
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.types import TypeInformation
 
 # The engine keeps its own entries, such as timers, under names of this kind.
@@ -24,8 +25,6 @@ class StateDescriptor(NamesOfPyFlink):
     Source: pyflink.datastream.state.StateDescriptor
     """
 
-    _not_here = frozenset({"enable_time_to_live"})
-
     def __init__(self, name: Any, type_info: TypeInformation) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ConfigurationError(f"the name of a state must be a text that is not empty, got {name!r}")
@@ -36,10 +35,31 @@ class StateDescriptor(NamesOfPyFlink):
             )
         self.name = name
         self.type_info = type_info
+        self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
         """The state's name."""
         return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Have the state's entries expire: a value as a whole, a list by element, a map by entry.
+
+        Args:
+            ttl_config: how long they live, and so on. Its length may change from run to run; state that exists cannot be
+                given a time to live, nor lose it.
+
+        Raises:
+            ConfigurationError: it is no StateTtlConfig.
+        """
+        if not isinstance(ttl_config, StateTtlConfig):
+            hint = "; call build() on the builder" if isinstance(ttl_config, StateTtlConfig.Builder) else ""
+            raise ConfigurationError(
+                f"state {self.name!r}: enable_time_to_live needs a StateTtlConfig, got {ttl_config!r}{hint}"
+            )
+        self._ttl_config = ttl_config
+
+    def _ttl(self) -> TtlSpec | None:
+        return None if self._ttl_config is None else self._ttl_config.to_spec()
 
     def to_spec(self) -> StateSpec:
         """What the engine reads.
@@ -71,7 +91,7 @@ class ValueStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.VALUE, self.type_info)
+        return StateSpec(self.name, StateKind.VALUE, self.type_info, ttl=self._ttl())
 
 
 class ListStateDescriptor(StateDescriptor):
@@ -92,7 +112,7 @@ class ListStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.LIST, self.type_info)
+        return StateSpec(self.name, StateKind.LIST, self.type_info, ttl=self._ttl())
 
 
 class MapStateDescriptor(StateDescriptor):
@@ -115,7 +135,9 @@ class MapStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.MAP, self.type_info, map_key_type=self._key_type_info)
+        return StateSpec(
+            self.name, StateKind.MAP, self.type_info, map_key_type=self._key_type_info, ttl=self._ttl()
+        )
 
 
 class ReducingStateDescriptor(StateDescriptor):
@@ -142,7 +164,9 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.REDUCING, self.type_info, function=self._reduce_function)
+        return StateSpec(
+            self.name, StateKind.REDUCING, self.type_info, function=self._reduce_function, ttl=self._ttl()
+        )
 
 
 class AggregatingStateDescriptor(StateDescriptor):
@@ -169,7 +193,9 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.AGGREGATING, self.type_info, function=self._agg_function)
+        return StateSpec(
+            self.name, StateKind.AGGREGATING, self.type_info, function=self._agg_function, ttl=self._ttl()
+        )
 
 
 def _checked_type(type_info: Any, name: str, parameter: str) -> TypeInformation:

@@ -30,7 +30,7 @@ def stored_type(spec: StateSpec) -> TypeInformation:
     Example:
         >>> from changelog_engine.types import Types
         >>> stored_type(StateSpec("s", StateKind.VALUE, Types.STRING(), ttl=TtlSpec(1000))).name
-        'TUPLE<BIGINT, VARCHAR>'
+        'TUPLE<LONG, STRING>'
     """
     return spec.value_type if spec.ttl is None else Types.TUPLE([Types.LONG(), spec.value_type])
 

@@ -20,7 +20,7 @@ from api.datastream.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 
 
@@ -88,11 +88,9 @@ def test_bad_descriptors_name_the_state(call):
         call()
 
 
-def test_base_descriptor_and_what_is_not_here():
+def test_base_descriptor():
     with pytest.raises(ConfigurationError, match="must be one of"):
         StateDescriptor("s", Types.INT()).to_spec()
-    with pytest.raises(NotSupportedError, match="enable_time_to_live"):
-        ValueStateDescriptor("s", Types.INT()).enable_time_to_live(None)
 
 
 def test_descriptors_pickle():
