@@ -38,6 +38,11 @@ class Inputs:
             return lowest
         return None
 
+    @property
+    def all_idle(self) -> bool:
+        """Whether there are channels and none of them holds the watermark back."""
+        return bool(self.watermarks) and len(self.idle) == len(self.watermarks)
+
     def snapshot(self) -> dict[str, Any]:
         """The watermarks as JSON."""
         channels = {f"{edge}/{channel}": watermark for (edge, channel), watermark in self.watermarks.items()}

@@ -212,12 +212,14 @@ class StageRuntime:
                 keyed.fire_processing_timers(now)
 
     def _mark_idle(self) -> None:
-        """A source subtask whose timestamps are idle tells its receivers so."""
+        """A subtask whose timestamps are idle, or whose inputs all are, tells its receivers so."""
         assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
-        if assigners and self.sources:
+        if assigners:
             idle = all(op.idle for op in assigners) and assigners[0].current_watermark != MAX_WATERMARK
-            for exchange in self.exchanges:
-                exchange.idle = idle
+        else:
+            idle = self.inputs.all_idle
+        for exchange in self.exchanges:
+            exchange.idle = idle
 
     def _finish(self, order: EpochOrder, report: EpochReport) -> None:
         parts: list[Part] = []

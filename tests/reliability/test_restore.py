@@ -19,7 +19,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors.protocols import Range, Split
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
 from changelog_engine.spark.worker import Registry
 from materializer.fold import state_at
 
@@ -220,8 +220,18 @@ def test_idleness_survives(tmp_path: Path) -> None:
     assert [stats.mutations for stats in job.stats] == [stats.mutations for stats in undisturbed.stats]
 
 
-def two_inputs(first: Any, second: Any, idle_timeout_ms: int | None = None) -> Any:
-    """Two sources, each with timestamps, united and keyed."""
+def test_idleness_passes_through_a_stage(tmp_path: Path) -> None:
+    """The first input is silent for ever; what waits on the second must not wait for it, two exchanges away."""
+    first, second = Sparse([[] for _ in range(40)]), Sparse([[("b", 20)], *[[]] * 7, [("b", 50)], *[[]] * 20])
+    job = TestJob(tmp_path, Script(sizes=(5,)), clock=lambda: job.progress.epoch * 100)
+    fired: list[int] = []
+    job.collected = lambda node, elements: fired.append(job.progress.epoch)  # type: ignore[method-assign]
+    job.run(two_inputs(first, second, idle_timeout_ms=300, moved=True))
+    assert fired[0] < 20, "the timer at 20 fired at the end of the input only"
+
+
+def two_inputs(first: Any, second: Any, idle_timeout_ms: int | None = None, moved: bool = False) -> Any:
+    """Two sources, each with timestamps, united and keyed; or moved to other subtasks first."""
     build = GraphBuilder()
     streams = [
         build.timestamps(
@@ -229,6 +239,10 @@ def two_inputs(first: Any, second: Any, idle_timeout_ms: int | None = None) -> A
         )
         for uid, source in (("first", first), ("second", second))
     ]
+    if moved:
+        spec = PartitionSpec(Partitioner.REBALANCE)
+        spread = [build.add(NodeKind.PARTITION, "rebalance", stream, function=spec) for stream in streams]
+        streams = [build.add(NodeKind.FILTER, "all", stream, function=Everything()) for stream in spread]
     union = build.add(NodeKind.UNION, "union", *streams)
     keyed = build.key_by(union, lambda element: element[0], Types.STRING())
     build.collect(build.process(keyed, AtOwnTime(), uid="process"))
@@ -245,6 +259,13 @@ def run_without_receivers(job: TestJob, graph: Any) -> None:
 
     with mock.patch.object(Registry, "clear", clear):
         job.run(graph)
+
+
+class Everything:
+    """A filter that keeps all."""
+
+    def filter(self, value: Any) -> bool:
+        return True
 
 
 class AtOwnTime(KeyedProcessFunction):
