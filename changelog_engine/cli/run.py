@@ -88,7 +88,9 @@ def run(script: str, arguments: tuple[str, ...], entries: tuple[str, ...], **giv
     if not os.path.isfile(script):
         what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
         raise _Refused(f"{script} {what}")
-    _configure(_configuration(given, entries))
+    configuration = _configuration(given, entries)
+    _configure(configuration)
+    _note_unknown(configuration)
     try:
         run_program(script, arguments)
     except KeyboardInterrupt:
@@ -118,18 +120,18 @@ def _configuration(given: dict[str, Any], entries: tuple[str, ...]) -> dict[str,
         name = key if known is None else known.key
         if name in chosen:
             raise _Refused(f"{chosen[name][0]} and -D {key} say the same: leave one of them out")
-        if known is None and not key.startswith("spark."):
-            _note_unknown(key)
         result[key] = text
     return result
 
 
-def _note_unknown(key: str) -> None:
-    """Say that a key has no effect. Misspelt ones under the engine's own prefixes are refused by the configuration."""
+def _note_unknown(entries: dict[str, str]) -> None:
+    """Say which keys have no effect. Misspelt ones under the engine's own prefixes were refused by then."""
     names = [name for option in OPTIONS for name in (option.key, *option.older)]
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    click.echo(f"note: -D {printable(key)} has no effect here{hint}", err=True)
+    for key in entries:
+        if key not in names and not key.startswith("spark."):
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            click.echo(f"note: -D {printable(key)} has no effect here{hint}", err=True)
 
 
 def _configure(entries: dict[str, str]) -> None:
@@ -171,5 +173,5 @@ def _fail(error: Exception, script: str) -> NoReturn:
             message += f"\n  in {script}, line {last.lineno}: {last.line}"
         click.echo(message, err=True)
     else:
-        sys.excepthook(type(error), error, frames)
+        sys.excepthook(type(error), error.with_traceback(frames), frames)
     sys.exit(1)

@@ -17,7 +17,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from changelog_engine.launcher.pyflink_modules import PYFLINK_MODULES
+from changelog_engine.launcher.pyflink_modules import is_pyflinks
 
 _ALIAS = "pyflink"
 _TARGET = "api"  # by name only: the engine never imports the API by itself
@@ -93,7 +93,7 @@ def _target_of(name: str) -> str:
 
 
 def _missing(name: str) -> ImportError:
-    if name not in PYFLINK_MODULES:
+    if not is_pyflinks(name):
         return ModuleNotFoundError(f"No module named {name!r}", name=name)
     unsupported = importlib.import_module(f"{_TARGET}._unsupported")
     error: ImportError = unsupported.NotSupportedImportError(unsupported.not_supported(name), name=name)

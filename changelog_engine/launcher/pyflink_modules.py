@@ -35,3 +35,14 @@ PYFLINK_MODULES = frozenset(
     )
     for name in names.split()
 )
+_WHOLE = (
+    "pyflink.table.",
+    "pyflink.fn_execution.",
+    "pyflink.ml.",
+    "pyflink.testing.",
+)  # packages of many modules
+
+
+def is_pyflinks(name: str) -> bool:
+    """Whether PyFlink has a module of this full name, as far as is known."""
+    return name in PYFLINK_MODULES or name.startswith(_WHOLE)

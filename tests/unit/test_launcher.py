@@ -1,0 +1,444 @@
+"""changelog-engine run: what the script sees, which option wins, how it ends; and the alias pyflink -> api."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import pkgutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.graphs import GraphBuilder
+
+import api
+import api.datastream
+from api._unsupported import NotSupportedImportError
+from changelog_engine.checkpoint.contracts import JobOutcome
+from changelog_engine.cli import main
+from changelog_engine.config import set_command_line
+from changelog_engine.errors import JobExecutionError
+from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.launcher import alias_installed, install_alias, remove_alias
+from changelog_engine.launcher.pyflink_modules import PYFLINK_MODULES
+from changelog_engine.spark import launch
+from changelog_engine.spark.shipping import ship
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(
+    name
+    for _, name, _ in pkgutil.walk_packages(api.__path__, "api.")
+    if not any(part.startswith("_") for part in name.split("."))
+)
+
+
+@pytest.fixture(autouse=True)
+def own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a launched script leaves in its process goes away."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.delenv("CHANGELOG_ENGINE_CONF", raising=False)
+    yield
+    remove_alias()
+    set_command_line({})
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Callable[..., Result]:
+    """Runs the text of a script, options before it and arguments after it."""
+
+    def run(text: str, *options: str, arguments: tuple[str, ...] = ()) -> Result:
+        script = tmp_path / "script.py"
+        script.write_text(textwrap.dedent(text))
+        return CliRunner().invoke(main, ["run", *options, str(script), *arguments])
+
+    return run
+
+
+def refused(result: Result) -> str:
+    """The one line of a refusal."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("Error: ").rstrip()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_of_the_api_is_the_same_object_under_pyflinks_name(name: str) -> None:
+    real = importlib.import_module(name)
+    spec = real.__spec__
+    install_alias()
+    found = importlib.import_module("pyflink" + name.removeprefix("api"))
+    assert found is real
+    assert (found.__name__, found.__spec__) == (name, spec)
+    assert importlib.reload(found) is real if name == "api.common.types" else True
+
+
+def test_every_form_of_import(launched: Callable[..., Result]) -> None:
+    result = launched(
+        """
+        import pyflink
+        import pyflink.datastream.functions as functions
+        from pyflink import datastream
+        from pyflink.common import Types
+        from pyflink.common.typeinfo import Types as TheSame
+        from pyflink.datastream.connectors.number_seq import NumberSequenceSource
+        import api.common, api.datastream
+
+        assert pyflink.datastream is datastream is api.datastream
+        assert functions.MapFunction is datastream.MapFunction is api.datastream.MapFunction
+        assert Types is TheSame is api.common.Types
+        assert pyflink.datastream.connectors.number_seq.NumberSequenceSource is NumberSequenceSource
+        print(datastream.__name__)
+        """
+    )
+    assert (result.exit_code, result.output) == (0, "api.datastream\n")
+
+
+def test_a_module_is_found_without_being_imported() -> None:
+    install_alias()
+    spec = importlib.util.find_spec("pyflink.common.time")
+    assert spec is not None
+    assert spec.origin == importlib.import_module("api.common.time").__file__
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("import pyflink.ml", "pyflink.ml"),
+        ("from pyflink.table.expressions import col", "pyflink.table.expressions"),
+        ("from pyflink import shell", "api.shell"),
+        (
+            "from pyflink.datastream.connectors.kafka import KafkaSource",
+            "pyflink.datastream.connectors.kafka",
+        ),
+        ("from pyflink.datastream import CustomStateBackend", "api.datastream.CustomStateBackend"),
+    ],
+)
+def test_what_pyflink_has_and_the_api_has_not_says_so(statement: str, what: str) -> None:
+    install_alias()
+    with pytest.raises(NotSupportedImportError, match=rf"^{what} is not part of this version") as caught:
+        exec(statement, {})
+    assert isinstance(caught.value, ImportError)
+
+
+@pytest.mark.parametrize(
+    "name", ["pyflink.datastraem", "pyflink.datastream.windows2", "pyflink.common.time.x"]
+)
+def test_what_neither_has_is_no_module(name: str) -> None:
+    install_alias()
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'") as caught:
+        importlib.import_module(name)
+    assert caught.value.name == name
+
+
+def test_listed_modules_have_listed_parents() -> None:
+    parents = {name.rpartition(".")[0] for name in PYFLINK_MODULES} - {
+        "pyflink",
+        "pyflink.common",
+        "pyflink.datastream",
+    }
+    assert parents <= PYFLINK_MODULES
+
+
+def test_an_installed_pyflink_is_left_alone(tmp_path: Path) -> None:
+    installed = tmp_path / "site" / "pyflink"
+    (installed / "datastream").mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    (installed / "datastream" / "__init__.py").write_text("")
+    script = tmp_path / "script.py"
+    script.write_text("import pyflink.datastream\nprint(pyflink.datastream.__name__)")
+
+    def output(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command, str(script)],
+            env={"PYTHONPATH": f"{installed.parent}:{ROOT}", "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        return done.stdout
+
+    assert output("-m", "changelog_engine", "run") == "api.datastream\n"
+    assert output() == "pyflink.datastream\n"
+
+
+def test_a_pyflink_that_was_imported_before_gives_way_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyflink").mkdir()
+    (tmp_path / "pyflink" / "__init__.py").write_text("installed = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert importlib.import_module("pyflink").installed
+    install_alias()
+    install_alias()
+    assert importlib.import_module("pyflink") is api
+    remove_alias()
+    assert not alias_installed()
+    assert importlib.import_module("pyflink").installed
+    del sys.modules["pyflink"]
+
+
+def test_the_script_sees_what_it_sees_under_python(launched: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("from pyflink.common import Row")
+    text = """
+        import sys, json
+        import beside, api.common, cloudpickle
+
+        class Own:
+            pass
+
+        assert beside.Row is api.common.Row
+        assert b"Own" in cloudpickle.dumps(Own) and Own.__module__ == "__main__"
+        assert sys.modules["__main__"].Own is Own
+        print(json.dumps([sys.argv, sys.path[0], __name__, __file__]))
+        """
+    result = launched(text, "--", arguments=("--parallelism", "9", "--", "-Dx=y", "a"))
+    script = str(tmp_path / "script.py")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == [
+        [script, "--parallelism", "9", "--", "-Dx=y", "a"], str(tmp_path), "__main__", script
+    ]  # fmt: skip
+    sys.modules.pop("beside")
+
+
+SETTINGS = """
+    from pyflink.common import Configuration
+    from pyflink.datastream import StreamExecutionEnvironment
+    env = StreamExecutionEnvironment.get_execution_environment()
+    settings = env._settings.layers()
+    keys = ("changelog.restore", "parallelism.default", "spark.master", "pipeline.name", "state.backend.type")
+    print([settings.text(key) for key in keys])
+    env.set_parallelism(7)
+    print(env.get_parallelism())
+    """
+
+
+def test_options_reach_the_environment_and_code_wins(launched: Callable[..., Result]) -> None:
+    result = launched(
+        SETTINGS,
+        *("--restore", "as-of:2026-01-31T12:00:00+00:00", "--parallelism", "3", "--master", "local[2]"),
+        *("--name", "words", "-D", "state.backend=hashmap"),
+    )
+    assert result.stdout.splitlines() == [
+        "['as-of:2026-01-31T12:00:00+00:00', '3', 'local[2]', 'words', 'hashmap']",
+        "7",
+    ]
+
+
+def test_both_ways_to_write_an_option_by_key(launched: Callable[..., Result]) -> None:
+    result = launched(
+        SETTINGS, "-Dpipeline.name=a=b", "-D", "changelog.restore=none", "-p2", "-Dchangelog.restore=12"
+    )
+    assert result.stdout.splitlines()[0] == "['12', '2', None, 'a=b', None]"
+
+
+def test_the_command_line_wins_over_the_file(
+    launched: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf.yaml").write_text("parallelism.default: 5\npipeline.name: from the file")
+    monkeypatch.setenv("CHANGELOG_ENGINE_CONF", str(tmp_path / "conf.yaml"))
+    result = launched(SETTINGS, "-p", "2")
+    assert result.stdout.splitlines()[0] == "[None, '2', None, 'from the file', None]"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-D", "execution.checkpointing.intervall=1s"), "did you mean 'execution.checkpointing.interval'?"),
+        (("-D", "execution.checkpointing.interval=soon"), "expected a duration such as '500ms'"),
+        (("-D", "changelog.restore"), "-D changelog.restore: write it as -D key=value"),
+        (("-D", "=1"), "write it as -D key=value"),
+        (("--restore", "yesterday"), "option 'changelog.restore': expected auto, none, latest"),
+        (("--parallelism", "0"), "Invalid value for '-p' / '--parallelism'"),
+        (("--parallelism", "two"), "'two' is not a valid integer"),
+        (("-p", "2", "-D", "parallelism.default=3"), "--parallelism and -D parallelism.default say the same"),
+        (("--paralelism", "2"), "No such option '--paralelism'"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_the_script_does_not_begin(
+    options: tuple[str, ...], words: str, launched: Callable[..., Result]
+) -> None:
+    assert words in refused(launched("print('begun')", *options))
+
+
+def test_scripts_that_are_none(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    assert refused(run(main, ["run", str(tmp_path / "no.py")])) == f"{tmp_path}/no.py does not exist"
+    assert refused(run(main, ["run", str(tmp_path)])) == f"{tmp_path} is a folder, not a script"
+    assert refused(run(main, ["run"])) == "Missing argument 'SCRIPT'."
+
+
+def test_keys_without_effect_are_named(launched: Callable[..., Result]) -> None:
+    result = launched(
+        "", "-Dparalelism.default=2", "-Dtaskmanager.numberOfTaskSlots=2", "-Dspark.ui.enabled=true"
+    )
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "note: -D paralelism.default has no effect here; did you mean 'parallelism.default'?",
+        "note: -D taskmanager.numberOfTaskSlots has no effect here",
+    ]
+
+
+@pytest.mark.parametrize(("end", "status"), [("sys.exit()", 0), ("sys.exit(3)", 3), ("raise SystemExit", 0)])
+def test_the_scripts_exit_status_is_the_commands(
+    end: str, status: int, launched: Callable[..., Result]
+) -> None:
+    assert launched(f"import sys; {end}").exit_code == status
+
+
+def traced(result: Result, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Where a traceback leads, and its last line. Python's excepthook writes to the real standard error."""
+    assert result.exit_code == 1
+    lines = (capsys.readouterr().err + result.stderr).splitlines()
+    assert lines[0] in ("Traceback (most recent call last):", lines[0])
+    return [line.strip() for line in lines if line.startswith("  File ")] + [lines[-1]]
+
+
+def test_the_scripts_own_errors_are_shown_as_python_does(
+    launched: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = launched("def halve():\n    return 1 / 0\nhalve()")
+    script = tmp_path / "script.py"
+    assert traced(result, capsys) == [
+        f'File "{script}", line 3, in <module>',
+        f'File "{script}", line 2, in halve',
+        "ZeroDivisionError: division by zero",
+    ]
+
+
+def test_bad_syntax_is_shown_with_its_line(
+    launched: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert traced(launched("x = (\n"), capsys) == [
+        f'File "{tmp_path}/script.py", line 1',
+        "SyntaxError: '(' was never closed",
+    ]
+
+
+def test_the_engines_errors_are_messages_with_the_line_of_the_script(
+    launched: Callable[..., Result], tmp_path: Path
+) -> None:
+    result = launched(
+        """
+        from pyflink.datastream import StreamExecutionEnvironment
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(0)
+        """
+    )
+    assert result.exit_code == 1
+    first, second = result.stderr.splitlines()
+    assert first.startswith("Error: ")
+    assert second == f"  in {tmp_path}/script.py, line 4: env.set_parallelism(0)"
+
+
+PRINTS = """
+    from pyflink.datastream import StreamExecutionEnvironment
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).print()
+    env.execute("words")
+    print("went on")
+    """
+
+
+def test_a_failed_job_is_its_message(
+    launched: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise JobExecutionError(
+            "job 'words' failed: map of operator 'x' raised KeyError: 'a\x1b'\n  File ..."
+        )
+
+    monkeypatch.setattr(launch, "run_job", fail)
+    result = launched(PRINTS)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert (
+        result.stderr
+        == "Error: job 'words' failed: map of operator 'x' raised KeyError: 'a\\x1b'\n  File ...\n"
+    )
+
+
+def test_a_job_stopped_by_ctrl_c_is_130(
+    launched: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "run_job", lambda *_: JobOutcome("id", 5, True, 3, 0))
+    result = launched(PRINTS)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "Traceback" not in result.output
+
+
+class Background:
+    """A job in the background."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def wait(self) -> JobOutcome:
+        self.asked.append("wait")
+        return JobOutcome("id", 5, True, 3, 0)
+
+
+def test_ctrl_c_stops_jobs_in_the_background(
+    launched: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Background()
+    monkeypatch.setattr(launch, "RUNNING", {job})
+    result = launched("raise KeyboardInterrupt")
+    assert result.exit_code == 130
+    assert job.asked == ["stop", "wait"]
+    assert result.stderr.splitlines() == [
+        "stopping after the next checkpoint; press Ctrl-C again to stop at once",
+        "job 'words' stopped after checkpoint 3; run it again to go on from there",
+    ]
+
+
+def test_ctrl_c_without_a_job_is_130(launched: Callable[..., Result]) -> None:
+    result = launched("raise KeyboardInterrupt")
+    assert (result.exit_code, result.output) == (130, "")
+
+
+@pytest.mark.parametrize("alias", [True, False])
+def test_workers_install_the_alias_when_the_driver_has_it(
+    alias: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of the user that a worker imports while it unpickles the function."""
+    (tmp_path / "users_module.py").write_text(
+        "from api.datastream import MapFunction as Base\n"
+        "try:\n    from pyflink.datastream import MapFunction as Base\nexcept ImportError:\n    Base = object\n"
+        "class Map(Base):\n    def map(self, value):\n        return value\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    if alias:
+        install_alias()
+    module = importlib.import_module("users_module")
+    build = GraphBuilder()
+    build.collect(build.process(build.source([1]), module.Map()))
+    shipped = ship("run", plan_job(build.graph()), JobSettings(), None)
+    remove_alias()  # the worker is another process
+    del sys.modules["users_module"]
+    (function,) = [f for f in shipped.functions_of({1}).values() if type(f).__name__ == "Map"]
+    assert alias_installed() is alias
+    assert isinstance(function, api.datastream.MapFunction) is alias
+    del sys.modules["users_module"]
+
+
+def test_help_reads_well() -> None:
+    text = CliRunner().invoke(main, ["run", "--help"]).output
+    assert text.startswith("Usage: main run [OPTIONS] SCRIPT [ARGUMENTS]...\n")
+    for option in ("--restore POINT", "-p, --parallelism N", "--master URL", "--name TEXT", "-D KEY=VALUE"):
+        assert f"  {option}  " in text
+    assert "  run          Run a PyFlink DataStream script" in CliRunner().invoke(main, ["--help"]).output
