@@ -15,7 +15,7 @@ from api.datastream.checkpointing_mode import CheckpointingMode
 from api.datastream.execution_mode import RuntimeExecutionMode
 from api.datastream.state_backend import HashMapStateBackend, StateBackend
 from changelog_engine.config import options
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError
 
 
 class ConfigurableEnvironment(NamesOfPyFlink):
@@ -86,24 +86,18 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         """Set the execution mode.
 
         Args:
-            execution_mode: STREAMING, or AUTOMATIC, which is STREAMING in this version.
+            execution_mode: STREAMING, the default; BATCH, whose sources must all end; or AUTOMATIC.
 
         Returns:
             This object.
 
         Raises:
-            NotSupportedError: BATCH.
             ConfigurationError: no RuntimeExecutionMode.
         """
         if not isinstance(execution_mode, RuntimeExecutionMode):
             raise ConfigurationError(
                 "StreamExecutionEnvironment.set_runtime_mode needs a RuntimeExecutionMode such as "
                 f"RuntimeExecutionMode.STREAMING, got {execution_mode!r}"
-            )
-        if execution_mode is RuntimeExecutionMode.BATCH:
-            raise NotSupportedError(
-                "RuntimeExecutionMode.BATCH is not part of this version of changelog-engine: use STREAMING; "
-                "see docs/compatibility.md"
             )
         self._settings.set(options.RUNTIME_MODE, execution_mode.name)
         return self

@@ -10,20 +10,23 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api._arguments import max_parallelism as checked_max_parallelism
 from api._arguments import parallelism as checked_parallelism
 from api.common.configuration import Configuration
 from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from api.datastream._dependencies import Dependencies
 from changelog_engine.config import ConfigLayers, Option, absolute_base_path, canonical, options, outer_layers
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.connectors import IterableSource, Source
+from changelog_engine.errors import ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
 
 _LOG = logging.getLogger("changelog_engine")
 DEFAULT_BASE_PATH = "./changelog-data"
 CHANGELOG_CHECKPOINT_INTERVAL_MS = 1000
+_default_local_parallelism: list[int | None] = [None]  # of environments made from now on
 _LOCAL_MASTER = re.compile(r"local\[(\d+)(?:,\d+)?\]")
 _RESTORE = re.compile(r"auto|none|latest|\d+|as-of:.+")
 
@@ -36,6 +39,8 @@ class EnvironmentSettings:
         self.kept: dict[str, Any] = {}
         self._code: dict[str, str] = {}
         self._job_parameters: dict[str, str] | None = None
+        self.dependencies = Dependencies(self)
+        self._local_parallelism = _default_local_parallelism[0]
         for text in (self._outer.file, self._outer.command_line):
             _refuse_unsupported(ConfigLayers(code=text))
         if configuration is not None:
@@ -66,6 +71,14 @@ class EnvironmentSettings:
         option.parse(text)
         self._code[option.key] = text
 
+    def text(self, key: str) -> str | None:
+        """The raw text of a key that holds, or None."""
+        return self.layers().text(key)
+
+    def set_text(self, key: str, text: str) -> None:
+        """Set a key in code whose text the engine does not check."""
+        self._code[key] = text
+
     def unset(self, option: Option) -> None:
         """Forget what the program set."""
         self._code.pop(option.key, None)
@@ -75,6 +88,8 @@ class EnvironmentSettings:
         value: int | None = self.get(options.PARALLELISM)
         if value is not None:
             return value
+        if self._local_parallelism is not None:
+            return self._local_parallelism
         master = _LOCAL_MASTER.fullmatch(self.layers().text("spark.master") or "")
         return int(master[1]) if master and int(master[1]) else _cores()
 
@@ -124,11 +139,16 @@ class EnvironmentSettings:
         """Replace the job's parameters."""
         self._job_parameters = dict(parameters)
 
-    def job_settings(self) -> JobSettings:
-        """How a job runs that is executed now; says so when it turns checkpoints on for the changelog."""
+    def job_settings(self, sources: Sequence[Source] = ()) -> JobSettings:
+        """How a job runs that is executed now; says so when it turns checkpoints on for the changelog.
+
+        Args:
+            sources: of the job; they decide what AUTOMATIC means.
+        """
         get = self.get
-        changelog: bool = get(options.CHANGELOG_ENABLED)
-        interval_ms: int | None = get(options.CHECKPOINT_INTERVAL) or None
+        batch = bool(sources) and self.is_batch(sources)
+        changelog: bool = get(options.CHANGELOG_ENABLED) and not batch
+        interval_ms: int | None = None if batch else get(options.CHECKPOINT_INTERVAL) or None
         if changelog and interval_ms is None:
             interval_ms = CHANGELOG_CHECKPOINT_INTERVAL_MS
             _LOG.warning(
@@ -148,12 +168,35 @@ class EnvironmentSettings:
             retained_checkpoints=get(options.CHECKPOINT_NUM_RETAINED),
             restart=self._restart(),
             restore=get(options.RESTORE),
+            batch=batch,
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
             epoch_max_records=get(options.BUNDLE_SIZE),
             part_max_bytes=get(options.PART_MAX_BYTES),
             parameters=self.job_parameters(),
             spark=self.layers().spark(),
+            files=self.dependencies.job_files(),
         )
+
+    def is_batch(self, sources: Sequence[Source]) -> bool:
+        """Whether a job runs in BATCH mode.
+
+        A source function is taken for one that never ends, as in Flink; only a program that says BATCH knows better.
+
+        Args:
+            sources: of the job.
+
+        Raises:
+            InvalidJobError: BATCH was asked for, and a source never ends.
+        """
+        mode = self.get(options.RUNTIME_MODE)
+        if mode == "AUTOMATIC":
+            return all(each.bounded and not isinstance(each, IterableSource) for each in sources)
+        if mode == "BATCH" and not all(each.bounded for each in sources):
+            raise InvalidJobError(
+                "RuntimeExecutionMode.BATCH needs sources that end, and one of this job does not: use STREAMING or "
+                "AUTOMATIC"
+            )
+        return bool(mode == "BATCH")
 
     def _base_path(self) -> str:
         path = self.get(options.BASE_PATH) or self.get(options.CHECKPOINT_DIR) or DEFAULT_BASE_PATH
@@ -187,6 +230,16 @@ class EnvironmentSettings:
         )
 
 
+def default_local_parallelism() -> int:
+    """Parallelism of environments that nothing else gives one: as set, else the cores."""
+    return _default_local_parallelism[0] or _cores()
+
+
+def set_default_local_parallelism(parallelism: int) -> None:
+    """Set the parallelism of environments made from now on that nothing else gives one."""
+    _default_local_parallelism[0] = parallelism
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -197,11 +250,6 @@ def _refuse_unsupported(level: ConfigLayers) -> None:
         checked_parallelism(level.get(options.PARALLELISM), f"option {options.PARALLELISM.key!r}")
     if level.is_set(options.MAX_PARALLELISM):
         checked_max_parallelism(level.get(options.MAX_PARALLELISM), f"option {options.MAX_PARALLELISM.key!r}")
-    if level.get(options.RUNTIME_MODE) == "BATCH":
-        raise NotSupportedError(
-            "execution.runtime-mode BATCH is not part of this version: use STREAMING; see "
-            "docs/compatibility.md"
-        )
     if level.get(options.STATE_BACKEND) == "rocksdb":
         raise NotSupportedError(
             "state.backend.type rocksdb is not part of this version: use hashmap; see docs/compatibility.md"

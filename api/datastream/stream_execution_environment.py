@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from api import _arguments
@@ -9,14 +10,16 @@ from api.common.configuration import Configuration
 from api.common.job_client import JobClient, to_result
 from api.common.job_execution_result import JobExecutionResult
 from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
-from api.datastream._configurable_environment import ConfigurableEnvironment
+from api.datastream._execution_plan import execution_plan, refuse_missing_uids
 from api.datastream._job_names import DEFAULT_JOB_NAME, unnamed_job
+from api.datastream._program_environment import ProgramEnvironment
 from api.datastream._sources import as_source, as_source_function
 from api.datastream._transformation import Transformation, build_graph
 from api.datastream.closeable_iterator import CloseableIterator
 from api.datastream.connectors.base import Source
 from api.datastream.data_stream import DataStream
 from api.datastream.functions import SourceFunction
+from api.serializers import PickleSerializer, Serializer
 from changelog_engine import connectors as engine
 from changelog_engine.config import options
 from changelog_engine.errors import InvalidJobError
@@ -24,7 +27,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.types import TypeInformation
 
 
-class StreamExecutionEnvironment(ConfigurableEnvironment):
+class StreamExecutionEnvironment(ProgramEnvironment):
     """Where a program begins: sources, settings, execution.
 
     Settings come from the program, from ``-D key=value`` on the command line, and from the YAML file that the
@@ -38,40 +41,17 @@ class StreamExecutionEnvironment(ConfigurableEnvironment):
     Source: pyflink.datastream.StreamExecutionEnvironment
     """
 
-    _not_here = frozenset(
-        {
-            "add_classpaths",
-            "add_default_kryo_serializer",
-            "add_jars",
-            "add_python_archive",
-            "add_python_file",
-            "disable_operator_chaining",
-            "from_elements",
-            "generate_stream_graph",
-            "get_buffer_timeout",
-            "get_cached_files",
-            "get_default_local_parallelism",
-            "get_default_savepoint_directory",
-            "get_execution_plan",
-            "get_stream_time_characteristic",
-            "is_chaining_enabled",
-            "is_force_unaligned_checkpoints",
-            "is_unaligned_checkpoints_enabled",
-            "register_cached_file",
-            "register_slot_sharing_group",
-            "register_type",
-            "register_type_with_kryo_serializer",
-            "set_buffer_timeout",
-            "set_default_local_parallelism",
-            "set_default_savepoint_directory",
-            "set_python_executable",
-            "set_python_requirements",
-            "set_stream_time_characteristic",
-        }
-    )
+    def __init__(
+        self, configuration: Configuration | None = None, serializer: Serializer | None = None
+    ) -> None:
+        """Make one; `get_execution_environment` is the usual way.
 
-    def __init__(self, configuration: Configuration | None = None) -> None:
+        Args:
+            configuration: options by Flink's keys.
+            serializer: kept as ``serializer``; default a PickleSerializer. Elements are pickled, whatever it is.
+        """
         super().__init__(configuration)
+        self.serializer = PickleSerializer() if serializer is None else serializer
         self._pending_sinks: list[Transformation] = []
 
     @staticmethod
@@ -99,6 +79,19 @@ class StreamExecutionEnvironment(ConfigurableEnvironment):
         """
         declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_collection: type_info")
         return self._begin("Collection Source", engine.CollectionSource(collection, declared), declared)
+
+    def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """As `from_collection`, with the elements as arguments.
+
+        Args:
+            elements: the elements, in order.
+            type_info: type of the elements, each of which is checked now.
+
+        Raises:
+            TypeMismatchError: an element does not fit; the message holds its index.
+        """
+        declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_elements: type_info")
+        return self._begin("Collection Source", engine.CollectionSource(elements, declared), declared)
 
     def from_source(
         self,
@@ -204,6 +197,38 @@ class StreamExecutionEnvironment(ConfigurableEnvironment):
 
         return JobClient(launch.start_job(graph, settings))
 
+    def get_execution_plan(self) -> str:
+        """What the next execution would run, as JSON in Flink's form; nothing is run.
+
+        Returns:
+            ``{"nodes": [...]}``: each operator's id, type, pact, contents and parallelism, and its predecessors
+            with their ship strategy: FORWARD, HASH, REBALANCE and so on.
+
+        Raises:
+            InvalidJobError: there is nothing new to run, or the program cannot run.
+        """
+        graph, ids = self._graph(self._new_sinks(), self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME)
+        descriptions = {number: each.description for each, number in ids.items() if each.description}
+        return execution_plan(graph, descriptions)
+
+    def generate_stream_graph(
+        self, clear_transformations: bool = False, job_name: str | None = None
+    ) -> JobGraph:
+        """What the next execution would run, as the engine's graph.
+
+        Args:
+            clear_transformations: forget the program, as an execution does; default False.
+            job_name: the graph's name.
+
+        Raises:
+            InvalidJobError: there is nothing new to run, or the program cannot run.
+        """
+        name = job_name or self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
+        graph, _ = self._graph(self._new_sinks(), name)
+        if clear_transformations:
+            self._pending_sinks.clear()
+        return graph
+
     def _execute_and_collect(self, end: Transformation, job_name: str | None) -> CloseableIterator:
         sink = Transformation(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
         graph, settings, ids = self._take_job(job_name, sink)
@@ -216,20 +241,31 @@ class StreamExecutionEnvironment(ConfigurableEnvironment):
         self, job_name: str | None, *more: Transformation
     ) -> tuple[JobGraph, JobSettings, dict[Transformation, int]]:
         """Freeze what was added since the last execution; an error leaves it there."""
+        sinks = self._new_sinks(*more)
+        if job_name is not None:
+            _arguments.text(job_name, "the job name")
+        graph, ids = self._graph(sinks, job_name or "")
+        sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
+        settings = self._settings.job_settings(sources)
+        name = job_name or unnamed_job(self._settings.get(options.JOB_NAME))
+        self._pending_sinks.clear()
+        return replace(graph, name=name), settings, ids
+
+    def _new_sinks(self, *more: Transformation) -> list[Transformation]:
         sinks = [*self._pending_sinks, *more]
         if not sinks:
             raise InvalidJobError(
                 "no operators to execute: end a stream in a sink first, with print(), add_sink() or "
                 "sink_to(), or use execute_and_collect(); what an earlier execution ran is not run again"
             )
-        if job_name is not None:
-            _arguments.text(job_name, "the job name")
+        return sinks
+
+    def _graph(self, sinks: list[Transformation], name: str) -> tuple[JobGraph, dict[Transformation, int]]:
         max_parallelism: int | None = self._settings.get(options.MAX_PARALLELISM)
-        graph, ids = build_graph(sinks, job_name or "", self._settings.parallelism(), max_parallelism)
-        settings = self._settings.job_settings()
-        name = job_name or unnamed_job(self._settings.get(options.JOB_NAME))
-        self._pending_sinks.clear()
-        return JobGraph(name, graph.nodes, graph.parallelism, graph.max_parallelism), settings, ids
+        graph, ids = build_graph(sinks, name, self._settings.parallelism(), max_parallelism)
+        if not self._execution_config.has_auto_generated_uids_enabled():
+            refuse_missing_uids(graph)
+        return graph, ids
 
     def _begin(self, name: str, source: engine.Source, declared: TypeInformation | None) -> DataStream:
         return DataStream(

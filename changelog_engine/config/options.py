@@ -246,7 +246,7 @@ RUNTIME_MODE = Option(
     "execution.runtime-mode",
     "choice",
     "STREAMING",
-    "STREAMING, or AUTOMATIC, which is STREAMING in this version.",
+    "STREAMING, BATCH, or AUTOMATIC: BATCH when all sources end.",
     choices=_choices("STREAMING", "BATCH", "AUTOMATIC"),
 )
 SAVEPOINT_PATH = Option(

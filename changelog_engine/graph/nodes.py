@@ -12,6 +12,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
+from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
 
 
@@ -175,7 +176,10 @@ class JobSettings:
         checkpoint_interval_ms: None when checkpointing is off: nothing is logged and nothing restored.
         changelog: log every mutation (True) or write full snapshots at each checkpoint (False).
         base_path: folder or URI under which the job's folder lies.
-        state_backend: "hashmap".
+        state_backend: "hashmap", "rocksdb", or "custom".
+        state_options: options of the state backend, by key.
+        state_class: the class of a custom backend or of RocksDB's options factory, pickled by cloudpickle.
+        max_state_bytes: bound of one state in a subtask's full snapshot; None for none.
         checkpoint_timeout_ms: an epoch whose checkpoint takes longer counts as a failed checkpoint.
         min_pause_ms: least time between the end of one checkpoint and the start of the next.
         tolerable_failures: failed checkpoints in a row that do not fail the job.
@@ -191,12 +195,16 @@ class JobSettings:
         part_max_bytes: bound of one part.
         parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
+        files: what the workers need of modules, packages, archives and other files.
     """
 
     checkpoint_interval_ms: int | None = None
     changelog: bool = False
     base_path: str = "./changelog-data"
     state_backend: str = "hashmap"
+    state_options: dict[str, str] = field(default_factory=dict)
+    state_class: bytes | None = None
+    max_state_bytes: int | None = None
     checkpoint_timeout_ms: int = 600_000
     min_pause_ms: int = 0
     tolerable_failures: int = 0
@@ -210,6 +218,7 @@ class JobSettings:
     part_max_bytes: int = 64 * 1024 * 1024
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
+    files: JobFiles = field(default_factory=JobFiles)
 
 
 class StateKind(enum.Enum):

@@ -290,10 +290,8 @@ def test_state_backend(env):
 
 def test_runtime_mode(env):
     assert env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC) is env
-    with pytest.raises(NotSupportedError, match="BATCH"):
-        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    with pytest.raises(NotSupportedError, match="BATCH"):
-        with_conf(conf={"execution.runtime-mode": "batch"})
+    with pytest.raises(ConfigurationError, match="set_runtime_mode"):
+        env.set_runtime_mode("BATCH")
 
 
 def test_other_options_reach_the_engine():

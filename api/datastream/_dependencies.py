@@ -1,0 +1,169 @@
+"""The files that a program's functions need: from its calls and from options by Flink's keys."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from api import _arguments
+from changelog_engine.config.paths import local_path
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirements
+
+if TYPE_CHECKING:
+    from api.datastream._settings import EnvironmentSettings
+
+PYTHON_FILES = "python.files"
+PYTHON_ARCHIVES = "python.archives"
+PYTHON_REQUIREMENTS = "python.requirements"
+PYTHON_EXECUTABLE = "python.executable"
+JARS = "pipeline.jars"
+CLASSPATHS = "pipeline.classpaths"
+_ARCHIVE_ENDINGS = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
+
+
+class Dependencies:
+    """What a program added, besides what its configuration says.
+
+    Args:
+        settings: of the environment.
+    """
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+        self._python_files: list[str] = []
+        self._archives: list[Archive] = []
+        self._requirements: Requirements | None = None
+        self._jars: list[str] = []
+        self._cached: dict[str, CachedFile] = {}
+
+    def add_python_file(self, path: str, what: str) -> None:
+        """See StreamExecutionEnvironment.add_python_file."""
+        self._python_files.append(existing(path, what))
+
+    def add_archive(self, path: str, target: str | None, what: str) -> None:
+        """See StreamExecutionEnvironment.add_python_archive."""
+        self._archives.append(archive(path, target, what))
+
+    def set_requirements(self, path: str, cache: str | None, what: str) -> None:
+        """See StreamExecutionEnvironment.set_python_requirements."""
+        self._requirements = Requirements(
+            existing(path, what), None if cache is None else existing(cache, what)
+        )
+
+    def set_executable(self, path: str, what: str) -> None:
+        """See StreamExecutionEnvironment.set_python_executable."""
+        self._settings.set_text(PYTHON_EXECUTABLE, _arguments.text(path, what))
+
+    def add_jar(self, path: str, what: str) -> None:
+        """See StreamExecutionEnvironment.add_jars."""
+        self._jars.append(existing(path, what))
+
+    def add_cached(self, path: str, name: str, executable: bool, what: str) -> None:
+        """See StreamExecutionEnvironment.register_cached_file."""
+        key = _arguments.text(name, f"{what}: name")
+        if os.path.basename(key) != key or key in (".", ".."):
+            raise ConfigurationError(f"{what}: name must be a plain file name, got {name!r}")
+        if key in self._cached:
+            raise ConfigurationError(f"{what}: there is a cached file {key!r} already")
+        if os.path.isdir(existing(path, what)):
+            raise NotSupportedError(
+                f"{what}: {path!r} is a folder; use add_python_archive() with its zip file"
+            )
+        flag = _arguments.flag(executable, f"{what}: executable")
+        self._cached[key] = CachedFile(existing(path, what), key, flag)
+
+    def cached(self) -> list[CachedFile]:
+        """The cached files, in the order in which they were registered."""
+        return list(self._cached.values())
+
+    def job_files(self) -> JobFiles:
+        """Everything that the job needs.
+
+        Raises:
+            ConfigurationError: something that the configuration names is not there.
+            NotSupportedError: it lies on another file system.
+        """
+        configured = [existing(path, f"option {PYTHON_FILES!r}") for path in self._list(PYTHON_FILES, ",")]
+        archives = [
+            archive(path, target or None, f"option {PYTHON_ARCHIVES!r}")
+            for path, _, target in (item.partition("#") for item in self._list(PYTHON_ARCHIVES, ","))
+        ]
+        jars = [
+            existing(path, f"option {key!r}") for key in (JARS, CLASSPATHS) for path in self._list(key, ";")
+        ]
+        made = [*archives, *self._archives]
+        _refuse_same_target(made)
+        return JobFiles(
+            python_files=tuple(dict.fromkeys([*configured, *self._python_files])),
+            archives=tuple(dict.fromkeys(made)),
+            requirements=self._requirements or self._configured_requirements(),
+            python_executable=self._settings.text(PYTHON_EXECUTABLE),
+            cached=tuple(self._cached.values()),
+            jars=tuple(dict.fromkeys([*jars, *self._jars])),
+        )
+
+    def _configured_requirements(self) -> Requirements | None:
+        text = self._settings.text(PYTHON_REQUIREMENTS)
+        if not text:
+            return None
+        path, _, cache = text.partition("#")
+        what = f"option {PYTHON_REQUIREMENTS!r}"
+        return Requirements(existing(path, what), existing(cache, what) if cache else None)
+
+    def _list(self, key: str, separator: str) -> list[str]:
+        return [item.strip() for item in (self._settings.text(key) or "").split(separator) if item.strip()]
+
+
+def existing(path: str, what: str) -> str:
+    """The absolute path of a file or folder of this machine.
+
+    Args:
+        path: plain, or a ``file:`` URI.
+        what: names method and parameter in errors.
+
+    Raises:
+        ConfigurationError: there is none.
+        NotSupportedError: a URI of another file system.
+    """
+    found = local_path(_arguments.text(path, what))
+    if found is None:
+        raise NotSupportedError(
+            f"{what}: {path!r} lies on another file system; copy it to this machine and name the copy"
+        )
+    if not os.path.exists(found):
+        raise ConfigurationError(f"{what}: there is no file or folder {found!r}")
+    return found
+
+
+def archive(path: str, target: str | None, what: str) -> Archive:
+    """An archive and where it goes: the target, else a folder of its own name.
+
+    Args:
+        path: plain, or a ``file:`` URI.
+        target: a relative path, or None.
+        what: names method and parameter in errors.
+
+    Raises:
+        ConfigurationError: there is no such file, it is no archive, or the target leads elsewhere.
+    """
+    found = existing(path, what)
+    if not os.path.isfile(found) or not found.lower().endswith(_ARCHIVE_ENDINGS):
+        raise ConfigurationError(
+            f"{what}: {path!r} is no archive; it may end in {', '.join(_ARCHIVE_ENDINGS)}"
+        )
+    name = os.path.basename(found) if target is None else _arguments.text(target, f"{what}: target_dir")
+    plain = os.path.normpath(name)
+    if plain in (".", "..") or os.path.basename(plain) != plain or "#" in plain:
+        raise ConfigurationError(f"{what}: target_dir must be the name of a folder, got {target!r}")
+    return Archive(found, plain)
+
+
+def _refuse_same_target(archives: list[Archive]) -> None:
+    seen: dict[str, str] = {}
+    for each in archives:
+        if seen.setdefault(each.target, each.path) != each.path:
+            raise ConfigurationError(
+                f"two archives are to be unpacked to {each.target!r}: {seen[each.target]} and {each.path}; give one "
+                "of them another target_dir"
+            )
