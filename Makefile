@@ -17,7 +17,11 @@ SHARED ?= ../shared
 # The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup demo test test-fast lint format bench golden clean check-java
+# What users import; the reference is made of its docstrings.
+DOCUMENTED := api.common api.datastream api.datastream.state api.datastream.window api.datastream.functions \
+    api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols changelog_engine.state.backend
+
+.PHONY: help setup demo test test-fast lint format docs bench golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -35,7 +39,7 @@ $(STAMP): pyproject.toml
 	    $(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make environments: install its venv module (apt-get install python3.11-venv)." >&2; exit 1; }
 	fi
 	echo "Installing into $(VENV) (first time: some 600 MB to download) ..."
-	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[test,lint,demo,bench]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[test,lint,demo,bench,docs]'
 	touch $@
 	echo "$(VENV) is ready."
 
@@ -68,6 +72,12 @@ format: $(STAMP)  ## put the code into its format
 	@$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
+docs: $(STAMP)  ## the API reference, docs/api/index.html, out of the docstrings
+	@rm -rf docs/api
+	$(VENV)/bin/pdoc --docformat google --no-show-source -o docs/api $(DOCUMENTED) 2>&1 | { grep -v 'Error parsing type annotation' || true; }
+	test -s docs/api/api/datastream.html
+	echo "The API reference is docs/api/index.html"
+
 bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
 	@$(PY) tests/bench/bench.py
 
@@ -79,4 +89,4 @@ golden: $(STAMP) check-java  ## the golden programs and the documented API, wher
 	exit $$status
 
 clean:  ## remove what make made, .venv too
-	@rm -rf $(VENV) .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) docs/api .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
