@@ -14,6 +14,7 @@ from changelog_engine.graph.nodes import NodeKind, StateKind, StateSpec
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.windowing.assigner import MergingWindowAssigner, WindowAssigner
+from changelog_engine.windowing.namespaces import window_codec
 from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
 from changelog_engine.windowing.trigger import Trigger
 
@@ -142,6 +143,7 @@ class WindowedBase(NamesOfPyFlink):
         """
         from api.datastream.data_stream import DataStream
 
+        window_codec(self._assigner.get_window_serializer())  # refuses what is no serializer
         trigger = self._trigger or self._assigner.get_default_trigger(self.get_execution_environment())
         spec = WindowSpec(
             self._assigner,

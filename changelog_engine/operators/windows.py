@@ -1,0 +1,358 @@
+"""The window operator: any assigner, any trigger.
+
+Invariants:
+    * What is kept of a window's elements, its trigger's state and its timers are keyed state; the window is its namespace.
+    * Two cursors move together: the store's stands at the key, the scope's at the pair of key and window (for windows that
+      merge, at the state window while elements are touched).
+    * A window of event time goes, with all of its state, when the watermark passes its end by the allowed lateness; one of
+      processing time when the clock passes its end; others when a trigger purges them.
+    * Results of windows of event time have the window's last ms as their timestamp, others that of the element or timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.errors import InvalidJobError
+from changelog_engine.graph.nodes import StateKind
+from changelog_engine.operators.base import close_function
+from changelog_engine.operators.context import KeyedTimerService, TaskContext
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.keyed import KeyedOperator
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.operators.windows_context import (
+    AssignerContext,
+    FunctionContext,
+    NoWindowStates,
+    TriggerContext,
+    WindowStates,
+    merge_entries,
+)
+from changelog_engine.operators.windows_merging import MergingWindows
+from changelog_engine.state.backend import Cursor, NamespaceScope
+from changelog_engine.types import TypeInformation
+from changelog_engine.windowing.assigner import MergingWindowAssigner
+from changelog_engine.windowing.namespaces import WindowCodec
+from changelog_engine.windowing.spec import Firing, WindowSpec
+from changelog_engine.windowing.trigger import TriggerResult
+
+_EMIT_AT = 16_384
+_ELEMENT_CALLS = {StateKind.REDUCING: "reduce", StateKind.AGGREGATING: "add", StateKind.LIST: "on_element"}
+_WITH_CONTEXT = (Firing.PROCESS, Firing.PROCESS_ALL)
+_FIRING_CALLS = {Firing.APPLY: "apply", Firing.APPLY_ALL: "apply"}
+
+
+class WindowOperator(KeyedOperator):
+    """Elements of a key in windows.
+
+    Args:
+        name, output: of the operator.
+        spec: what it does.
+        context: the runtime context.
+        cursor: of the store.
+        keys: codec of the keys.
+        codec: of the windows.
+        scope: of the windows' state.
+        timers: of the windows.
+    """
+
+    contents: Any = None
+    merging: MergingWindows | None = None
+
+    def __init__(
+        self,
+        name: str,
+        output: TypeInformation | None,
+        spec: WindowSpec,
+        context: TaskContext,
+        cursor: Cursor,
+        keys: KeyCodec,
+        codec: WindowCodec,
+        scope: NamespaceScope,
+        timers: KeyedTimerService,
+    ) -> None:
+        super().__init__(name, output, spec.function, context, cursor, keys)
+        self.spec = spec
+        self.assigner, self.trigger = spec.assigner, spec.trigger
+        self.codec = codec
+        self.scope = scope
+        self.place = scope.cursor
+        self.timers = timers
+        self.event_time = bool(spec.assigner.is_event_time())
+        self.lateness = spec.allowed_lateness_ms if self.event_time else 0
+        merges = isinstance(spec.assigner, MergingWindowAssigner)
+        states = WindowStates(context, scope)
+        self.assigner_context = AssignerContext(timers, context)
+        self.trigger_context = TriggerContext(timers, context, states, self.place)
+        self.function_context = FunctionContext(timers, context, NoWindowStates() if merges else states)
+        self.call = self._element_call = _ELEMENT_CALLS[spec.contents.kind]
+        self.listed = spec.contents.kind is StateKind.LIST
+        self._clear = getattr(spec.function, "clear", None) if spec.firing in _WITH_CONTEXT else None
+        self._late: tuple[list[Any], list[int]] = ([], [])
+
+    def open(self) -> None:
+        super().open()
+        open_function = getattr(self.spec.contents.function, "open", None)
+        if open_function is not None:
+            try:
+                open_function(self.context)
+            except Exception as error:
+                raise user_failure(error, self.name, "open") from error
+        self.contents = self.context.declare(self.spec.contents, self.scope)
+        if isinstance(self.assigner, MergingWindowAssigner):
+            self.merging = MergingWindows(self.assigner, self.codec, self.context)
+
+    def close(self) -> None:
+        close_function(self.spec.contents.function, self.name)
+        super().close()
+
+    def run(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int] | None,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        cursor, place = self.cursor, self.place
+        add = self._add if self.merging is None else self._add_merging
+        for index, (key, value) in enumerate(zip(identities, values, strict=True)):
+            cursor.key = key
+            cursor.timestamp = place.timestamp = time = MIN_WATERMARK if times is None else times[index]
+            windows = self.assigner.assign_windows(value, time, self.assigner_context)
+            taken = False
+            for window in windows:
+                taken = add(key, window, value, time, out, out_times) or taken
+            if not taken and self.event_time and time + self.lateness <= self.timers.watermark:
+                self.late(value, time)
+
+    def late(self, value: Any, time: int) -> None:
+        """An element that no window takes any more."""
+        if self.spec.late_tag_id is not None:
+            self._late[0].append(value)
+            self._late[1].append(time)
+
+    def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
+        if self._late[0]:
+            assert self.spec.late_tag_id is not None
+            (values, times), self._late = self._late, ([], [])
+            self.emit_aside(self.spec.late_tag_id, values, times)
+        if self.function is None:
+            self.emit(out, out_times)
+        else:
+            self.emit_tagged(out, out_times)
+
+    def watermark(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        self._fire_timers(self.timers.event, watermark, True)
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        super().resume(watermark)
+
+    def next_processing_timer(self) -> int | None:
+        return self.timers.processing.next_timestamp()
+
+    def fire_processing_timers(self, now_ms: int) -> None:
+        self._fire_timers(self.timers.processing, now_ms, False)
+
+    def end_key(self) -> None:
+        self.timers.watermark = MAX_WATERMARK
+        self._fire_timers(self.timers.event, MAX_WATERMARK, True)
+        self.timers.watermark = MIN_WATERMARK
+
+    def on_timer(self, time: int, event_time: bool, out: list[Any], out_times: list[int] | None) -> None:
+        """A timer of the window at the cursor is due."""
+        place, merging = self.place, self.merging
+        key, identity = own = place.key
+        state = own
+        if merging is not None:
+            state_window = merging.state_window(identity)
+            if state_window is None:  # the window has merged or gone, and its trigger left a timer behind
+                return
+            state = (key, state_window)
+        window = self.codec.window(identity)
+        trigger = self.trigger.on_event_time if event_time else self.trigger.on_processing_time
+        self._act(trigger(time, window, self.trigger_context), window, own, state, out, out_times)
+        if event_time is self.event_time and time == self._cleanup_time(window):
+            self._remove(window, own, state)
+
+    def _fire_timers(self, queue: Any, until: int, event_time: bool) -> None:
+        cursor, place = self.cursor, self.place
+        out: list[Any] = []
+        out_times: list[int] | None = [] if event_time else None
+        self.call = "on_event_time" if event_time else "on_processing_time"
+        try:
+            while (timer := queue.pop_due(until)) is not None:
+                cursor.key = timer[1][0]
+                cursor.timestamp = place.timestamp = timer[0]
+                self.on_timer(timer[0], event_time, out, out_times)
+                if len(out) >= _EMIT_AT:
+                    self.emit_results(out, out_times)
+                    out = []
+                    out_times = [] if event_time else None
+        except Exception as error:
+            raise user_failure(error, self.name, self.call, self.keys.key_of(cursor.key)) from error
+        finally:
+            self.call = self._element_call
+        self.emit_results(out, out_times)
+
+    def _add(
+        self, key: Any, window: Any, value: Any, time: int, out: list[Any], out_times: list[int] | None
+    ) -> bool:
+        """Add an element to a window; False when the window takes none any more."""
+        if self._is_late(window):
+            return False
+        self.place.key = own = (key, self.codec.identity(window))
+        self._take(window, own, own, value, time, out, out_times)
+        return True
+
+    def _add_merging(
+        self, key: Any, window: Any, value: Any, time: int, out: list[Any], out_times: list[int] | None
+    ) -> bool:
+        """As _add, with windows that merge."""
+        assert self.merging is not None
+        added = self.merging.add(window, self._is_late, self._on_merge)
+        if added is None:
+            return False
+        actual, state_window = added
+        own = (key, self.codec.identity(actual))
+        self._take(actual, own, (key, state_window), value, time, out, out_times)
+        return True
+
+    def _take(
+        self,
+        window: Any,
+        own: Any,
+        state: Any,
+        value: Any,
+        time: int,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        """Add an element to a window, ask the trigger, and see to it that the window goes some day.
+
+        ``own`` is the pair of key and window, ``state`` that of key and the window that holds the elements.
+        """
+        place = self.place
+        place.key = state
+        self.contents.add(value)
+        place.key = own
+        result = self.trigger.on_element(value, time, window, self.trigger_context)
+        self._act(result, window, own, state, out, out_times)
+        cleanup = self._cleanup_time(window)
+        if cleanup is not None:
+            (self.timers.event if self.event_time else self.timers.processing).register(cleanup)
+
+    def _act(
+        self,
+        result: TriggerResult,
+        window: Any,
+        own: Any,
+        state: Any,
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        """Do what a trigger wants; the cursor stands at the window before and after."""
+        if result is TriggerResult.CONTINUE:
+            return
+        if not isinstance(result, TriggerResult):
+            raise InvalidJobError(
+                f"trigger {type(self.trigger).__name__} of operator {self.name!r} returned {result!r}; its methods must "
+                "return a TriggerResult"
+            )
+        place = self.place
+        place.key = state
+        if result.is_fire():
+            contents = self.contents.get()
+            place.key = own
+            if contents if self.listed else contents is not None:
+                self.fire(window, contents, out, out_times)
+            place.key = state
+        if result.is_purge():
+            self.contents.clear()
+        place.key = own
+
+    def fire(self, window: Any, contents: Any, out: list[Any], out_times: list[int] | None) -> None:
+        """Call the window's function with what is kept of the window's elements: a list, or their combination."""
+        before = len(out)
+        firing = self.spec.firing
+        if firing is Firing.EMIT:
+            out.append(contents)
+        else:
+            called, self.call = self.call, _FIRING_CALLS.get(firing, "process")
+            elements = contents if self.listed else [contents]
+            results = self._results(firing, window, elements)
+            if results is not None:
+                out.extend(results)
+            self.call = called
+        if out_times is not None:
+            time = window.max_timestamp() if self.event_time else self.place.timestamp
+            out_times.extend([time] * (len(out) - before))
+
+    def _results(self, firing: Firing, window: Any, elements: list[Any]) -> Any:
+        function, context = self.function, self.function_context
+        if firing is Firing.APPLY:
+            return function.apply(self.keys.key_of(self.cursor.key), window, elements)
+        if firing is Firing.APPLY_ALL:
+            return function.apply(window, elements)
+        context.current = window
+        if firing is Firing.PROCESS:
+            return function.process(self.keys.key_of(self.cursor.key), context, elements)
+        return function.process(context, elements)
+
+    def _remove(self, window: Any, own: Any, state: Any) -> None:
+        """Forget a window and all of its state."""
+        place = self.place
+        place.key = state
+        self.contents.clear()
+        place.key = own
+        self.trigger.clear(window, self.trigger_context)
+        self.clear_function(window)
+        if self.merging is not None:
+            self.merging.remove(own[1])
+
+    def clear_function(self, window: Any) -> None:
+        """Let the function clear its state of a window."""
+        if self._clear is not None:
+            self.function_context.current = window
+            called, self.call = self.call, "clear"
+            self._clear(self.function_context)
+            self.call = called
+
+    def _on_merge(self, merged: Any, old: list[Any], state_window: Any, others: list[Any]) -> None:
+        """Windows of the current key became one."""
+        key, place, context = self.cursor.key, self.place, self.trigger_context
+        if self._is_late(merged):
+            raise InvalidJobError(
+                f"operator {self.name!r} merged windows into {merged!r}, which ends before the current watermark, "
+                f"{self.timers.watermark}: merging must not move the end of a window back"
+            )
+        identity = self.codec.identity
+        merged_identity = identity(merged)
+        gone = [window for window in old if identity(window) != merged_identity]
+        place.key = (key, merged_identity)
+        context.merged = [(key, identity(window)) for window in gone]
+        self.trigger.on_merge(merged, context)
+        for window in gone:
+            place.key = (key, identity(window))
+            self.trigger.clear(window, context)
+            cleanup = self._cleanup_time(window)
+            if cleanup is not None:
+                (self.timers.event if self.event_time else self.timers.processing).delete(cleanup)
+        sources = [(key, other) for other in others]
+        merge_entries(self.contents, self.spec.contents, place, (key, state_window), sources)
+
+    def _is_late(self, window: Any) -> bool:
+        if not self.event_time:
+            return False
+        cleanup = self._cleanup_time(window)
+        return (MAX_WATERMARK if cleanup is None else cleanup) <= self.timers.watermark
+
+    def _cleanup_time(self, window: Any) -> int | None:
+        """When a window goes; None for never."""
+        end: int = window.max_timestamp() + self.lateness
+        return end if end < MAX_WATERMARK else None

@@ -1,0 +1,47 @@
+"""From a window node to its operator."""
+
+from __future__ import annotations
+
+from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.graph.nodes import Node
+from changelog_engine.operators.context import Clock, KeyedTimerService, TaskContext
+from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.windows import WindowOperator
+from changelog_engine.operators.windows_aligned import AlignedWindowOperator, is_aligned
+from changelog_engine.state.backend import (
+    EVENT_TIMERS,
+    PROCESSING_TIMERS,
+    NamespaceCursor,
+    NamespaceScope,
+)
+from changelog_engine.windowing.namespaces import window_codec
+from changelog_engine.windowing.spec import WindowSpec
+
+
+def build_window_operator(
+    node: Node,
+    spec: WindowSpec,
+    context: TaskContext,
+    store: KeyedStore,
+    uid: str,
+    keys: KeyCodec,
+    clock: Clock,
+) -> WindowOperator:
+    """The operator of a window node.
+
+    Args:
+        node: the node.
+        spec: this process's own copy of its function.
+        context: its runtime context.
+        store: of the subtask.
+        uid: of the node.
+        keys: codec of the keys.
+        clock: wall clock in ms.
+    """
+    codec = window_codec(spec.assigner.get_window_serializer())
+    scope = NamespaceScope(NamespaceCursor(), codec)
+    timers = KeyedTimerService(
+        store.timers(uid, EVENT_TIMERS, scope), store.timers(uid, PROCESSING_TIMERS, scope), clock
+    )
+    operator = AlignedWindowOperator if is_aligned(spec) else WindowOperator
+    return operator(node.name, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)

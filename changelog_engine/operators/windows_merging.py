@@ -1,0 +1,94 @@
+"""The windows of a key that may merge, and which state window holds the elements of each.
+
+When windows become one, the elements stay where those of the first one are, and the others' are moved there. The map from
+window to state window is keyed state, ``__merging_windows``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.context import TaskContext
+from changelog_engine.windowing.assigner import MergingWindowAssigner
+from changelog_engine.windowing.namespaces import WindowCodec
+
+MERGING_WINDOWS = "__merging_windows"
+
+# (merged window, windows that became it, state window of the first, state windows of the others)
+OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
+
+
+class _Groups(MergingWindowAssigner.MergeCallback[Any]):
+    def __init__(self) -> None:
+        self.found: list[tuple[list[Any], Any]] = []
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.found.append((list(to_be_merged), merge_result))
+
+
+class MergingWindows:
+    """The windows of the current key.
+
+    Args:
+        assigner: says which windows merge.
+        codec: of the windows.
+        context: the operator's runtime context.
+    """
+
+    def __init__(
+        self, assigner: MergingWindowAssigner[Any, Any], codec: WindowCodec, context: TaskContext
+    ) -> None:
+        self._assigner = assigner
+        self._codec = codec
+        identities = codec.identity_type
+        self._map = context.declare(StateSpec(MERGING_WINDOWS, StateKind.MAP, identities, identities))
+
+    def state_window(self, identity: Any) -> Any:
+        """The identity of the state window of a window, or None when the key has no such window."""
+        return self._map.get(identity)
+
+    def remove(self, identity: Any) -> None:
+        """Forget a window."""
+        self._map.remove(identity)
+
+    def add(self, window: Any, is_late: Callable[[Any], bool], on_merge: OnMerge) -> tuple[Any, Any] | None:
+        """Add a window to those of the key, and merge what merges with it.
+
+        Args:
+            window: the new window.
+            is_late: tells that it takes no elements any more, unless it merges with one that does.
+            on_merge: called when windows of the key became one.
+
+        Returns:
+            The window that holds the new one, and the identity of its state window; None when it is late.
+        """
+        codec, new = self._codec, self._codec.identity(window)
+        mapping = dict(self._map.items())
+        groups = _Groups()
+        self._assigner.merge_windows([*map(codec.window, mapping), window], groups)
+        actual, actual_identity = window, new
+        for members, result in groups.found:
+            identities = list(dict.fromkeys(map(codec.identity, members)))
+            merged = codec.identity(result)
+            if new in identities:
+                actual, actual_identity = result, merged
+            old = [identity for identity in identities if identity in mapping]
+            if old and old != [merged]:
+                self._replace(old, merged, mapping)
+                states = [mapping.pop(identity) for identity in old]
+                mapping[merged] = states[0]
+                on_merge(result, [codec.window(identity) for identity in old], states[0], states[1:])
+        if actual_identity not in mapping:
+            if is_late(actual):
+                return None
+            mapping[actual_identity] = actual_identity
+            self._map.put(actual_identity, actual_identity)
+        return actual, mapping[actual_identity]
+
+    def _replace(self, old: list[Any], merged: Any, mapping: dict[Any, Any]) -> None:
+        for identity in old:
+            if identity != merged:
+                self._map.remove(identity)
+        self._map.put(merged, mapping[old[0]])

@@ -1,0 +1,213 @@
+"""Windows as namespaces of keyed state: their identity in tables, and their text in the log.
+
+Invariants:
+    * Equal windows have equal identities, and ``window(identity(window)) == window``.
+    * ``from_texts(texts(identities)) == identities``.
+
+The text of a `TimeWindow` is ``[start,end]``, of a `CountWindow` its id, of the `GlobalWindow` ``"global"``; a window of
+another class is what its serializer writes, as Base64 in JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from io import BytesIO
+from operator import index
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.codec.canonical import canonical_text, from_canonical
+from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.types import TypeInformation, Types
+from changelog_engine.windowing.serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
+from changelog_engine.windowing.windows import CountWindow, GlobalWindow, TimeWindow
+
+
+class WindowCodec:
+    """Windows of one class. The identities of windows are of ``identity_type``.
+
+    Source: changelog_engine.codec.namespaces.NamespaceCodec
+    """
+
+    name: str
+    identity_type: TypeInformation
+
+    def identity(self, window: Any) -> Any:
+        """What stands for a window in tables.
+
+        Raises:
+            TypeMismatchError: a window of another class.
+        """
+        raise NotImplementedError
+
+    def window(self, identity: Any) -> Any:
+        """The window of an identity."""
+        raise NotImplementedError
+
+    def text(self, identity: Any) -> str:
+        """The JSON text of one identity."""
+        raise NotImplementedError
+
+    def from_text(self, text: str) -> Any:
+        """The identity of one text."""
+        raise NotImplementedError
+
+    def texts(self, identities: list[Any], /) -> pa.Array:
+        """See NamespaceCodec; a dictionary, because windows repeat."""
+        numbers: dict[Any, int] = {}
+        indices = [numbers.setdefault(identity, len(numbers)) for identity in identities]
+        words = pa.array([self.text(identity) for identity in numbers], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), words)
+
+    def from_texts(self, texts: pa.Array, /) -> list[Any]:
+        """See NamespaceCodec."""
+        known: dict[str, Any] = {}
+        words = texts.to_pylist()
+        for word in set(words):
+            known[word] = self.from_text(word)
+        return [known[word] for word in words]
+
+
+class TimeWindows(WindowCodec):
+    """`TimeWindow`: the pair of start and end."""
+
+    name = "time_window"
+    identity_type = Types.TUPLE([Types.LONG(), Types.LONG()])
+
+    def identity(self, window: Any) -> tuple[int, int]:
+        try:
+            return index(window.start), index(window.end)
+        except (AttributeError, TypeError):
+            raise _unfit(window, "TimeWindow with whole numbers of ms") from None
+
+    def window(self, identity: Any) -> TimeWindow:
+        return TimeWindow(*identity)
+
+    def text(self, identity: Any) -> str:
+        return f"[{identity[0]},{identity[1]}]"
+
+    def from_text(self, text: str) -> tuple[int, int]:
+        start, end = json.loads(text)
+        return start, end
+
+
+class CountWindowIds(WindowCodec):
+    """`CountWindow`: its id."""
+
+    name = "count_window"
+    identity_type = Types.LONG()
+
+    def identity(self, window: Any) -> int:
+        try:
+            return index(window.id)
+        except (AttributeError, TypeError):
+            raise _unfit(window, "CountWindow with a whole number") from None
+
+    def window(self, identity: Any) -> CountWindow:
+        return CountWindow(identity)
+
+    def text(self, identity: Any) -> str:
+        return str(identity)
+
+    def from_text(self, text: str) -> int:
+        return int(text)
+
+
+class OneGlobalWindow(WindowCodec):
+    """The `GlobalWindow`: a constant."""
+
+    name = "global_window"
+    identity_type = Types.STRING()
+
+    def identity(self, window: Any) -> str:
+        return "global"
+
+    def window(self, identity: Any) -> GlobalWindow:
+        return GlobalWindow.get()
+
+    def text(self, identity: Any) -> str:
+        return '"global"'
+
+    def from_text(self, text: str) -> str:
+        return "global"
+
+
+class SerializedWindows(WindowCodec):
+    """Windows of a program's own class: the bytes that its serializer writes.
+
+    Args:
+        dumps: window -> bytes, the same for equal windows.
+        loads: bytes -> window.
+    """
+
+    name = "serialized_window"
+    identity_type = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+    def __init__(self, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]) -> None:
+        self._dumps = dumps
+        self._loads = loads
+
+    def identity(self, window: Any) -> bytes:
+        return bytes(self._dumps(window))
+
+    def window(self, identity: Any) -> Any:
+        return self._loads(identity)
+
+    def text(self, identity: Any) -> str:
+        return f'"{base64.b64encode(identity).decode()}"'
+
+    def from_text(self, text: str) -> bytes:
+        return base64.b64decode(json.loads(text))
+
+
+def window_codec(serializer: Any) -> WindowCodec:
+    """The codec of the windows of an assigner.
+
+    Args:
+        serializer: what its ``get_window_serializer`` gives: one of the three of windows here; an object with
+            ``serialize(window, stream)`` and ``deserialize(stream)``, or with ``dumps(window)`` and ``loads(data)``; or
+            None, and windows are told apart by their canonical form.
+
+    Raises:
+        ConfigurationError: none of these.
+    """
+    if isinstance(serializer, TimeWindowSerializer):
+        return TimeWindows()
+    if isinstance(serializer, CountWindowSerializer):
+        return CountWindowIds()
+    if isinstance(serializer, GlobalWindowSerializer):
+        return OneGlobalWindow()
+    if serializer is None:
+        return SerializedWindows(
+            lambda window: canonical_text(window).encode(), lambda data: from_canonical(data.decode())
+        )
+    if hasattr(serializer, "serialize") and hasattr(serializer, "deserialize"):
+        return SerializedWindows(
+            lambda window: _written(serializer, window), lambda data: serializer.deserialize(BytesIO(data))
+        )
+    if hasattr(serializer, "dumps") and hasattr(serializer, "loads"):
+        return SerializedWindows(serializer.dumps, serializer.loads)
+    raise ConfigurationError(
+        f"get_window_serializer() of the window assigner returned {serializer!r}; it must return a TypeSerializer, with "
+        "serialize(window, stream) and deserialize(stream)"
+    )
+
+
+def _written(serializer: Any, window: Any) -> bytes:
+    stream = BytesIO()
+    serializer.serialize(window, stream)
+    return stream.getvalue()
+
+
+def _unfit(window: Any, wanted: str) -> TypeMismatchError:
+    return TypeMismatchError(
+        f"the window assigner returned {window!r}, and its serializer writes windows that are a {wanted}: return a "
+        "serializer of its own windows in get_window_serializer()"
+    )
