@@ -1,0 +1,77 @@
+"""The programs beside this file, with what real PyFlink 1.20.1 printed for them.
+
+``NAME.expected`` was written by real PyFlink, run twice with the same result; never by this engine. Lines are
+compared sorted, unless the program's first line is ``# ordered``. All programs run in two processes at the same
+time, each with a Spark session of its own: one has the programs that sleep, one the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HERE = Path(__file__).parent
+PROGRAMS = {path.stem: path for path in sorted(HERE.glob("[0-9]*.py"))}
+_PREFIX = re.compile(r"^(?:(?P<id>[^\s:>]+):)?\d+> ")  # of print(): the subtask
+_TIMEOUT_S = 300
+
+
+def lines_of(text: str, ordered: bool) -> list[str]:
+    """What a program printed, without subtask numbers and empty lines."""
+    lines = []
+    for raw in text.splitlines():
+        line = _PREFIX.sub(lambda m: f"{m['id']}> " if m["id"] else "", raw).rstrip()
+        if line:
+            lines.append(line)
+    return lines if ordered else sorted(lines)
+
+
+@pytest.fixture(scope="module")
+def printed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the output of all programs that were selected."""
+    wanted = {item.callspec.params["name"] for item in request.session.items if "printed" in getattr(item, "fixturenames", ())}
+    names = [name for name in PROGRAMS if name in wanted]
+    sleeping = [name for name in names if "time.sleep(" in PROGRAMS[name].read_text(encoding="utf-8")]
+    folder = tmp_path_factory.mktemp("golden")
+    root = HERE.parents[1]
+    children = []
+    for part in (sleeping, [name for name in names if name not in sleeping]):
+        if not part:
+            continue
+        own = tmp_path_factory.mktemp("child")
+        environment = dict(os.environ, TZ="UTC", TMPDIR=str(own), PYTHONPATH=str(root))
+        command = [sys.executable, str(HERE / "golden_child.py"), str(folder)]
+        command += [str(PROGRAMS[name]) for name in part]
+        with open(folder / f"stderr_{len(children)}", "w") as errors:
+            children.append(
+                subprocess.Popen(
+                    command, cwd=own, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
+                )
+            )
+    until = time.monotonic() + _TIMEOUT_S
+    for child in children:
+        try:
+            child.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+    return folder
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_prints_what_pyflink_prints(printed: Path, name: str) -> None:
+    error = printed / f"{name}.err"
+    assert not error.exists(), error.read_text(encoding="utf-8")
+    out = printed / f"{name}.out"
+    assert out.exists(), f"{name} was not reached"
+    ordered = PROGRAMS[name].read_text(encoding="utf-8").startswith("# ordered")
+    expected = (HERE / f"{name}.expected").read_text(encoding="utf-8")
+    assert lines_of(out.read_text(encoding="utf-8"), ordered) == lines_of(expected, ordered)
