@@ -57,7 +57,7 @@ class Dependencies:
 
     def add_jar(self, path: str, what: str) -> None:
         """See StreamExecutionEnvironment.add_jars."""
-        self._jars.append(existing(path, what))
+        self._jars.append(jar(path, what))
 
     def add_cached(self, path: str, name: str, executable: bool, what: str) -> None:
         """See StreamExecutionEnvironment.register_cached_file."""
@@ -89,9 +89,7 @@ class Dependencies:
             archive(path, target or None, f"option {PYTHON_ARCHIVES!r}")
             for path, _, target in (item.partition("#") for item in self._list(PYTHON_ARCHIVES, ","))
         ]
-        jars = [
-            existing(path, f"option {key!r}") for key in (JARS, CLASSPATHS) for path in self._list(key, ";")
-        ]
+        jars = [jar(path, f"option {key!r}") for key in (JARS, CLASSPATHS) for path in self._list(key, ";")]
         made = [*archives, *self._archives]
         _refuse_same_target(made)
         return JobFiles(
@@ -133,6 +131,22 @@ def existing(path: str, what: str) -> str:
         )
     if not os.path.exists(found):
         raise ConfigurationError(f"{what}: there is no file or folder {found!r}")
+    return found
+
+
+def jar(path: str, what: str) -> str:
+    """The absolute path of a jar file.
+
+    Args:
+        path: plain, or a ``file:`` URI.
+        what: names method and parameter in errors.
+
+    Raises:
+        ConfigurationError: there is no such file.
+    """
+    found = existing(path, what)
+    if not os.path.isfile(found):
+        raise ConfigurationError(f"{what}: {found!r} is a folder; name the jar files in it")
     return found
 
 

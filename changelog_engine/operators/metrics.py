@@ -200,7 +200,7 @@ class TaskMetricGroup:
         return found
 
     def _group(self, name: str, is_key: bool, variables: dict[str, str]) -> TaskMetricGroup:
-        if not isinstance(name, str) or not name:
+        if type(name) is not str or not name:
             raise InvalidJobError(f"the name of a metric group is a text that is not empty, got {name!r}")
         known = self._groups.get((name, is_key))
         if known is None:
@@ -208,7 +208,7 @@ class TaskMetricGroup:
         return known
 
     def _metric(self, name: str, kind: type[_M], make: Callable[[], _M]) -> _M:
-        if not isinstance(name, str) or not name:
+        if type(name) is not str or not name:
             raise InvalidJobError(f"the name of a metric is a text that is not empty, got {name!r}")
         known = self._metrics.get(name)
         if known is None:

@@ -26,6 +26,7 @@ from pyspark.util import _load_from_socket
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
@@ -41,15 +42,16 @@ class SparkEpochRunner:
     Args:
         context: the SparkContext; it stays the caller's.
         job: what to run.
+        files: of the job, if it has any.
     """
 
-    def __init__(self, context: SparkContext, job: ShippedJob) -> None:
+    def __init__(self, context: SparkContext, job: ShippedJob, files: WorkerFiles = NO_FILES) -> None:
         self.context = context
         self.plan: JobPlan = job.plan
         self.run_id = job.run
         self._parallelism = self.plan.parallelism_of
         self._job = context.broadcast(job)
-        self._functions = PinnedFunctions(context, self._job)
+        self._functions = PinnedFunctions(context, self._job, files)
         # Each step of a path such as jvm.org.apache.spark is a call, so classes are looked up once.
         jvm: Any = context._jvm
         self._scala_context: Any = context._jsc.sc()

@@ -22,6 +22,7 @@ from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.session import spark_context
 from changelog_engine.spark.shipping import ship
@@ -59,6 +60,7 @@ class RunningJob:
         self._journal: JobJournal | None = None
         folder = None
         shipped = ship(self.job_id, plan, settings, None)
+        staged = files.stage(settings.files)
         start = None
         if settings.checkpoint_interval_ms is not None:
             self._journal = JobJournal.open(
@@ -77,8 +79,8 @@ class RunningJob:
             shipped = ship(self.job_id, plan, settings, folder)
         self._start = start
         try:
-            context = spark_context(settings.spark)
-            self._runner = SparkEpochRunner(context, shipped)
+            context = spark_context(files.session_options(settings))
+            self._runner = SparkEpochRunner(context, shipped, files.ship(context, staged))
         except BaseException:
             if self._journal is not None:
                 self._journal.close()

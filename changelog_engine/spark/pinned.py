@@ -20,6 +20,7 @@ from pyspark import SparkContext
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeserializer
 
 import changelog_engine
+from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.task import SubtaskTask
 
 PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
@@ -33,11 +34,14 @@ class PinnedFunctions:
     Args:
         context: the SparkContext.
         broadcast: the job's broadcast variable, which every function carries.
+        files: the job's interpreter and variables.
     """
 
-    def __init__(self, context: SparkContext, broadcast: Any) -> None:
+    def __init__(self, context: SparkContext, broadcast: Any, files: WorkerFiles) -> None:
         jvm: Any = context._jvm
         self._context = context
+        self._python = files.python or context.pythonExec
+        self._variables = files.variables
         self._hash_map: Any = jvm.java.util.HashMap
         self._simple_function: Any = jvm.SimplePythonFunction
         self._python_rdd: Any = jvm.PythonRDD
@@ -66,7 +70,7 @@ class PinnedFunctions:
             bytearray(command),
             self._environment(task.stage, task.subtask),
             self._includes,
-            self._context.pythonExec,
+            self._python,
             self._context.pythonVer,
             self._broadcasts,
             self._context._javaAccumulator,
@@ -78,7 +82,7 @@ class PinnedFunctions:
         if known is None:
             known = self._environments[stage, subtask] = self._hash_map()
             inherited = self._context.environment
-            for name, value in {**inherited, **_engine_path(inherited)}.items():
+            for name, value in {**inherited, **_engine_path(inherited), **self._variables}.items():
                 known.put(name, value)
             known.put(PIN_VARIABLE, f"{self._slot[1]}/{stage}/{subtask}")
         return known

@@ -48,8 +48,8 @@ def spark_context(options: dict[str, str]) -> SparkContext:
     Raises:
         EnvironmentNotReadyError: Java is missing or too old.
     """
-    active = SparkContext._active_spark_context
-    if active is not None and active._jsc is not None and not active._jsc.sc().isStopped():
+    active = active_context()
+    if active is not None:
         return active
     check_java()
     # Workers run the driver's interpreter, not whatever "python3" is first on PATH.
@@ -64,6 +64,14 @@ def spark_context(options: dict[str, str]) -> SparkContext:
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
     return SparkContext.getOrCreate(conf)
+
+
+def active_context() -> SparkContext | None:
+    """The SparkContext of this process that runs, if there is one."""
+    active = SparkContext._active_spark_context
+    if active is not None and active._jsc is not None and not active._jsc.sc().isStopped():
+        return active
+    return None
 
 
 def check_java() -> None:

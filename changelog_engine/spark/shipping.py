@@ -13,6 +13,7 @@ from changelog_engine.errors import NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.launcher import alias_installed, install_alias
+from changelog_engine.spark.files import enter
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class ShippedJob:
         """Fresh copies of the functions of some nodes."""
         if self.alias:
             install_alias()
+        enter()
         for entry in self.search_path:
             if entry not in sys.path:
                 sys.path.append(entry)
