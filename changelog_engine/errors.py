@@ -62,6 +62,10 @@ class StateLostError(ChangelogEngineError, RuntimeError):
     """A worker no longer holds state that is newer than the last checkpoint; the job must rewind."""
 
 
+class StateTooLargeError(ChangelogEngineError, RuntimeError):
+    """A state is larger than its checkpoint storage allows."""
+
+
 class EpochFailedError(ChangelogEngineError, RuntimeError):
     """An epoch did not complete for a reason outside user code (a worker, executor or commit failed)."""
 

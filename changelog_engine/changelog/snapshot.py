@@ -8,15 +8,17 @@ from typing import Any
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
 from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.errors import StateTooLargeError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.backend import StateBackend
 from changelog_engine.types import TypeInformation
 
 _CHUNK = 131_072
+_DATA = ("key", "namespace", "map_key", "value", "payload")
 
 
 def snapshot_columns(
-    backend: HeapBackend,
+    backend: StateBackend,
     specs: dict[tuple[str, str], StateSpec],
     key_type: TypeInformation | None,
     max_parallelism: int,
@@ -47,6 +49,36 @@ def snapshot_columns(
         for (timestamp, key), _ in sorted(queue.live.items(), key=lambda timer: timer[1]):
             _add(log, key, None, timestamp, rows.REGISTER_TIMER)
         yield from scratch.drain()
+
+
+class StateSizes:
+    """Adds up the states of a full snapshot and refuses one that is too large.
+
+    Args:
+        bound: of one state, in bytes; None for none.
+    """
+
+    def __init__(self, bound: int | None) -> None:
+        self._bound = bound
+        self._bytes: dict[tuple[str, str], int] = {}
+
+    def add(self, columns: dict[str, Any]) -> None:
+        """Some rows of a state.
+
+        Raises:
+            StateTooLargeError: the state is larger than the bound now.
+        """
+        if self._bound is None:
+            return
+        name = columns["operator"], columns["state"]
+        size = self._bytes.get(name, 0) + sum(getattr(columns.get(data), "nbytes", 0) for data in _DATA)
+        self._bytes[name] = size
+        if size > self._bound:
+            raise StateTooLargeError(
+                f"state {name[1]!r} of operator {name[0]!r} has {size} bytes or more in one subtask, and "
+                f"JobManagerCheckpointStorage allows {self._bound}: use FileSystemCheckpointStorage, turn the changelog on, "
+                "or give JobManagerCheckpointStorage a larger max_state_size"
+            )
 
 
 def _entries(items: Any, kind: StateKind) -> Iterator[tuple[Any, Any, Any, str]]:

@@ -15,9 +15,9 @@ from changelog_engine.changelog import rows
 from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor, NamespaceScope, StateTable
+from changelog_engine.state.backend import Cursor, NamespaceScope, StateBackend, StateTable
 from changelog_engine.state.handles import Admission, CellHandle, CopyingCellHandle, ListHandle, MapHandle
-from changelog_engine.state.heap import HeapBackend, shaped
+from changelog_engine.state.heap import shaped
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.types import TypeInformation
 
@@ -194,7 +194,7 @@ class ChangelogBackend:
         buffer: where mutations wait for their part.
     """
 
-    def __init__(self, inner: HeapBackend, buffer: ChangelogBuffer) -> None:
+    def __init__(self, inner: StateBackend, buffer: ChangelogBuffer) -> None:
         self.inner = inner
         self.buffer = buffer
         self.cursor = inner.cursor
@@ -208,7 +208,8 @@ class ChangelogBackend:
     ) -> Any:
         """See StateBackend."""
         cursor, namespaces = (self.cursor, None) if scope is None else scope
-        table, log = self.inner.table(operator, spec.name), self.buffer.log_of(operator, spec, namespaces)
+        table = self.inner.table(operator, spec.name, spec.kind)
+        log = self.buffer.log_of(operator, spec, namespaces)
         admission = Admission(operator, spec, cursor)
         if spec.kind is StateKind.LIST:
             return LoggingList(table, cursor, admission, log)
@@ -232,7 +233,12 @@ class ChangelogBackend:
         if (operator, domain) not in queues:
             log = self.buffer.timer_log(operator, domain, namespaces)
             queues[operator, domain] = LoggingTimers(cursor, log)
-        return queues[operator, domain]
+        queue: TimerQueue = queues[operator, domain]
+        return queue
+
+    def end_epoch(self) -> None:
+        """See StateBackend."""
+        self.inner.end_epoch()
 
     def close(self) -> None:
         """See StateBackend."""

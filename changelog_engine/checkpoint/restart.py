@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from changelog_engine.errors import (
+    ConfigurationError,
     CorruptChangelogError,
     FencedError,
     ForeignPathError,
@@ -12,6 +13,7 @@ from changelog_engine.errors import (
     InvalidJobError,
     NotSerializableError,
     RestoreError,
+    StateTooLargeError,
 )
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
 
@@ -24,6 +26,8 @@ FATAL = (
     RestoreError,
     InvalidJobError,
     NotSerializableError,
+    ConfigurationError,
+    StateTooLargeError,
 )
 _ALWAYS = 2**31 - 1
 

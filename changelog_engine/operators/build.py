@@ -28,7 +28,9 @@ from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
+from changelog_engine.operators.windows_build import build_window_operator
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS, NamespaceScope
+from changelog_engine.state.backends import open_backend
 
 _STATELESS: dict[NodeKind, Any] = {
     NodeKind.MAP: stateless.MapOperator,
@@ -83,7 +85,7 @@ class StageBuilder:
         self.store = self._store(folder) if stage.keyed else None
 
     def _store(self, folder: str | None) -> KeyedStore:
-        stage = self.stage
+        stage, job = self.stage, f"{self.plan.graph.name} {self.settings.base_path}"
         return KeyedStore(
             folder,
             self.settings.changelog,
@@ -96,6 +98,8 @@ class StageBuilder:
             self.settings.part_max_bytes,
             frozenset(self.plan.uids[node] for node in stage.nodes),
             self.clock,
+            open_backend(self.settings, job, stage.id, self.subtask),
+            self.settings.max_state_bytes,
         )
 
     def build(self) -> StageRuntime:
@@ -197,6 +201,8 @@ class StageBuilder:
     def _keyed_operator(self, node: Node, function: Any) -> Operator:
         assert self.store is not None and self.keys is not None
         context, cursor, uid = self._context(node), self.store.cursor, self.plan.uids[node.id]
+        if node.kind is NodeKind.WINDOW:
+            return build_window_operator(node, function, context, self.store, uid, self.keys, self.clock)
         if node.kind is NodeKind.PROCESS or node.kind in TWO_INPUTS:
             timers = KeyedTimerService(
                 self.store.timers(uid, EVENT_TIMERS), self.store.timers(uid, PROCESSING_TIMERS), self.clock

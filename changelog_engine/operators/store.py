@@ -18,14 +18,14 @@ from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
-from changelog_engine.changelog.snapshot import snapshot_columns
+from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import Clock, wall_clock_ms
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.state.backend import NamespaceScope
+from changelog_engine.state.backend import NamespaceScope, StateBackend
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec, stored_type
@@ -48,6 +48,8 @@ class KeyedStore:
         part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
         operators: uids of the stage's operators; rows of others are not read.
         clock: wall clock in ms, for state with a time to live.
+        backend: keeps the tables; None for one on the heap.
+        max_state_bytes: bound of one state in a full snapshot; None for none.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class KeyedStore:
         part_max_bytes: int,
         operators: frozenset[str],
         clock: Clock = wall_clock_ms,
+        backend: StateBackend | None = None,
+        max_state_bytes: int | None = None,
     ) -> None:
         self.operators = operators
         self.expiring = TtlStates(clock)
@@ -74,10 +78,11 @@ class KeyedStore:
         self.key_type = key_type
         self.part_max_bytes = part_max_bytes
         self.max_parallelism = max_parallelism
-        self.heap = HeapBackend()
-        self.cursor = self.heap.cursor
+        self.max_state_bytes = max_state_bytes
+        self.inner: StateBackend = backend or HeapBackend()
+        self.cursor = self.inner.cursor
         self.buffer = ChangelogBuffer(self.cursor, key_type, timed, max_parallelism)
-        self.backend: Any = ChangelogBackend(self.heap, self.buffer) if self.changelog else self.heap
+        self.backend: Any = ChangelogBackend(self.inner, self.buffer) if self.changelog else self.inner
         self.specs: dict[tuple[str, str], StateSpec] = {}
         self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
         self._pending: Pending = {}
@@ -101,11 +106,11 @@ class KeyedStore:
         handle = self.backend.state(operator, spec, self.key_type, scope)
         waiting = self._pending.pop(name, None)
         if waiting:
-            table = self.heap.table(operator, spec.name)
+            table = self.inner.table(operator, spec.name)
             fill_state(waiting, spec, self.key_type, table, self.namespaces.get(name))
         if user.ttl is not None:
             cursor = self.cursor if scope is None else scope.cursor
-            handle = self.expiring.handle(operator, user, handle, self.heap.table(*name), cursor)
+            handle = self.expiring.handle(operator, user, handle, self.inner.table(*name), cursor)
         return handle
 
     def _check_restored(self, operator: str, spec: StateSpec) -> None:
@@ -161,7 +166,7 @@ class KeyedStore:
             }
             tables = read_parts(point, self.key_groups, self.operators)
             self._pending = group_by_state(tables)
-        for name, queue in self.heap.queues.items():
+        for name, queue in self.inner.queues.items():
             self._restore_timers(name, queue)
 
     def begin(self, order: EpochOrder) -> None:
@@ -189,6 +194,7 @@ class KeyedStore:
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
         self.expiring.end_epoch(order.barrier and not self.changelog and self.folder is not None)
+        self.inner.end_epoch()
         if self.folder is None:
             self.buffer.drain()
             return []
@@ -198,7 +204,9 @@ class KeyedStore:
             if order.barrier:
                 self._close_part()
         elif order.barrier:
+            sizes = StateSizes(self.max_state_bytes)
             for rows, columns in self._live_columns():
+                sizes.add(columns)
                 self._write(rows, columns)
             self._close_part()
         closed, self._closed = self._closed, []
@@ -211,6 +219,7 @@ class KeyedStore:
 
     def close(self) -> None:
         """Let go of the state."""
+        self.expiring.close()
         self.backend.close()
         self._pending.clear()
 
@@ -220,7 +229,7 @@ class KeyedStore:
 
     def _live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
         yield from snapshot_columns(
-            self.heap, self.specs, self.key_type, self.max_parallelism, self.namespaces
+            self.inner, self.specs, self.key_type, self.max_parallelism, self.namespaces
         )
         for (
             operator,

@@ -13,11 +13,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
 KeyIdentity = Any  # int, str or bytes; in namespaced state, a pair of such a one and the namespace's identity
@@ -69,7 +69,7 @@ class StateTable(Protocol):
 
     def __iter__(self) -> Iterator[KeyIdentity]: ...
 
-    def items(self) -> ItemsView[KeyIdentity, Any]:
+    def items(self) -> Iterable[tuple[KeyIdentity, Any]]:
         """All entries."""
 
 
@@ -79,8 +79,8 @@ class StateBackend(Protocol):
     cursor: Cursor
     queues: dict[tuple[str, str], Any]
 
-    def table(self, operator: str, state: str) -> StateTable:
-        """The table of a state, created empty at first."""
+    def table(self, operator: str, state: str, kind: StateKind | None = None) -> StateTable:
+        """The table of a state, created empty at first; whoever declares the state says its kind."""
 
     def state(
         self,
@@ -99,6 +99,9 @@ class StateBackend(Protocol):
         scope: NamespaceScope | None = None,
     ) -> Any:
         """The timer queue of an operator; domain is EVENT_TIMERS or PROCESSING_TIMERS."""
+
+    def end_epoch(self) -> None:
+        """An epoch has ended: the time for a backend on disk to write what changed."""
 
     def close(self) -> None:
         """Let go of everything."""

@@ -28,8 +28,8 @@ class HeapBackend:
         self.tables: dict[tuple[str, str], StateTable] = {}
         self.queues: dict[tuple[str, str], TimerQueue] = {}
 
-    def table(self, operator: str, state: str) -> StateTable:
-        """The table of a state, created empty at first."""
+    def table(self, operator: str, state: str, kind: StateKind | None = None) -> StateTable:
+        """See StateBackend."""
         empty: dict[KeyIdentity, Any] = {}
         return self.tables.setdefault((operator, state), empty)
 
@@ -41,7 +41,8 @@ class HeapBackend:
         scope: NamespaceScope | None = None,
     ) -> Any:
         """See StateBackend."""
-        table, cursor = self.table(operator, spec.name), self.cursor if scope is None else scope.cursor
+        table = self.table(operator, spec.name, spec.kind)
+        cursor = self.cursor if scope is None else scope.cursor
         admission = Admission(operator, spec, cursor)
         if spec.kind is StateKind.LIST:
             return ListHandle(table, cursor, admission)
@@ -60,6 +61,9 @@ class HeapBackend:
         """See StateBackend."""
         cursor = self.cursor if scope is None else scope.cursor
         return self.queues.setdefault((operator, domain), TimerQueue(cursor))
+
+    def end_epoch(self) -> None:
+        """See StateBackend."""
 
     def close(self) -> None:
         """See StateBackend."""

@@ -97,6 +97,11 @@ class TtlStates:
             else:
                 sweep.end_epoch()
 
+    def close(self) -> None:
+        """Let go of the tables, before they are closed."""
+        for sweep in self._sweeps:
+            sweep.close()
+
 
 class TtlHandle:
     """What the handles with a time to live share.

@@ -69,21 +69,18 @@ class Sweep:
 
     def _check(self, keys: int) -> int:
         until = self._clock() - self.ttl.ttl_ms
-        try:
-            batch = list(islice(self._rest, keys))
-        except RuntimeError:  # the table changed under an iterator that does not bear it: begin another round
-            self._rest = iter(())
-            return 0
-        for key, entry in batch:
+        checked = 0
+        for key, entry in islice(self._rest, keys):
+            checked += 1
             if entry is not None and self._expired(entry, until):
                 self._at(key, until)
-        return len(batch)
+        return checked
 
     def _entries(self) -> Iterator[tuple[Any, Any]]:
         table = self._table
         if isinstance(table, dict):
             return ((key, table.get(key)) for key in list(table))
-        return iter(table.items())
+        return iter(table.items())  # as the table is now, whatever changes until the round's end
 
     def check_all(self) -> int:
         """Check the whole table now.
@@ -113,6 +110,10 @@ class Sweep:
             if self.check(asked) < asked:
                 return
             left -= asked
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._rest = iter(())
 
     def _at(self, key: Any, until: int) -> None:
         cursor = self._cursor

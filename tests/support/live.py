@@ -45,9 +45,9 @@ def live_state(store: KeyedStore) -> State:
     """What a subtask holds now."""
     state: State = {}
     for (operator, name), spec in store.specs.items():
-        state[operator, name] = decoded_table(store.heap.table(operator, name), spec, store.key_type)
+        state[operator, name] = decoded_table(store.inner.table(operator, name), spec, store.key_type)
     key_of = key_codec_for(store.key_type).key_of
-    for name, queue in store.heap.queues.items():
+    for name, queue in store.inner.queues.items():
         live = sorted(queue.live.items(), key=lambda timer: timer[1])
         state[name] = [(timestamp, exact(key_of(key))) for (timestamp, key), _ in live]
     return state

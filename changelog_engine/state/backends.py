@@ -1,0 +1,116 @@
+"""Opens the state backend that a job's settings ask for, in the worker process that uses it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from changelog_engine.config import ConfigLayers, local_path
+from changelog_engine.config import rocksdb_options as keys
+from changelog_engine.errors import ConfigurationError, NotSerializableError
+from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.state.backend import StateBackend
+from changelog_engine.state.heap import HeapBackend
+
+HASHMAP, ROCKSDB, CUSTOM = "hashmap", "rocksdb", "custom"
+_METHODS = ("table", "state", "timers", "end_epoch", "close")
+
+
+def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> StateBackend:
+    """A backend, empty.
+
+    Args:
+        settings: the job's.
+        job: tells the local files of one job from those of others.
+        stage: whose state it keeps.
+        subtask: of that stage.
+
+    Raises:
+        ConfigurationError: a custom backend that is none, or options that RocksDB does not take.
+    """
+    if settings.state_backend == HASHMAP:
+        return HeapBackend()
+    loaded = None if settings.state_class is None else pickle.loads(settings.state_class)
+    if settings.state_backend == CUSTOM:
+        return _custom(loaded)
+    from changelog_engine.state.local_folder import LocalFolder
+    from changelog_engine.state.rocksdb import RocksDBBackend
+    from changelog_engine.state.rocksdb_options import rocksdb_options
+    from changelog_engine.state.rocksdb_store import RocksStore
+
+    options = settings.state_options
+    roots = local_dirs(ConfigLayers(code=options).get(keys.LOCAL_DIR))
+    root = roots[(stage + subtask) % len(roots)] if roots else None
+
+    def open_store() -> RocksStore:
+        made = rocksdb_options(options, loaded)
+        return RocksStore(LocalFolder(root, job, f"stage-{stage}-subtask-{subtask}"), made)
+
+    return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE))
+
+
+def local_dirs(text: str | None) -> list[str]:
+    """The folders that an option names, separated by commas, or plain ones by colons.
+
+    Raises:
+        ConfigurationError: one is relative or not local.
+    """
+    found = []
+    text = text or ""
+    parts = text.split(os.pathsep) if "," not in text and "file:" not in text.lower() else text.split(",")
+    for part in map(str.strip, parts):
+        if not part:
+            continue
+        path = local_path(part)
+        if path is None or not (os.path.isabs(part) or part.lower().startswith("file:")):
+            raise ConfigurationError(
+                f"option {keys.LOCAL_DIR.key!r}: expected absolute local paths, got {part!r}"
+            )
+        found.append(path)
+    return found
+
+
+def pickled_class(found: Any, what: str) -> bytes:
+    """A class for the workers, by value when they cannot import it.
+
+    Raises:
+        NotSerializableError: it cannot be pickled; the message begins with ``what``.
+    """
+    try:
+        return bytes(cloudpickle.dumps(found))
+    except Exception as error:
+        raise NotSerializableError(f"{what}: {found!r} cannot be shipped to the workers: {error}") from error
+
+
+def check_backend_class(found: Any, what: str) -> None:
+    """Refuse what cannot make a state backend.
+
+    Raises:
+        ConfigurationError: it is no class or function, or a class without the methods of StateBackend.
+    """
+    if not callable(found):
+        raise ConfigurationError(
+            f"{what} must be a class that follows the StateBackend protocol, got {found!r}"
+        )
+    missing = [name for name in _METHODS if isinstance(found, type) and not hasattr(found, name)]
+    if missing:
+        raise ConfigurationError(
+            f"{what}: {found.__qualname__} has no {', '.join(missing)}: see changelog_engine.state.backend.StateBackend"
+        )
+
+
+def _custom(factory: Any) -> StateBackend:
+    try:
+        backend: StateBackend = factory()
+    except Exception as error:
+        raise ConfigurationError(f"the custom state backend {factory!r} cannot be made: {error!r}") from error
+    missing = [name for name in (*_METHODS, "cursor", "queues") if not hasattr(backend, name)]
+    if missing:
+        raise ConfigurationError(
+            f"the custom state backend {type(backend).__qualname__} has no {', '.join(missing)}: see "
+            "changelog_engine.state.backend.StateBackend"
+        )
+    return backend

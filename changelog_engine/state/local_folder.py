@@ -1,0 +1,103 @@
+"""Folders for what a worker process keeps on its local disk, and the removal of those whose process is gone.
+
+Invariants:
+    * A folder belongs to the process that holds the lock of its ``.lock`` file; the kernel lets go of the lock when the
+      process ends, however it ends. Only folders whose lock is free are removed.
+    * The lock file exists before the folder and goes after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import uuid
+
+from changelog_engine.errors import ConfigurationError, StorageError
+
+_LOCK = ".lock"
+
+
+class LocalFolder:
+    """A folder of this process, removed by ``remove``.
+
+    Args:
+        root: local folder under which it lies; None for the machine's folder for temporary files.
+        job: tells the folders of one job from those of others.
+        name: of the folder, for people.
+
+    Raises:
+        ConfigurationError: the root cannot be used.
+    """
+
+    def __init__(self, root: str | None, job: str, name: str) -> None:
+        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", job)[:40]
+        digest = hashlib.sha256(job.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        parent = os.path.join(_own(root or tempfile.gettempdir()), f"{slug}-{digest}")
+        try:
+            os.makedirs(parent, mode=0o700, exist_ok=True)
+            remove_leftovers(parent)
+            self._lock, self.path = _claim(parent, name)
+            os.mkdir(self.path, mode=0o700)
+        except OSError as error:
+            raise StorageError(f"cannot make a folder for local state in {parent}: {error}") from error
+
+    def remove(self) -> None:
+        """Remove the folder and let go of its lock."""
+        if self._lock >= 0:
+            lock, self._lock = self._lock, -1
+            shutil.rmtree(self.path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(self.path + _LOCK)
+            os.close(lock)
+
+
+def remove_leftovers(parent: str) -> list[str]:
+    """Remove the folders in a parent folder whose processes are gone; returns their names."""
+    removed = []
+    for name in sorted(os.listdir(parent)):
+        if not name.endswith(_LOCK):
+            continue
+        path = os.path.join(parent, name.removesuffix(_LOCK))
+        try:
+            lock = os.open(path + _LOCK, os.O_RDWR)
+        except OSError:
+            continue  # another process removes it right now
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+            os.unlink(path + _LOCK)
+            removed.append(os.path.basename(path))
+        except OSError:
+            pass  # its process lives, or the folder cannot be removed: the next one tries again
+        finally:
+            os.close(lock)
+    return removed
+
+
+def _own(root: str) -> str:
+    """This user's folder under the root, which other users cannot have put there."""
+    path = os.path.join(root, f"changelog-engine-{os.getuid()}")
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+    except OSError as error:
+        raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
+    if found.st_uid != os.getuid() or os.path.islink(path):
+        raise ConfigurationError(f"{path} belongs to somebody else: set state.backend.rocksdb.localdir")
+    return path
+
+
+def _claim(parent: str, name: str) -> tuple[int, str]:
+    while True:
+        path = os.path.join(parent, f"{name}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+        lock = os.open(path + _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(path + _LOCK).st_ino == os.fstat(lock).st_ino:
+                return lock, path
+        os.close(lock)  # a process that removes leftovers was faster

@@ -1,0 +1,128 @@
+"""One RocksDB database of a worker process: opened empty, written in batches, removed at the end.
+
+It has no write-ahead log: what makes state durable is the changelog, or the snapshot.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+
+from changelog_engine.codec.payload import dump_payload
+from changelog_engine.errors import StorageError
+from changelog_engine.state.local_folder import LocalFolder
+
+_BATCH_BYTES = 16 << 20
+
+
+class RocksStore:
+    """One RocksDB database in a folder of this process.
+
+    Args:
+        folder: where it lies; removed with everything at the end.
+        options: RocksDB's settings.
+    """
+
+    def __init__(self, folder: LocalFolder, options: Options) -> None:
+        self.folder = folder
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; its stub errs
+        try:
+            self._db = Rdict(folder.path, options)
+        except Exception as error:
+            folder.remove()
+            raise StorageError(f"RocksDB cannot be opened in {folder.path}: {error}") from error
+
+    def get(self, key: bytes) -> bytes | None:
+        """The bytes of a key, or None."""
+        try:
+            data: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise self._failed("read", error) from error
+        return data
+
+    def write(self, batch: WriteBatch) -> None:
+        """Apply a batch."""
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            raise self._failed("write", error) from error
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All that begins with the prefix, in the order of the bytes, as it is at the call."""
+        try:
+            items: Iterator[tuple[Any, Any]] = self._db.items(from_key=prefix)
+            for key, data in items:
+                if not key.startswith(prefix):
+                    return
+                yield key, data
+        except Exception as error:
+            raise self._failed("read", error) from error
+
+    def close(self) -> None:
+        """Close the database and remove its files."""
+        try:
+            self._db.close()
+        finally:
+            self.folder.remove()
+
+    def _failed(self, what: str, error: Exception) -> StorageError:
+        return StorageError(f"RocksDB in {self.folder.path} cannot {what}: {error}")
+
+
+class BatchWriter:
+    """Writes to a store in batches of bounded size."""
+
+    def __init__(self, store: RocksStore) -> None:
+        self._store = store
+        self._batch = WriteBatch(raw_mode=True)
+        self._waiting = 0
+        self._records = 0
+        self._bytes = 0
+
+    def put(self, key: bytes, data: bytes) -> None:
+        """Set the bytes of a key."""
+        self._batch.put(key, data)
+        self._count(len(key) + len(data))
+
+    def delete(self, key: bytes) -> None:
+        """Remove a key, if it is there."""
+        self._batch.delete(key)
+        self._count(len(key))
+
+    def delete_range(self, begin: bytes, end: bytes) -> None:
+        """Remove all keys from one on and before another one."""
+        self._batch.delete_range(begin, end)
+
+    def finish(self) -> int:
+        """Write the rest; returns the average size of a record in bytes."""
+        self._flush()
+        return self._bytes // max(1, self._records)
+
+    def _count(self, size: int) -> None:
+        self._records += 1
+        self._waiting += size
+        if self._waiting > _BATCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._batch.is_empty():
+            self._store.write(self._batch)
+            self._batch = WriteBatch(raw_mode=True)
+        self._bytes += self._waiting
+        self._waiting = 0
+
+
+def dump(entry: Any) -> bytes:
+    """An entry as bytes.
+
+    Raises:
+        NotSerializableError: it cannot be pickled.
+    """
+    try:
+        return pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # classes of the user's main module are pickled by value
+        return dump_payload(entry)

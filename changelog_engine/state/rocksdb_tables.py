@@ -1,0 +1,126 @@
+"""State tables in RocksDB, with a cache of decoded entries before it.
+
+Invariants:
+    * What ``get`` gives is the last entry that was set, wherever it lies: changed entries go before cached ones, those
+      before the store.
+    * An entry that was changed in place and set again is written again.
+    * The number of entries in memory is bounded by the cache's size and the average size of entries.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from changelog_engine.state.backend import KeyIdentity
+from changelog_engine.state.rocksdb_keys import decode, encode
+from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore, dump
+
+FIRST_SIZE = 4096  # bytes of an entry as long as none was seen: the first cache is small
+OVERHEAD = 200  # bytes that Python needs for an entry beside its data
+UNREAD: Any = object()
+
+
+class RocksTable:
+    """A state table in RocksDB: entries are pickled whole.
+
+    Args:
+        store: where it lies.
+        number: tells it from the store's other tables.
+        room: how many bytes of memory it may use now.
+    """
+
+    def __init__(self, store: RocksStore, number: int, room: Callable[[], int]) -> None:
+        self._store = store
+        self._prefix = number.to_bytes(2, "big")
+        self._room = room
+        self._changed: dict[KeyIdentity, Any] = {}  # None: removed
+        self._cached: dict[KeyIdentity, Any] = {}  # None: not there
+        self._changed_get = self._changed.get
+        self._cached_get = self._cached.get
+        self._limit = self._entries_of(FIRST_SIZE)
+
+    def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
+        """See StateTable."""
+        entry = self._changed_get(key, UNREAD)
+        if entry is UNREAD:
+            entry = self._cached_get(key, UNREAD)
+            if entry is UNREAD:
+                entry = self._load(key)
+        return default if entry is None else entry
+
+    def pop(self, key: KeyIdentity, default: Any, /) -> Any:
+        """See StateTable."""
+        entry = self.get(key)
+        if entry is None:
+            return default
+        self[key] = None
+        return entry
+
+    def __setitem__(self, key: KeyIdentity, entry: Any, /) -> None:
+        self._changed[key] = entry
+        if len(self._changed) > self._limit:
+            self.spill()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[KeyIdentity]:
+        return (key for key, _ in self.items())
+
+    def items(self) -> Iterator[tuple[KeyIdentity, Any]]:
+        """All entries, by the order of their keys' bytes."""
+        self.end_epoch()
+        for key, data in self._store.scan(self._prefix):
+            yield decode(key, len(self._prefix))[0], pickle.loads(data)
+
+    def end_epoch(self) -> None:
+        """Write what changed; it stays in the cache."""
+        self.write_back()
+        if len(self._cached) + len(self._changed) > self._limit:
+            self._cached.clear()
+        self._cached.update(self._changed)
+        self._changed.clear()
+
+    def spill(self) -> None:
+        """Write what changed and empty the cache."""
+        self.write_back()
+        self._changed.clear()
+        self._cached.clear()
+
+    def write_back(self) -> None:
+        """Write what changed."""
+        if self._changed:
+            self._limit = self._entries_of(self._write(self._sorted()))
+
+    def _sorted(self) -> list[KeyIdentity]:
+        try:
+            return sorted(self._changed)  # RocksDB takes them faster in order
+        except TypeError:
+            return list(self._changed)
+
+    def _write(self, keys: list[KeyIdentity]) -> int:
+        writer = BatchWriter(self._store)
+        for key in keys:
+            entry = self._changed[key]
+            if entry is None:
+                writer.delete(self._prefix + encode(key))
+            else:
+                writer.put(self._prefix + encode(key), dump(entry))
+        return writer.finish()
+
+    def _load(self, key: KeyIdentity) -> Any:
+        data = self._store.get(self._prefix + encode(key))
+        entry = None if data is None else self._decoded(key, data)
+        if len(self._cached) >= self._limit:
+            self._cached.clear()
+        self._cached[key] = entry
+        return entry
+
+    def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
+        return pickle.loads(data)
+
+    def _entries_of(self, size: int) -> int:
+        """How many entries of a size fit, half of them changed and half of them cached."""
+        return max(1, self._room() // (2 * (2 * size + OVERHEAD)))
