@@ -1,0 +1,503 @@
+"""State with a time to live, by its handles and by the log they leave."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.common.typeinfo import Types
+from api.datastream import AggregateFunction
+from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.wrapper import LoggingCell
+from changelog_engine.codec.values import CLEARED, Encoded
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
+from changelog_engine.operators.store import KeyedStore, describe
+from changelog_engine.state.ttl_sweep import EPOCH_ENTRIES
+
+TTL = 100
+
+
+class DiskTable:
+    """A table that is no dict, as one on disk; counts the entries that are read in turn."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+        self.scanned = 0
+        self.get = self.entries.get
+        self.pop = self.entries.pop
+
+    def __setitem__(self, key: Any, entry: Any) -> None:
+        self.entries[key] = entry
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def items(self) -> Any:
+        for pair in list(self.entries.items()):
+            self.scanned += 1
+            yield pair
+
+
+class Bench:
+    """One state of one subtask, with a clock and a log to look at."""
+
+    def __init__(
+        self,
+        tmp_path: Path,
+        kind: StateKind = StateKind.VALUE,
+        value_type: Any = None,
+        function: Any = None,
+        table: Any = None,
+        **ttl: Any,
+    ) -> None:
+        self.now = 1_000
+        self.readings = 0
+        self.store = KeyedStore(
+            str(tmp_path),
+            True,
+            0,
+            0,
+            range(128),
+            Types.STRING(),
+            False,
+            128,
+            1 << 20,
+            frozenset({"op"}),
+            self.clock,
+        )
+        if table is not None:
+            self.store.inner.tables["op", "s"] = table
+        self.spec = StateSpec(
+            "s",
+            kind,
+            value_type or Types.LONG(),
+            Types.STRING() if kind is StateKind.MAP else None,
+            function,
+            ttl=TtlSpec(TTL, **ttl),
+        )
+        self.state = self.store.state("op", self.spec)
+        self.key("a")
+
+    def clock(self) -> int:
+        self.readings += 1
+        return self.now
+
+    def key(self, key: str) -> Bench:
+        self.store.cursor.key = key
+        return self
+
+    @property
+    def table(self) -> Any:
+        return self.store.inner.table("op", "s")
+
+    def logged(self) -> list[tuple[Any, ...]]:
+        """What was logged since the last call: (operation, key, map key where there is one, value where there is one)."""
+        (log,) = self.store.buffer.logs
+        size = len(log.keys)
+        operations = log.operations or [rows.CLEAR if v is CLEARED else rows.PUT for v in log.values]
+        map_keys = log.map_keys or [CLEARED] * size
+        columns = zip(operations, log.keys, map_keys, log.values, strict=True)
+        found = [tuple(cell for cell in row if cell is not CLEARED) for row in columns]
+        log.clear()
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Callable[..., Bench]:
+    return lambda *args, **more: Bench(tmp_path, *args, **more)
+
+
+def test_a_value_expires_after_its_time_to_the_millisecond(bench):
+    b = bench()
+    b.state.update(7)
+    b.now += TTL - 1
+    assert b.state.value() == 7
+    assert b.logged() == [("put", "a", (1_000, 7))]
+    b.now += 1
+    assert b.state.value() is None
+    assert b.logged() == [("clear", "a")]
+    assert b.state.value() is None
+    assert b.logged() == []
+    assert b.table == {}
+
+
+def test_writing_begins_the_time_anew_and_reading_does_not(bench):
+    b = bench()
+    b.state.update(1)
+    b.now += 60
+    b.state.value()
+    b.state.update(2)
+    b.now += 60
+    assert b.state.value() == 2
+    b.now += 40
+    assert b.state.value() is None
+
+
+def test_reading_begins_the_time_anew_where_it_shall(bench):
+    b = bench(renew_on_read=True)
+    b.state.update(1)
+    b.state.value()  # in the same millisecond: nothing to log
+    assert b.logged() == [("put", "a", (1_000, 1))]
+    for _ in range(3):
+        b.now += 60
+        assert b.state.value() == 1
+    assert b.logged() == [("put", "a", (at, 1)) for at in (1_060, 1_120, 1_180)]
+    b.now += TTL
+    assert b.state.value() is None
+
+
+def test_an_expired_value_is_shown_once_where_it_may(bench):
+    b = bench(return_expired=True)
+    b.state.update(1)
+    b.logged()
+    b.now += 5 * TTL
+    assert b.state.value() == 1
+    assert b.logged() == [("clear", "a")]
+    assert b.state.value() is None
+
+
+def test_the_cleanup_of_an_access_comes_before_the_access(bench):
+    """As in Flink: what the clean-up finds is gone, even where expired values may be shown."""
+    b = bench(return_expired=True, incremental_size=5)
+    b.state.update(1)
+    b.now += TTL
+    assert b.state.value() is None
+
+
+def test_clear_and_none(bench):
+    b = bench()
+    b.state.update(1)
+    b.state.update(None)
+    assert b.state.value() is None
+    b.state.update(2)
+    b.state.clear()
+    assert b.logged() == [("put", "a", (1_000, 1)), ("clear", "a"), ("put", "a", (1_000, 2)), ("clear", "a")]
+
+
+def test_elements_expire_one_by_one(bench):
+    b = bench(StateKind.LIST)
+    b.state.add(1)
+    b.now += 50
+    b.state.add_all([2, 3])
+    b.logged()
+    b.now += 50
+    assert b.state.get() == [2, 3]
+    assert list(b.state) == [2, 3]
+    assert b.logged() == []  # as in Flink: the first element waits for the clean-up
+    b.now += 50
+    assert b.state.get() == []
+    assert b.logged() == [("clear", "a")]
+    b.state.update([4])
+    assert b.logged() == [("replace", "a", (1_150, 4))]
+    b.state.update([])
+    assert b.logged() == [("clear", "a")]
+
+
+def test_reading_renews_the_elements_that_live(bench):
+    b = bench(StateKind.LIST, renew_on_read=True)
+    b.state.add(1)
+    b.now += 50
+    b.state.add(2)
+    b.logged()
+    b.now += 60
+    assert b.state.get() == [2]
+    assert b.logged() == [("replace", "a", (1_110, 2))]
+    assert b.state.get() == [2]
+    assert b.logged() == []
+
+
+def test_expired_elements_are_shown_where_they_may(bench):
+    b = bench(StateKind.LIST, return_expired=True)
+    b.state.add(1)
+    b.now += 50
+    b.state.add(2)
+    b.now += 50
+    assert b.state.get() == [1, 2]
+    b.now += 50
+    assert b.state.get() == [1, 2]
+    assert b.state.get() == []
+
+
+def test_map_entries_expire_one_by_one(bench):
+    b = bench(StateKind.MAP)
+    b.state["x"] = 1
+    b.now += 50
+    b.state.put_all({"y": 2, "z": None})
+    assert b.logged() == [
+        ("put", "a", "x", (1_000, 1)),
+        ("put", "a", "y", (1_050, 2)),
+        ("put", "a", "z", (1_050, None)),
+    ]
+    assert "x" in b.state
+    b.now += 50
+    assert not b.state.is_empty()
+    assert b.state.get("x") is None
+    assert not b.state.contains("x")
+    assert b.logged() == [("remove", "a", "x")]
+    assert list(b.state.items()) == [("y", 2), ("z", None)]
+    assert (list(b.state.keys()), list(b.state.values())) == (["y", "z"], [2, None])
+    assert b.state.contains("z")
+    del b.state["z"]
+    b.logged()
+    b.now += 50
+    assert not b.state.is_empty()  # as in Flink: not removed yet
+    assert list(b.state) == []
+    assert b.logged() == [("clear", "a")]
+    assert b.state.is_empty()
+
+
+def test_reading_all_of_a_map_removes_what_expired(bench):
+    b = bench(StateKind.MAP)
+    b.state.put("x", 1)
+    b.now += 50
+    b.state.put("y", 2)
+    b.logged()
+    b.now += 50
+    assert list(b.state.values()) == [2]
+    assert b.logged() == [("remove", "a", "x")]
+
+
+def test_reading_renews_map_entries(bench):
+    b = bench(StateKind.MAP, renew_on_read=True)
+    b.state.put("x", 1)
+    b.state.put("y", 2)
+    b.logged()
+    b.now += 60
+    assert b.state["x"] == 1
+    assert b.logged() == [("put", "a", "x", (1_060, 1))]
+    b.now += 60
+    assert list(b.state.items()) == [("x", 1)]
+    assert b.logged() == [("remove", "a", "y"), ("put", "a", "x", (1_120, 1))]
+    b.now += 90
+    assert "x" in b.state
+    b.now += 90
+    assert "x" in b.state
+
+
+def test_expired_map_entries_are_shown_once_where_they_may(bench):
+    b = bench(StateKind.MAP, return_expired=True)
+    b.state.put_all([("x", 1), ("y", 2)])
+    b.now += TTL
+    assert b.state.get("x") == 1
+    assert b.state.get("x") is None
+    assert list(b.state.items()) == [("y", 2)]
+    assert b.state.is_empty()
+
+
+@pytest.mark.parametrize(("show", "expected"), [(False, 5), (True, 9)])
+def test_adding_to_an_expired_reduction(bench, show, expected):
+    """It begins anew; where expired values may be used it goes on, as in Flink."""
+    b = bench(StateKind.REDUCING, function=lambda left, right: left + right, return_expired=show)
+    b.state.add(1)
+    b.now += 50
+    b.state.add(3)
+    assert b.state.get() == 4
+    b.now += TTL
+    b.logged()
+    b.state.add(5)
+    assert b.logged() == [("put", "a", (1_150, expected))]
+    assert b.state.get() == expected
+    b.state.clear()
+    assert b.state.get() is None
+
+
+class Average(AggregateFunction):
+    def create_accumulator(self):
+        return 0, 0
+
+    def add(self, value, accumulator):
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+@pytest.mark.parametrize(("show", "expected"), [(False, 8.0), (True, 4.0)])
+def test_adding_to_an_expired_aggregate(bench, show, expected):
+    b = bench(
+        StateKind.AGGREGATING, Types.TUPLE([Types.LONG(), Types.LONG()]), Average(), return_expired=show
+    )
+    b.state.add(1)
+    b.now += 50
+    b.state.add(3)
+    assert b.state.get() == 2.0
+    b.now += TTL
+    b.state.add(8)
+    assert b.state.get() == expected
+    b.now += TTL
+    assert b.state.get() == (expected if show else None)
+    assert b.state.get() is None
+
+
+def test_handles_are_states_of_the_api(bench):
+    for kind, abstract in (
+        (StateKind.VALUE, ValueState),
+        (StateKind.LIST, ListState),
+        (StateKind.MAP, MapState),
+        (StateKind.REDUCING, ReducingState),
+        (StateKind.AGGREGATING, AggregatingState),
+    ):
+        assert isinstance(bench(kind).state, abstract)
+
+
+def test_a_state_without_time_to_live_is_untouched(bench):
+    b = bench()
+    plain = StateSpec("plain", StateKind.VALUE, Types.LONG())
+    assert type(b.store.state("op", plain)) is LoggingCell
+    assert describe(plain, None) == {
+        "name": "plain",
+        "kind": "value",
+        "value_type": Types.LONG().spec(),
+        "key_type": None,
+    }
+
+
+def test_the_description_tells_readers_what_the_value_is(bench):
+    described = describe(bench(StateKind.REDUCING, function=max).spec, None)
+    assert described["kind"] == "reducing"
+    assert described["value_type"] == Types.TUPLE([Types.LONG(), Types.LONG()]).spec()
+    assert described["ttl"] == {"ttl_ms": TTL}
+
+
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
+def test_mutable_values_are_copied(bench, kind):
+    b = bench(kind, Types.LIST(Types.LONG()))
+    value = [1]
+    write, read = {
+        StateKind.VALUE: (lambda: b.state.update(value), lambda: b.state.value()),
+        StateKind.LIST: (lambda: b.state.add(value), lambda: b.state.get()[0]),
+        StateKind.MAP: (lambda: b.state.put("x", value), lambda: b.state.get("x")),
+    }[kind]
+    write()
+    value.append(2)
+    read().append(3)
+    assert read() == [1]
+    assert b.logged()[0][-1] == Encoded("[1000,[1]]", None)
+
+
+def test_a_value_that_does_not_fit_is_refused_as_the_users(bench):
+    b = bench()
+    with pytest.raises(TypeMismatchError, match=r"state 's' of operator 'op', key 'a'") as refused:
+        b.state.update("text")
+    assert "TUPLE" not in str(refused.value)
+    with pytest.raises(TypeMismatchError, match="None cannot be added"):
+        bench(StateKind.LIST).state.add(None)
+    assert b.logged() == []
+
+
+def fill(b: Bench, keys: int) -> None:
+    for number in range(keys):
+        b.key(f"k{number}").state.update(number)
+    b.logged()
+
+
+def test_incremental_cleanup_goes_round_a_few_keys_at_a_time(bench):
+    b = bench(incremental_size=3)
+    fill(b, 10)
+    b.now += TTL
+    left = [len(b.table)]
+    while left[-1] and len(left) < 20:
+        b.key("other").state.value()
+        assert b.store.cursor.key == "other"
+        left.append(len(b.table))
+    assert left[-1] == 0
+    assert {before - after for before, after in itertools.pairwise(left)} <= {0, 1, 2, 3}
+    assert left.index(0) <= 8  # at most one round to end, and one more
+    assert sorted(b.logged()) == sorted(("clear", f"k{number}") for number in range(10))
+
+
+def test_incremental_cleanup_of_elements_and_map_entries(bench):
+    b = bench(StateKind.LIST, incremental_size=5)
+    b.state.add(1)
+    b.now += 50
+    b.state.add(2)
+    b.logged()
+    b.now += 50
+    b.key("other").state.get()
+    assert b.logged() == [("replace", "a", (1_050, 2))]
+    assert b.table == {"a": [(1_050, 2)]}
+
+    m = bench(StateKind.MAP, incremental_size=5)
+    m.state.put("x", 1)
+    m.state.put("z", 1)
+    m.now += 50
+    m.state.put("y", 2)
+    m.logged()
+    m.now += 50
+    m.key("other").state.get("x")
+    assert m.logged() == [("remove", "a", "x"), ("remove", "a", "z")]
+    assert m.table == {"a": {"y": (1_050, 2)}}
+    m.now += 50
+    m.state.is_empty()
+    assert m.logged() == [("clear", "a")]
+
+
+def test_no_background_cleanup_leaves_expired_state_where_it_is(bench):
+    b = bench()
+    fill(b, 5)
+    b.now += TTL
+    b.key("other").state.value()
+    b.store.expiring.after_records(1000)
+    b.store.expiring.end_epoch(False)
+    assert len(b.table) == 5
+
+
+def test_cleanup_for_every_record(bench):
+    b = bench(incremental_size=2, every_record=True)
+    fill(b, 10)
+    b.now += TTL
+    b.store.expiring.after_records(0)
+    assert len(b.table) == 10
+    b.store.expiring.after_records(2)
+    b.store.expiring.after_records(2)
+    assert len(b.table) <= 6
+    b.store.expiring.after_records(16_384)
+    b.store.expiring.after_records(16_384)
+    assert b.table == {}
+
+
+def test_a_table_on_disk_is_checked_at_the_end_of_epochs(bench):
+    disk = DiskTable()
+    b = bench(table=disk, incremental_size=5, every_record=True, filter_entries=1_000)
+    fill(b, EPOCH_ENTRIES + 10)
+    disk.scanned = 0
+    b.now += TTL
+    b.key("other").state.value()
+    b.store.expiring.after_records(100)
+    assert disk.scanned == 0  # incremental clean-up is the heap's
+    b.store.expiring.end_epoch(False)
+    assert disk.scanned == EPOCH_ENTRIES
+    assert len(disk) == 10
+    b.store.expiring.end_epoch(False)
+    assert len(disk) == 0
+    assert len(b.logged()) == EPOCH_ENTRIES + 10
+
+
+def test_the_check_of_a_table_on_disk_reads_the_clock_after_so_many_entries(bench):
+    b = bench(table=DiskTable(), filter_entries=4)
+    fill(b, 10)
+    b.readings = 0
+    b.store.expiring.end_epoch(False)
+    assert b.readings == 4  # for 4, 4 and 2 entries, and one that found the end of the last round
+
+
+def test_full_snapshots_leave_expired_entries_out_where_they_shall(bench):
+    for leave_out in (True, False):
+        b = bench(in_full_snapshot=leave_out)
+        fill(b, 3)
+        b.now += 50
+        b.key("late").state.update(9)
+        b.now += 50
+        b.store.expiring.end_epoch(False)
+        assert len(b.table) == 4
+        b.store.expiring.end_epoch(True)
+        assert set(b.table) == ({"late"} if leave_out else {"k0", "k1", "k2", "late"})
