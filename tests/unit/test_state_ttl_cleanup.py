@@ -1,0 +1,149 @@
+"""The clean-up of expired entries that nobody reads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.ttl_bench import TTL, TtlBench
+
+from changelog_engine.graph.nodes import StateKind
+from changelog_engine.state.ttl_sweep import EPOCH_ENTRIES
+
+
+class DiskTable:
+    """A table that is no dict, as one on disk; counts the entries that are read in turn."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+        self.scanned = 0
+        self.get = self.entries.get
+        self.pop = self.entries.pop
+
+    def __setitem__(self, key: Any, entry: Any) -> None:
+        self.entries[key] = entry
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def items(self) -> Any:
+        for pair in list(self.entries.items()):
+            self.scanned += 1
+            yield pair
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Callable[..., TtlBench]:
+    return lambda *args, **more: TtlBench(tmp_path, *args, **more)
+
+
+def fill(b: TtlBench, keys: int) -> None:
+    for number in range(keys):
+        b.key(f"k{number}").state.update(number)
+    b.logged()
+
+
+def test_incremental_cleanup_goes_round_a_few_keys_at_a_time(bench):
+    b = bench(incremental_size=3)
+    fill(b, 10)
+    b.now += TTL
+    left = [len(b.table)]
+    while left[-1] and len(left) < 20:
+        b.key("other").state.value()
+        assert b.store.cursor.key == "other"
+        left.append(len(b.table))
+    assert left[-1] == 0
+    assert {before - after for before, after in itertools.pairwise(left)} <= {0, 1, 2, 3}
+    assert left.index(0) <= 8  # at most one round to end, and one more
+    assert sorted(b.logged()) == sorted(("clear", f"k{number}") for number in range(10))
+
+
+def test_incremental_cleanup_of_elements_and_map_entries(bench):
+    b = bench(StateKind.LIST, incremental_size=5)
+    b.state.add(1)
+    b.now += 50
+    b.state.add(2)
+    b.logged()
+    b.now += 50
+    b.key("other").state.get()
+    assert b.logged() == [("replace", "a", (1_050, 2))]
+    assert b.table == {"a": [(1_050, 2)]}
+
+    m = bench(StateKind.MAP, incremental_size=5)
+    m.state.put("x", 1)
+    m.state.put("z", 1)
+    m.now += 50
+    m.state.put("y", 2)
+    m.logged()
+    m.now += 50
+    m.key("other").state.get("x")
+    assert m.logged() == [("remove", "a", "x"), ("remove", "a", "z")]
+    assert m.table == {"a": {"y": (1_050, 2)}}
+    m.now += 50
+    m.state.is_empty()
+    assert m.logged() == [("clear", "a")]
+
+
+def test_no_background_cleanup_leaves_expired_state_where_it_is(bench):
+    b = bench()
+    fill(b, 5)
+    b.now += TTL
+    b.key("other").state.value()
+    b.store.expiring.after_records(1000)
+    b.store.expiring.end_epoch(False)
+    assert len(b.table) == 5
+
+
+def test_cleanup_for_every_record(bench):
+    b = bench(incremental_size=2, every_record=True)
+    fill(b, 10)
+    b.now += TTL
+    b.store.expiring.after_records(0)
+    assert len(b.table) == 10
+    b.store.expiring.after_records(2)
+    b.store.expiring.after_records(2)
+    assert len(b.table) <= 6
+    b.store.expiring.after_records(16_384)
+    b.store.expiring.after_records(16_384)
+    assert b.table == {}
+
+
+def test_a_table_on_disk_is_checked_at_the_end_of_epochs(bench):
+    disk = DiskTable()
+    b = bench(table=disk, incremental_size=5, every_record=True, filter_entries=1_000)
+    fill(b, EPOCH_ENTRIES + 10)
+    disk.scanned = 0
+    b.now += TTL
+    b.key("other").state.value()
+    b.store.expiring.after_records(100)
+    assert disk.scanned == 0  # incremental clean-up is the heap's
+    b.store.expiring.end_epoch(False)
+    assert disk.scanned == EPOCH_ENTRIES
+    assert len(disk) == 10
+    b.store.expiring.end_epoch(False)
+    assert len(disk) == 0
+    assert len(b.logged()) == EPOCH_ENTRIES + 10
+
+
+def test_the_check_of_a_table_on_disk_reads_the_clock_after_so_many_entries(bench):
+    b = bench(table=DiskTable(), filter_entries=4)
+    fill(b, 10)
+    b.readings = 0
+    b.store.expiring.end_epoch(False)
+    assert b.readings == 4  # for 4, 4 and 2 entries, and one that found the end of the last round
+
+
+def test_full_snapshots_leave_expired_entries_out_where_they_shall(bench):
+    for leave_out in (True, False):
+        b = bench(in_full_snapshot=leave_out)
+        fill(b, 3)
+        b.now += 50
+        b.key("late").state.update(9)
+        b.now += 50
+        b.store.expiring.end_epoch(False)
+        assert len(b.table) == 4
+        b.store.expiring.end_epoch(True)
+        assert set(b.table) == ({"late"} if leave_out else {"k0", "k1", "k2", "late"})
