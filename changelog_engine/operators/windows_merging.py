@@ -11,6 +11,7 @@ from typing import Any
 
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.context import TaskContext
+from changelog_engine.types import Types
 from changelog_engine.windowing.assigner import MergingWindowAssigner
 from changelog_engine.windowing.namespaces import WindowCodec
 
@@ -42,16 +43,16 @@ class MergingWindows:
     ) -> None:
         self._assigner = assigner
         self._codec = codec
-        identities = codec.identity_type
-        self._map = context.declare(StateSpec(MERGING_WINDOWS, StateKind.MAP, identities, identities))
+        self._map = context.declare(StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING()))
 
     def state_window(self, identity: Any) -> Any:
         """The identity of the state window of a window, or None when the key has no such window."""
-        return self._map.get(identity)
+        text = self._map.get(self._codec.text(identity))
+        return None if text is None else self._codec.from_text(text)
 
     def remove(self, identity: Any) -> None:
         """Forget a window."""
-        self._map.remove(identity)
+        self._map.remove(self._codec.text(identity))
 
     def add(self, window: Any, is_late: Callable[[Any], bool], on_merge: OnMerge) -> tuple[Any, Any] | None:
         """Add a window to those of the key, and merge what merges with it.
@@ -65,30 +66,37 @@ class MergingWindows:
             The window that holds the new one, and the identity of its state window; None when it is late.
         """
         codec, new = self._codec, self._codec.identity(window)
-        mapping = dict(self._map.items())
-        groups = _Groups()
-        self._assigner.merge_windows([*map(codec.window, mapping), window], groups)
+        mapping = {codec.from_text(own): codec.from_text(state) for own, state in self._map.items()}
         actual, actual_identity = window, new
-        for members, result in groups.found:
-            identities = list(dict.fromkeys(map(codec.identity, members)))
-            merged = codec.identity(result)
-            if new in identities:
-                actual, actual_identity = result, merged
-            old = [identity for identity in identities if identity in mapping]
-            if old and old != [merged]:
-                self._replace(old, merged, mapping)
-                states = [mapping.pop(identity) for identity in old]
-                mapping[merged] = states[0]
-                on_merge(result, [codec.window(identity) for identity in old], states[0], states[1:])
+        if mapping:
+            groups = _Groups()
+            self._assigner.merge_windows([*map(codec.window, mapping), window], groups)
+            for members, result in groups.found:
+                identities = list(dict.fromkeys(map(codec.identity, members)))
+                merged = codec.identity(result)
+                if new in identities:
+                    actual, actual_identity = result, merged
+                old = [identity for identity in identities if identity in mapping]
+                if old and old != [merged]:
+                    self._replace(old, merged, mapping, result, on_merge)
         if actual_identity not in mapping:
             if is_late(actual):
                 return None
             mapping[actual_identity] = actual_identity
-            self._map.put(actual_identity, actual_identity)
+            self._put(actual_identity, actual_identity)
         return actual, mapping[actual_identity]
 
-    def _replace(self, old: list[Any], merged: Any, mapping: dict[Any, Any]) -> None:
+    def _replace(
+        self, old: list[Any], merged: Any, mapping: dict[Any, Any], result: Any, on_merge: OnMerge
+    ) -> None:
+        """Put a merged window in the place of those that became it."""
         for identity in old:
             if identity != merged:
-                self._map.remove(identity)
-        self._map.put(merged, mapping[old[0]])
+                self.remove(identity)
+        states = [mapping.pop(identity) for identity in old]
+        mapping[merged] = states[0]
+        self._put(merged, states[0])
+        on_merge(result, [self._codec.window(identity) for identity in old], states[0], states[1:])
+
+    def _put(self, identity: Any, state: Any) -> None:
+        self._map.put(self._codec.text(identity), self._codec.text(state))

@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from changelog_engine.codec.canonical import canonical_text, from_canonical
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
-from changelog_engine.types import TypeInformation, Types
 from changelog_engine.windowing.serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
@@ -31,13 +30,9 @@ from changelog_engine.windowing.windows import CountWindow, GlobalWindow, TimeWi
 
 
 class WindowCodec:
-    """Windows of one class. The identities of windows are of ``identity_type``.
-
-    Source: changelog_engine.codec.namespaces.NamespaceCodec
-    """
+    """Windows of one class; a NamespaceCodec."""
 
     name: str
-    identity_type: TypeInformation
 
     def identity(self, window: Any) -> Any:
         """What stands for a window in tables.
@@ -61,10 +56,11 @@ class WindowCodec:
 
     def texts(self, identities: list[Any], /) -> pa.Array:
         """See NamespaceCodec; a dictionary, because windows repeat."""
-        numbers: dict[Any, int] = {}
-        indices = [numbers.setdefault(identity, len(numbers)) for identity in identities]
-        words = pa.array([self.text(identity) for identity in numbers], pa.string())
-        return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), words)
+        different = dict.fromkeys(identities)
+        words = pa.array([self.text(identity) for identity in different], pa.string())
+        numbers = dict(zip(different, range(len(different)), strict=True))
+        indices = pa.array(list(map(numbers.__getitem__, identities)), pa.int32())
+        return pa.DictionaryArray.from_arrays(indices, words)
 
     def from_texts(self, texts: pa.Array, /) -> list[Any]:
         """See NamespaceCodec."""
@@ -79,7 +75,6 @@ class TimeWindows(WindowCodec):
     """`TimeWindow`: the pair of start and end."""
 
     name = "time_window"
-    identity_type = Types.TUPLE([Types.LONG(), Types.LONG()])
 
     def identity(self, window: Any) -> tuple[int, int]:
         try:
@@ -94,15 +89,14 @@ class TimeWindows(WindowCodec):
         return f"[{identity[0]},{identity[1]}]"
 
     def from_text(self, text: str) -> tuple[int, int]:
-        start, end = json.loads(text)
-        return start, end
+        start, end = text[1:-1].split(",")
+        return int(start), int(end)
 
 
 class CountWindowIds(WindowCodec):
     """`CountWindow`: its id."""
 
     name = "count_window"
-    identity_type = Types.LONG()
 
     def identity(self, window: Any) -> int:
         try:
@@ -124,7 +118,6 @@ class OneGlobalWindow(WindowCodec):
     """The `GlobalWindow`: a constant."""
 
     name = "global_window"
-    identity_type = Types.STRING()
 
     def identity(self, window: Any) -> str:
         return "global"
@@ -148,7 +141,6 @@ class SerializedWindows(WindowCodec):
     """
 
     name = "serialized_window"
-    identity_type = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     def __init__(self, dumps: Callable[[Any], bytes], loads: Callable[[bytes], Any]) -> None:
         self._dumps = dumps
