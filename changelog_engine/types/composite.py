@@ -53,15 +53,15 @@ class TupleTypeInfo(_FieldsTypeInfo):
     """TUPLE. Documented source: ``pyflink.common.typeinfo.TupleTypeInfo``.
 
     Args:
-        types: types of the fields.
+        field_types: types of the fields.
     """
 
     kind = "TUPLE"
 
-    def __init__(self, types: Sequence[TypeInformation]) -> None:
-        super().__init__(types, _default_names(len(types)))
-        self.name = f"TUPLE<{', '.join(t.name for t in types)}>"
-        self.immutable = all(t.immutable for t in types)
+    def __init__(self, field_types: Sequence[TypeInformation]) -> None:
+        super().__init__(field_types, _default_names(len(field_types)))
+        self.name = f"TUPLE<{', '.join(t.name for t in field_types)}>"
+        self.immutable = all(t.immutable for t in field_types)
 
     def parameters(self) -> tuple[Any, ...]:
         """See TypeInformation.parameters."""
@@ -95,7 +95,7 @@ class RowTypeInfo(_FieldsTypeInfo):
     """ROW and ROW_NAMED. Documented source: ``pyflink.common.typeinfo.RowTypeInfo``.
 
     Args:
-        types: types of the fields.
+        field_types: types of the fields.
         field_names: their names; None names them f0, f1, ...
 
     Raises:
@@ -105,16 +105,20 @@ class RowTypeInfo(_FieldsTypeInfo):
     kind = "ROW"
     immutable = False
 
-    def __init__(self, types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
-        default = _default_names(len(types))
+    def __init__(
+        self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
+    ) -> None:
+        default = _default_names(len(field_types))
         names = default if field_names is None else list(field_names)
-        if len(names) != len(types) or len(set(names)) != len(names):
+        if len(names) != len(field_types) or len(set(names)) != len(names):
             raise TypeMismatchError(
-                f"a row of {len(types)} types needs as many different field names, got {names!r}"
+                f"a row of {len(field_types)} types needs as many different field names, got {names!r}"
             )
-        super().__init__(types, names)
+        super().__init__(field_types, names)
         self._unnamed = names == default
-        fields = [t.name if self._unnamed else f"{n} {t.name}" for n, t in zip(names, types, strict=True)]
+        fields = [
+            t.name if self._unnamed else f"{n} {t.name}" for n, t in zip(names, field_types, strict=True)
+        ]
         self.name = f"ROW<{', '.join(fields)}>"
 
     def get_field_names(self) -> list[str]:
@@ -152,8 +156,15 @@ class RowTypeInfo(_FieldsTypeInfo):
                 raise Misfit(self, value, f"its fields are {', '.join(self._names)}")
             value = tuple(value[name] for name in self._names)
         elif not isinstance(value, (tuple, list)):
-            raise Misfit(self, value)
+            value = self._attributes_of(value)
         return make_row(self._names, self._fit_fields(value, value, widen)[0])
+
+    def _attributes_of(self, value: Any) -> Sequence[Any]:
+        """The attributes of an object that has one for each field, such as a dataclass."""
+        held = getattr(value, "__dict__", None)
+        if not isinstance(held, dict) or not self._names or not held.keys() >= set(self._names):
+            raise Misfit(self, value)
+        return [held[name] for name in self._names]
 
     def _values_of(self, row: Row) -> Sequence[Any]:
         """A row's values in the declared order: by name where both sides have names, else by position."""

@@ -365,13 +365,13 @@ class Types:
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
-    def TUPLE(types: Sequence[TypeInformation]) -> TupleTypeInfo:
+    def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:
         """Type of tuples.
 
         Documented source: ``pyflink.common.typeinfo.Types``.
 
         Args:
-            types: types of the fields, in order.
+            field_types: types of the fields, in order.
 
         Returns:
             The type; its values are tuples.
@@ -380,16 +380,16 @@ class Types:
             >>> Types.TUPLE([Types.STRING(), Types.DOUBLE()]).format(("a", 1e20))
             '(a,1.0E20)'
         """
-        return TupleTypeInfo(types)
+        return TupleTypeInfo(field_types)
 
     @staticmethod
-    def ROW(types: Sequence[TypeInformation]) -> RowTypeInfo:
+    def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
         """Type of rows whose fields are named f0, f1 and so on.
 
         Documented source: ``pyflink.common.typeinfo.Types``.
 
         Args:
-            types: types of the fields, in order.
+            field_types: types of the fields, in order.
 
         Returns:
             The type; its values are Row.
@@ -398,17 +398,17 @@ class Types:
             >>> Types.ROW([Types.DOUBLE(), Types.BOOLEAN()]).check((1.5, True))
             Row(f0=1.5, f1=True)
         """
-        return RowTypeInfo(types)
+        return RowTypeInfo(field_types)
 
     @staticmethod
-    def ROW_NAMED(names: Sequence[str], types: Sequence[TypeInformation]) -> RowTypeInfo:
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
         """Type of rows with named fields.
 
         Documented source: ``pyflink.common.typeinfo.Types``.
 
         Args:
-            names: names of the fields.
-            types: types of the fields, in the same order.
+            field_names: names of the fields.
+            field_types: types of the fields, in the same order.
 
         Returns:
             The type; its values are Row.
@@ -420,4 +420,4 @@ class Types:
             >>> Types.ROW_NAMED(["id"], [Types.INT()]).get_field_names()
             ['id']
         """
-        return RowTypeInfo(types, names)
+        return RowTypeInfo(field_types, field_names)

@@ -125,6 +125,25 @@ def test_rows_come_back_named():
     assert unnamed.check(Row.of_kind(RowKind.DELETE, 1.0, None)).get_row_kind() is RowKind.DELETE
 
 
+class Person:
+    """Something with attributes."""
+
+    def __init__(self, name, age):
+        self.name = name
+        self.age = age
+
+
+def test_objects_become_rows_by_their_attributes():
+    named = Types.ROW_NAMED(field_names=["age", "name"], field_types=[Types.INT(), Types.STRING()])
+    assert named.check(Person("Alice", 11)) == Row(age=11, name="Alice")
+    assert Types.TUPLE(field_types=[Types.INT()]).check(Row(1)) == (1,)
+    for wrong in (Person("Alice", "11"), Person, object()):
+        with pytest.raises(TypeMismatchError):
+            named.check(wrong)
+    with pytest.raises(TypeMismatchError):
+        Types.ROW(field_types=[Types.INT()]).check(Person("Alice", 11))
+
+
 def test_values_that_fit_are_the_same_object():
     for type_info, value in [
         (Types.LIST(Types.STRING()), ["a", None]),
