@@ -28,6 +28,7 @@ MODULES = (
     "api.common",
     "api.common.watermark_strategy",
     "api.common.typeinfo",
+    "api.metrics",
 )
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
