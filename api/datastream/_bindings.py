@@ -10,15 +10,32 @@ from __future__ import annotations
 from abc import ABCMeta
 
 from api.datastream.functions import (
+    BroadcastProcessFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
     RuntimeContext,
 )
-from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from api.datastream.state import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ValueState,
+)
 from api.datastream.timerservice import TimerService
+from api.datastream.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 from api.metrics.metricbase import Counter, Distribution, Meter, MetricGroup
+from changelog_engine.operators.broadcast import (
+    BroadcastContext,
+    BroadcastMap,
+    KeyedReadOnlyContext,
+    ReadOnlyBroadcastMap,
+)
 from changelog_engine.operators.context import (
     ElementContext,
     KeyedElementContext,
@@ -26,6 +43,7 @@ from changelog_engine.operators.context import (
     TaskContext,
 )
 from changelog_engine.operators.metrics import TaskCounter, TaskDistribution, TaskMeter, TaskMetricGroup
+from changelog_engine.operators.windows_context import FunctionContext, NoWindowStates, WindowStates
 from changelog_engine.state.handles import (
     AggregatingHandle,
     CellHandle,
@@ -44,6 +62,11 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (CoProcessFunction.Context, KeyedElementContext),
     (KeyedCoProcessFunction.Context, KeyedElementContext),
     (KeyedCoProcessFunction.OnTimerContext, KeyedElementContext),
+    (BroadcastProcessFunction.Context, BroadcastContext),
+    (BroadcastProcessFunction.ReadOnlyContext, BroadcastContext),
+    (KeyedBroadcastProcessFunction.Context, BroadcastContext),
+    (KeyedBroadcastProcessFunction.ReadOnlyContext, KeyedReadOnlyContext),
+    (KeyedBroadcastProcessFunction.OnTimerContext, KeyedReadOnlyContext),
     (TimerService, ElementContext),
     (TimerService, KeyedTimerService),
     (ValueState, CellHandle),
@@ -53,7 +76,13 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (ListState, TtlList),
     (MapState, TtlMap),
     (ReducingState, ReducingHandle),
+    (ReadOnlyBroadcastState, ReadOnlyBroadcastMap),
+    (BroadcastState, BroadcastMap),
     (AggregatingState, AggregatingHandle),
+    (KeyedStateStore, WindowStates),
+    (KeyedStateStore, NoWindowStates),
+    (ProcessWindowFunction.Context, FunctionContext),
+    (ProcessAllWindowFunction.Context, FunctionContext),
     (MetricGroup, TaskMetricGroup),
     (Counter, TaskCounter),
     (Distribution, TaskDistribution),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from changelog_engine.errors import InvalidJobError
@@ -9,6 +10,7 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
 from changelog_engine.state.backend import NamespaceCursor, NamespaceScope
 from changelog_engine.windowing.assigner import WindowAssigner
+from changelog_engine.windowing.reserved import RESERVED
 from changelog_engine.windowing.trigger import Trigger
 
 _MERGEABLE = frozenset({StateKind.LIST, StateKind.REDUCING, StateKind.AGGREGATING})
@@ -16,6 +18,8 @@ _MERGEABLE = frozenset({StateKind.LIST, StateKind.REDUCING, StateKind.AGGREGATIN
 
 class WindowStates:
     """Keyed state of one window, as a KeyedStateStore. Handles follow the scope's cursor.
+
+    The state ``name`` of a window is the operator's state ``window:name``: the key may have one called ``name`` as well.
 
     Args:
         context: the operator's runtime context.
@@ -33,7 +37,10 @@ class WindowStates:
         known = self._known.get(name)
         if known is not None and known[0] is state_descriptor:
             return known[1]
-        handle = self._context.declare(state_descriptor.to_spec(), self._scope)
+        spec = state_descriptor.to_spec()
+        if not name.startswith(RESERVED):
+            spec = replace(spec, name=f"window:{name}")
+        handle = self._context.declare(spec, self._scope)
         self._known[name] = state_descriptor, handle
         return handle
 

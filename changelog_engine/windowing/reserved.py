@@ -7,6 +7,8 @@ from typing import Any
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
+RESERVED = "__"  # how their names begin
+
 
 class ReservedState:
     """A state descriptor of the engine's own.
