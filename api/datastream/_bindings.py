@@ -18,6 +18,7 @@ from api.datastream.functions import (
     ProcessFunction,
     RuntimeContext,
 )
+from api.datastream.runtime_context import KeyedStateStore
 from api.datastream.state import (
     AggregatingState,
     BroadcastState,
