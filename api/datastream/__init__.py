@@ -3,12 +3,12 @@
 Source: pyflink.datastream
 """
 
-from api._unsupported import module_getattr
 from api.datastream import _bindings
 from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from api.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from api.datastream.checkpoint_storage import (
     CheckpointStorage,
+    CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
@@ -46,7 +46,16 @@ from api.datastream.functions import (
 from api.datastream.keyed_stream import KeyedStream
 from api.datastream.output_tag import OutputTag
 from api.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from api.datastream.state_backend import HashMapStateBackend, StateBackend
+from api.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    FsStateBackend,
+    HashMapStateBackend,
+    MemoryStateBackend,
+    PredefinedOptions,
+    RocksDBStateBackend,
+    StateBackend,
+)
 from api.datastream.state_ttl import StateTtlConfig
 from api.datastream.stream_execution_environment import StreamExecutionEnvironment
 from api.datastream.time_characteristic import TimeCharacteristic
@@ -84,12 +93,16 @@ __all__ = [
     "CountSlidingWindowAssigner",
     "CountTumblingWindowAssigner",
     "CountWindow",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
     "DataStream",
     "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
     "ExternalizedCheckpointCleanup",
     "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "FsStateBackend",
     "Function",
     "GlobalWindow",
     "HashMapStateBackend",
@@ -101,13 +114,16 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MemorySize",
+    "MemoryStateBackend",
     "MergingWindowAssigner",
     "OutputTag",
     "Partitioner",
+    "PredefinedOptions",
     "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
+    "RocksDBStateBackend",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "SinkFunction",
@@ -129,16 +145,3 @@ __all__ = [
 ]
 
 _bindings.register()
-
-__getattr__ = module_getattr(
-    __name__,
-    {
-        "CustomCheckpointStorage",
-        "CustomStateBackend",
-        "EmbeddedRocksDBStateBackend",
-        "FsStateBackend",
-        "MemoryStateBackend",
-        "PredefinedOptions",
-        "RocksDBStateBackend",
-    },
-)

@@ -10,10 +10,11 @@ from api.common.configuration import Configuration
 from api.common.execution_config import ExecutionConfig
 from api.common.restart_strategy import RestartStrategyConfiguration
 from api.datastream._settings import EnvironmentSettings
+from api.datastream._state_settings import STATE_BACKEND, backend_from_code
 from api.datastream.checkpoint_config import CheckpointConfig
 from api.datastream.checkpointing_mode import CheckpointingMode
 from api.datastream.execution_mode import RuntimeExecutionMode
-from api.datastream.state_backend import HashMapStateBackend, StateBackend
+from api.datastream.state_backend import StateBackend
 from changelog_engine.config import options
 from changelog_engine.errors import ConfigurationError
 
@@ -160,7 +161,8 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         """Set where the working state is kept.
 
         Args:
-            state_backend: a `HashMapStateBackend`, which is the default.
+            state_backend: `HashMapStateBackend` (the default), `EmbeddedRocksDBStateBackend`, `CustomStateBackend`, or one
+                of the deprecated backends, which bring their checkpoint storage along. What is set on it later holds too.
 
         Returns:
             This object.
@@ -168,17 +170,17 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         Raises:
             ConfigurationError: another object.
         """
-        if not isinstance(state_backend, HashMapStateBackend):
+        if not isinstance(state_backend, StateBackend) or state_backend._kind is None:
             raise ConfigurationError(
-                "StreamExecutionEnvironment.set_state_backend needs a HashMapStateBackend(), got "
-                f"{state_backend!r}"
+                "StreamExecutionEnvironment.set_state_backend needs a backend such as HashMapStateBackend() or "
+                f"EmbeddedRocksDBStateBackend(), got {state_backend!r}"
             )
-        self._settings.set(options.STATE_BACKEND, "hashmap")
+        self._settings.kept[STATE_BACKEND] = state_backend
         return self
 
     def get_state_backend(self) -> StateBackend | None:
         """Where the working state is kept as the program set it; None when it did not."""
-        return HashMapStateBackend() if self._settings.get_from_code(options.STATE_BACKEND) else None
+        return backend_from_code(self._settings)
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Set when a failed job goes on.

@@ -18,6 +18,7 @@ from api._arguments import parallelism as checked_parallelism
 from api.common.configuration import Configuration
 from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from api.datastream._dependencies import Dependencies
+from api.datastream._state_settings import STATE_BACKEND, legacy_path, state_settings
 from changelog_engine.config import ConfigLayers, Option, absolute_base_path, canonical, options, outer_layers
 from changelog_engine.connectors import IterableSource, Source
 from changelog_engine.errors import ConfigurationError, InvalidJobError, NotSupportedError
@@ -53,6 +54,8 @@ class EnvironmentSettings:
         entries = canonical(configuration.to_dict(), "the Configuration")
         _refuse_unsupported(ConfigLayers(code=entries))
         self._code.update(entries)
+        if options.STATE_BACKEND.key in entries:
+            self.kept.pop(STATE_BACKEND, None)
 
     def layers(self) -> ConfigLayers:
         """All levels as they are now."""
@@ -70,14 +73,6 @@ class EnvironmentSettings:
         """Set an option in code."""
         option.parse(text)
         self._code[option.key] = text
-
-    def text(self, key: str) -> str | None:
-        """The raw text of a key that holds, or None."""
-        return self.layers().text(key)
-
-    def set_text(self, key: str, text: str) -> None:
-        """Set a key in code whose text the engine does not check."""
-        self._code[key] = text
 
     def unset(self, option: Option) -> None:
         """Forget what the program set."""
@@ -160,7 +155,7 @@ class EnvironmentSettings:
             checkpoint_interval_ms=interval_ms,
             changelog=changelog,
             base_path=self._base_path(),
-            state_backend=get(options.STATE_BACKEND),
+            **state_settings(self),
             checkpoint_timeout_ms=get(options.CHECKPOINT_TIMEOUT),
             min_pause_ms=get(options.CHECKPOINT_MIN_PAUSE),
             tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),
@@ -199,7 +194,12 @@ class EnvironmentSettings:
         return bool(mode == "BATCH")
 
     def _base_path(self) -> str:
-        path = self.get(options.BASE_PATH) or self.get(options.CHECKPOINT_DIR) or DEFAULT_BASE_PATH
+        path = (
+            self.get(options.BASE_PATH)
+            or legacy_path(self)
+            or self.get(options.CHECKPOINT_DIR)
+            or DEFAULT_BASE_PATH
+        )
         return absolute_base_path(path)
 
     def _restart(self) -> RestartSettings | None:
@@ -250,10 +250,6 @@ def _refuse_unsupported(level: ConfigLayers) -> None:
         checked_parallelism(level.get(options.PARALLELISM), f"option {options.PARALLELISM.key!r}")
     if level.is_set(options.MAX_PARALLELISM):
         checked_max_parallelism(level.get(options.MAX_PARALLELISM), f"option {options.MAX_PARALLELISM.key!r}")
-    if level.get(options.STATE_BACKEND) == "rocksdb":
-        raise NotSupportedError(
-            "state.backend.type rocksdb is not part of this version: use hashmap; see docs/compatibility.md"
-        )
     if level.is_set(options.SAVEPOINT_PATH):
         raise NotSupportedError(
             f"{options.SAVEPOINT_PATH.key}: savepoints are not part of this version; changelog.restore "

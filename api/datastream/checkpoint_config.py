@@ -8,7 +8,12 @@ from api._arguments import flag, text, whole_number
 from api._unsupported import NamesOfPyFlink
 from api.common.time import Duration
 from api.datastream._settings import EnvironmentSettings
-from api.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage, normalized
+from api.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+    normalized,
+)
 from api.datastream.checkpointing_mode import CheckpointingMode
 from changelog_engine.config import options
 from changelog_engine.errors import ConfigurationError
@@ -346,7 +351,7 @@ class CheckpointConfig(NamesOfPyFlink):
                 "CheckpointConfig.set_checkpoint_storage needs a CheckpointStorage or a path, got "
                 f"{storage!r}"
             )
-        self._storage = storage
+        self._storage = self._settings.kept["checkpoint storage"] = storage
         self._settings.unset(options.CHECKPOINT_DIR)
         if storage._path is not None:
             self._settings.set(options.CHECKPOINT_DIR, storage._path)
@@ -374,6 +379,8 @@ class CheckpointConfig(NamesOfPyFlink):
         if self._storage is not None:
             return self._storage
         folder = self._settings.get(options.CHECKPOINT_DIR)
+        if self._settings.get(options.CHECKPOINT_STORAGE) == "jobmanager":
+            return JobManagerCheckpointStorage(folder)
         return FileSystemCheckpointStorage(folder) if folder else None
 
     def _set_flag(self, option: options.Option, value: bool, what: str) -> None:

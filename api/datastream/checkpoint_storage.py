@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from api._arguments import text, whole_number
-from api._unsupported import module_getattr
 from changelog_engine.errors import ConfigurationError
 
 
@@ -17,19 +17,24 @@ class CheckpointStorage:
 
     _path: str | None = None
 
+    def _bound(self) -> int | None:
+        """Most bytes of one state in a full snapshot; None for no bound."""
+        return None
+
     def get_savepoint_path(self) -> str | None:
         """The folder of savepoints, if there is one: none in this version."""
         return None
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Flink's checkpoints in memory, which are durable here.
+    """Flink's checkpoints in memory, for small state; durable here, below the given path or the default one.
 
-    They lie below the given path, or the default one.
+    With the changelog off, a checkpoint in which one state of a subtask is larger than ``max_state_size`` fails the job;
+    the changelog has no such bound.
 
     Args:
         checkpoint_path: folder or URI, or None.
-        max_state_size: kept and given back, in bytes.
+        max_state_size: bytes of one state; default 5242880.
 
     Raises:
         ConfigurationError: an argument that cannot be used.
@@ -46,6 +51,9 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         )
         size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
         self._max_state_size = whole_number(size, f"{what}: max_state_size", 1)
+
+    def _bound(self) -> int:
+        return self._max_state_size
 
     def get_checkpoint_path(self) -> str | None:
         """The folder given, or None."""
@@ -65,7 +73,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     Args:
         checkpoint_path: folder or URI.
-        file_state_size_threshold: kept and given back, in bytes; default 20480, at most 1048576.
+        file_state_size_threshold: kept and given back, in bytes; None or -1 for the default of 20480, at most 1048576.
         write_buffer_size: kept and given back, in bytes; -1 for the default of 4096.
 
     Raises:
@@ -86,10 +94,9 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         if checkpoint_path is None:
             raise ConfigurationError(f"{what}: checkpoint_path is needed, such as 'file:///data/checkpoints'")
         self._path: str = normalized(text(checkpoint_path, f"{what}: checkpoint_path"))
-        threshold = 20 * 1024 if file_state_size_threshold is None else file_state_size_threshold
-        self._threshold = whole_number(
-            threshold, f"{what}: file_state_size_threshold", 0, self.MAX_FILE_STATE_THRESHOLD
-        )
+        threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
+        whole_number(threshold, f"{what}: file_state_size_threshold", -1, self.MAX_FILE_STATE_THRESHOLD)
+        self._threshold = 20 * 1024 if threshold == -1 else threshold
         self._write_buffer_size = whole_number(write_buffer_size, f"{what}: write_buffer_size", -1)
 
     def get_checkpoint_path(self) -> str:
@@ -109,9 +116,50 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return f"FileSystemCheckpointStorage(checkpoint_path={self._path})"
 
 
+class CustomCheckpointStorage(CheckpointStorage):
+    """A checkpoint storage of your own: a Python object that says where checkpoints lie.
+
+    Args:
+        checkpoint_storage: an object whose ``get_checkpoint_path()`` gives a folder or any URI that ``pyarrow.fs`` opens, or
+            None for the default one; if it has ``get_max_state_size()``, that bounds a state as
+            `JobManagerCheckpointStorage` does.
+
+    Raises:
+        ConfigurationError: an object without get_checkpoint_path, or one whose answers cannot be used.
+
+    Example:
+        >>> class Mine:
+        ...     def get_checkpoint_path(self):
+        ...         return "file:///data/checkpoints"
+        >>> CustomCheckpointStorage(Mine()).get_checkpoint_path()
+        'file:/data/checkpoints'
+
+    Source: pyflink.datastream.CustomCheckpointStorage
+    """
+
+    def __init__(self, checkpoint_storage: Any) -> None:
+        what = "CustomCheckpointStorage"
+        if not hasattr(checkpoint_storage, "get_checkpoint_path"):
+            raise ConfigurationError(
+                f"{what}: checkpoint_storage must be an object with get_checkpoint_path(), got {checkpoint_storage!r}"
+            )
+        path = checkpoint_storage.get_checkpoint_path()
+        self._path = None if path is None else normalized(text(path, f"{what}: get_checkpoint_path()"))
+        self._max_state_size: int | None = None
+        if hasattr(checkpoint_storage, "get_max_state_size"):
+            size = checkpoint_storage.get_max_state_size()
+            self._max_state_size = whole_number(size, f"{what}: get_max_state_size()", 1)
+
+    def _bound(self) -> int | None:
+        return self._max_state_size
+
+    def get_checkpoint_path(self) -> str | None:
+        """The folder that the object gives, or None."""
+        return self._path
+
+
 def normalized(path: str) -> str:
-    """A path as Flink gives it back: ``file:///tmp`` reads ``file:/tmp``."""
-    return re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+):///(?=[^/])", r"\1:/", path)
-
-
-__getattr__ = module_getattr(__name__, {"CustomCheckpointStorage"})
+    """A path as Flink gives it back: ``file:///tmp/`` reads ``file:/tmp``."""
+    path = re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+):///(?=[^/])", r"\1:/", path)
+    shorter = path.rstrip("/")
+    return path if not shorter or shorter.endswith(":") else shorter

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 import cloudpickle
@@ -16,6 +18,11 @@ from changelog_engine.state.backend import StateBackend
 from changelog_engine.state.heap import HeapBackend
 
 HASHMAP, ROCKSDB, CUSTOM = "hashmap", "rocksdb", "custom"
+# Flink's factory that applies the options by key, which happens here in any case.
+_FLINK_FACTORIES = (
+    "org.apache.flink.contrib.streaming.state.DefaultConfigurableOptionsFactory",
+    "org.apache.flink.state.rocksdb.DefaultConfigurableOptionsFactory",
+)
 _METHODS = ("table", "state", "timers", "end_epoch", "close")
 
 
@@ -73,6 +80,30 @@ def local_dirs(text: str | None) -> list[str]:
     return found
 
 
+def check_rocksdb(options: Mapping[str, str]) -> None:
+    """Refuse options that RocksDB does not take, before anything runs.
+
+    Raises:
+        ConfigurationError: names the option.
+    """
+    from changelog_engine.state.rocksdb_options import rocksdb_options
+
+    local_dirs(ConfigLayers(code=options).get(keys.LOCAL_DIR))
+    rocksdb_options(options)
+
+
+def options_factory(options: Mapping[str, str]) -> Any:
+    """The class of the options factory, or None. Flink's own factory does what happens here in any case.
+
+    Raises:
+        ConfigurationError: it cannot be imported.
+    """
+    path = ConfigLayers(code=options).get(keys.OPTIONS_FACTORY)
+    if path is None or path in _FLINK_FACTORIES:
+        return None
+    return load_class(path, f"option {keys.OPTIONS_FACTORY.key!r}")
+
+
 def pickled_class(found: Any, what: str) -> bytes:
     """A class for the workers, by value when they cannot import it.
 
@@ -114,3 +145,19 @@ def _custom(factory: Any) -> StateBackend:
             "changelog_engine.state.backend.StateBackend"
         )
     return backend
+
+
+def load_class(path: str, what: str) -> Any:
+    """The class that a path such as ``package.module.Class`` names.
+
+    Raises:
+        ConfigurationError: it is not there; the message begins with ``what``.
+    """
+    module, _, name = path.replace(":", ".").rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(
+            f"{what}: {path!r} is no Python class that can be imported: {error}; "
+            "give 'package.module.Class', the module beside the program or installed"
+        ) from error

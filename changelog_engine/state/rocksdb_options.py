@@ -5,7 +5,6 @@ Predefined options come first, then the options that are set one by one, then th
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,11 +21,6 @@ from changelog_engine.config import ConfigLayers
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ConfigurationError
 
-# Flink's factory that applies the options by key, which happens here in any case.
-FLINK_FACTORIES = (
-    "org.apache.flink.contrib.streaming.state.DefaultConfigurableOptionsFactory",
-    "org.apache.flink.state.rocksdb.DefaultConfigurableOptionsFactory",
-)
 _COMPACTION = {
     "LEVEL": DBCompactionStyle.level,
     "UNIVERSAL": DBCompactionStyle.universal,
@@ -184,19 +178,3 @@ def _from_factory(factory: Any, made: Options, options: dict[str, str]) -> Optio
             f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {name} must return the Options, got {made!r}"
         )
     return made
-
-
-def load_class(path: str, what: str) -> Any:
-    """The class that a path such as ``package.module.Class`` names.
-
-    Raises:
-        ConfigurationError: it is not there; the message begins with ``what``.
-    """
-    module, _, name = path.replace(":", ".").rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{what}: {path!r} is no Python class that can be imported: {error}; "
-            "give 'package.module.Class', the module beside the program or installed"
-        ) from error

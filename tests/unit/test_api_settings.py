@@ -284,8 +284,6 @@ def test_restart_strategy_of_the_configuration():
 def test_state_backend(env):
     assert env.set_state_backend(HashMapStateBackend()) is env
     assert env.get_state_backend() == HashMapStateBackend()
-    with pytest.raises(NotSupportedError, match="rocksdb"):
-        env.configure(Configuration({"state.backend.type": "rocksdb"}))
 
 
 def test_runtime_mode(env):
