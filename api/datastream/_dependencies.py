@@ -6,19 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from api import _arguments
-from changelog_engine.config.paths import local_path
+from changelog_engine.config import Option, local_path, program_options
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirements
 
 if TYPE_CHECKING:
     from api.datastream._settings import EnvironmentSettings
 
-PYTHON_FILES = "python.files"
-PYTHON_ARCHIVES = "python.archives"
-PYTHON_REQUIREMENTS = "python.requirements"
-PYTHON_EXECUTABLE = "python.executable"
-JARS = "pipeline.jars"
-CLASSPATHS = "pipeline.classpaths"
 _ARCHIVE_ENDINGS = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
 
 
@@ -53,7 +47,7 @@ class Dependencies:
 
     def set_executable(self, path: str, what: str) -> None:
         """See StreamExecutionEnvironment.set_python_executable."""
-        self._settings.set_text(PYTHON_EXECUTABLE, _arguments.text(path, what))
+        self._settings.set(program_options.PYTHON_EXECUTABLE, _arguments.text(path, what))
 
     def add_jar(self, path: str, what: str) -> None:
         """See StreamExecutionEnvironment.add_jars."""
@@ -84,33 +78,43 @@ class Dependencies:
             ConfigurationError: something that the configuration names is not there.
             NotSupportedError: it lies on another file system.
         """
-        configured = [existing(path, f"option {PYTHON_FILES!r}") for path in self._list(PYTHON_FILES, ",")]
+        configured = [existing(path, what) for path, what in self._listed(program_options.PYTHON_FILES, ",")]
         archives = [
-            archive(path, target or None, f"option {PYTHON_ARCHIVES!r}")
-            for path, _, target in (item.partition("#") for item in self._list(PYTHON_ARCHIVES, ","))
+            archive(*_named(item), what) for item, what in self._listed(program_options.PYTHON_ARCHIVES, ",")
         ]
-        jars = [jar(path, f"option {key!r}") for key in (JARS, CLASSPATHS) for path in self._list(key, ";")]
+        jars = [
+            jar(path, what)
+            for option in (program_options.JARS, program_options.CLASSPATHS)
+            for path, what in self._listed(option, ";")
+        ]
         made = [*archives, *self._archives]
         _refuse_same_target(made)
         return JobFiles(
             python_files=tuple(dict.fromkeys([*configured, *self._python_files])),
             archives=tuple(dict.fromkeys(made)),
             requirements=self._requirements or self._configured_requirements(),
-            python_executable=self._settings.text(PYTHON_EXECUTABLE),
+            python_executable=self._settings.get(program_options.PYTHON_EXECUTABLE),
             cached=tuple(self._cached.values()),
             jars=tuple(dict.fromkeys([*jars, *self._jars])),
         )
 
     def _configured_requirements(self) -> Requirements | None:
-        text = self._settings.text(PYTHON_REQUIREMENTS)
+        text = self._settings.get(program_options.PYTHON_REQUIREMENTS)
         if not text:
             return None
         path, _, cache = text.partition("#")
-        what = f"option {PYTHON_REQUIREMENTS!r}"
+        what = f"option {program_options.PYTHON_REQUIREMENTS.key!r}"
         return Requirements(existing(path, what), existing(cache, what) if cache else None)
 
-    def _list(self, key: str, separator: str) -> list[str]:
-        return [item.strip() for item in (self._settings.text(key) or "").split(separator) if item.strip()]
+    def _listed(self, option: Option, separator: str) -> list[tuple[str, str]]:
+        """The items of an option, each with what errors call it."""
+        items = (self._settings.get(option) or "").split(separator)
+        return [(item.strip(), f"option {option.key!r}") for item in items if item.strip()]
+
+
+def _named(item: str) -> tuple[str, str | None]:
+    path, _, target = item.partition("#")
+    return path, target or None
 
 
 def existing(path: str, what: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self, TypeVar
+from typing import Self
 
 from api import _arguments
 from api.datastream import _settings
@@ -11,14 +10,10 @@ from api.datastream._configurable_environment import ConfigurableEnvironment
 from api.datastream.checkpoint_storage import normalized
 from api.datastream.slot_sharing_group import SlotSharingGroup
 from api.datastream.time_characteristic import TimeCharacteristic
-from changelog_engine.config.parsing import parse_bool, parse_duration_ms
+from changelog_engine.config import program_options
 from changelog_engine.errors import ConfigurationError
 
-_V = TypeVar("_V")
 _ENVIRONMENT = "StreamExecutionEnvironment"
-_SAVEPOINT_DIRECTORY = ("execution.checkpointing.savepoint-dir", "state.savepoints.dir")
-_BUFFER_TIMEOUT = ("execution.buffer-timeout.interval", "execution.buffer-timeout")
-_CHAINING = ("pipeline.operator-chaining.enabled", "pipeline.operator-chaining")
 
 
 class ProgramEnvironment(ConfigurableEnvironment):
@@ -205,9 +200,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
     def get_buffer_timeout(self) -> int:
         """How long output may wait in a buffer in ms, as set; default 100."""
         kept = self._settings.kept.get("buffer timeout")
-        if kept is None:
-            kept = self._parsed(_BUFFER_TIMEOUT, parse_duration_ms, 100)
-        return int(kept)
+        return int(self._settings.get(program_options.BUFFER_TIMEOUT) if kept is None else kept)
 
     def disable_operator_chaining(self) -> Self:
         """Keep that operators are not to be chained. Here those between two exchanges always run in one task.
@@ -215,13 +208,13 @@ class ProgramEnvironment(ConfigurableEnvironment):
         Returns:
             This object.
         """
-        self._settings.kept["chaining"] = False
+        self._settings.set(program_options.OPERATOR_CHAINING, "false")
         return self
 
     def is_chaining_enabled(self) -> bool:
         """Whether operators are to be chained, as set; True by default."""
-        kept = self._settings.kept.get("chaining")
-        return bool(self._parsed(_CHAINING, parse_bool, True) if kept is None else kept)
+        enabled: bool = self._settings.get(program_options.OPERATOR_CHAINING)
+        return enabled
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """Set the parallelism of environments made from now on, in this process, that nothing else gives one.
@@ -252,13 +245,12 @@ class ProgramEnvironment(ConfigurableEnvironment):
             ConfigurationError: no text, or an empty one.
         """
         what = f"{_ENVIRONMENT}.set_default_savepoint_directory: directory"
-        self._settings.set_text(_SAVEPOINT_DIRECTORY[0], _arguments.text(directory, what))
+        self._settings.set(program_options.SAVEPOINT_DIR, _arguments.text(directory, what))
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
         """Where savepoints are to lie, or None; ``file:///tmp`` reads ``file:/tmp``, as in Flink."""
-        texts = (self._settings.text(key) for key in _SAVEPOINT_DIRECTORY)
-        found = next((text for text in texts if text), None)
+        found: str | None = self._settings.get(program_options.SAVEPOINT_DIR)
         return None if found is None else normalized(found)
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
@@ -289,13 +281,3 @@ class ProgramEnvironment(ConfigurableEnvironment):
     def is_force_unaligned_checkpoints(self) -> bool:
         """See ``CheckpointConfig.is_force_unaligned_checkpoints``."""
         return self._checkpoint_config.is_force_unaligned_checkpoints()
-
-    def _parsed(self, keys: tuple[str, str], parse: Callable[[str], _V], default: _V) -> _V:
-        for key in keys:
-            text = self._settings.text(key)
-            if text is not None:
-                try:
-                    return parse(text)
-                except ValueError as error:
-                    raise ConfigurationError(f"option {key!r}: {error}, got {text!r}") from None
-        return default

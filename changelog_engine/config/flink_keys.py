@@ -27,7 +27,6 @@ KNOWN_KEYS = frozenset(
         "execution.checkpointing.local-backup.enabled",
         "execution.checkpointing.max-aligned-checkpoint-size",
         "execution.checkpointing.recover-without-channel-state.checkpoint-id",
-        "execution.checkpointing.savepoint-dir",
         "execution.checkpointing.snapshot-compression",
         "execution.checkpointing.unaligned.interruptible-timers.enabled",
         "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",

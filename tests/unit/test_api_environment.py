@@ -154,9 +154,8 @@ class TestKept:
         )
         other = StreamExecutionEnvironment(conf)
         assert (other.get_buffer_timeout(), other.is_chaining_enabled()) == (1000, False)
-        wrong = StreamExecutionEnvironment(Configuration({"execution.buffer-timeout": "soon"}))
         with pytest.raises(ConfigurationError, match=r"execution\.buffer-timeout"):
-            wrong.get_buffer_timeout()
+            StreamExecutionEnvironment(Configuration({"execution.buffer-timeout": "soon"}))
 
     def test_time_and_alignment(self, env):
         assert env.get_stream_time_characteristic() is TimeCharacteristic.EventTime

@@ -1,0 +1,65 @@
+"""Options of what a program brings along, and of Flink's execution that are kept and given back."""
+
+from __future__ import annotations
+
+from changelog_engine.config.option import Option
+
+PYTHON_FILES = Option(
+    "python.files",
+    "string",
+    None,
+    "Modules, folders and archives for the workers' import path, separated by commas.",
+)
+PYTHON_ARCHIVES = Option(
+    "python.archives",
+    "string",
+    None,
+    "Archives that are unpacked on the workers, separated by commas, each with # and its folder if it is to have another "
+    "name.",
+)
+PYTHON_REQUIREMENTS = Option(
+    "python.requirements",
+    "string",
+    None,
+    "A list for pip whose packages the workers get, and after a # a folder with the packages.",
+)
+PYTHON_EXECUTABLE = Option(
+    "python.executable", "string", None, "The workers' interpreter; unset: the driver's."
+)
+JARS = Option(
+    "pipeline.jars", "string", None, "Jar files for a Spark session that the job starts, separated by ';'."
+)
+CLASSPATHS = Option("pipeline.classpaths", "string", None, "As the option before it.")
+SAVEPOINT_DIR = Option(
+    "execution.checkpointing.savepoint-dir",
+    "string",
+    None,
+    "Kept and given back; savepoints are not part of this version.",
+    older=("state.savepoints.dir",),
+)
+BUFFER_TIMEOUT = Option(
+    "execution.buffer-timeout.interval",
+    "duration",
+    100,
+    "Kept and given back; output leaves at the end of an epoch.",
+    older=("execution.buffer-timeout",),
+)
+OPERATOR_CHAINING = Option(
+    "pipeline.operator-chaining.enabled",
+    "bool",
+    True,
+    "Kept and given back; operators between two exchanges always run in one task.",
+    older=("pipeline.operator-chaining",),
+)
+
+PROGRAM_OPTIONS: tuple[Option, ...] = (
+    PYTHON_FILES,
+    PYTHON_ARCHIVES,
+    PYTHON_REQUIREMENTS,
+    PYTHON_EXECUTABLE,
+    JARS,
+    CLASSPATHS,
+    SAVEPOINT_DIR,
+    BUFFER_TIMEOUT,
+    OPERATOR_CHAINING,
+)
