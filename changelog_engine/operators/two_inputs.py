@@ -46,17 +46,23 @@ class InputPort:
 def apply_of(kind: NodeKind, function: Any, call: str, name: str, context: Any) -> Apply:
     """How one input's elements are given to the function."""
     method = getattr(function, call)
-    if kind is NodeKind.CO_MAP:
-        return lambda value, out: out.append(method(value))
-    if kind is NodeKind.CO_FLAT_MAP:
-        return lambda value, out: out.extend(results_of(method(value), name, call))
+
+    def co_map(value: Any, out: list[Any]) -> None:
+        result = method(value)
+        if result is not None:  # PyFlink leaves it out, and so does flat_map of connected streams
+            out.append(result)
+
+    def co_flat_map(value: Any, out: list[Any]) -> None:
+        result = method(value)
+        if result is not None:
+            out.extend(results_of(result, name, call))
 
     def process(value: Any, out: list[Any]) -> None:
         result = method(value, context)
         if result is not None:
             out.extend(result)
 
-    return process
+    return {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}.get(kind, process)
 
 
 class TwoInputs(FunctionOperator):

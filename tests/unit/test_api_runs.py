@@ -1,0 +1,206 @@
+"""Programs of connected, broadcast and partitioned streams, run in this process."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.jobs import TestJob
+
+from api.common import Types, WatermarkStrategy
+from api.common.watermark_strategy import TimestampAssigner
+from api.datastream import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    MapFunction,
+    OutputTag,
+    Partitioner,
+    StreamExecutionEnvironment,
+)
+from api.datastream.state import (
+    BroadcastState,
+    MapStateDescriptor,
+    ReadOnlyBroadcastState,
+    ValueStateDescriptor,
+)
+from changelog_engine.connectors import CollectSink
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+SIDE = OutputTag("side", Types.STRING())
+
+
+class Some(CoMapFunction):
+    def map1(self, value):
+        return value if value > 1 else None
+
+    def map2(self, value):
+        return value.upper()
+
+
+class SomeFlat(CoFlatMapFunction):
+    def flat_map1(self, value):
+        return [value] * value if value > 1 else None
+
+    def flat_map2(self, value):
+        yield value
+
+
+class Contexts(CoProcessFunction):
+    def process_element1(self, value, ctx):
+        yield (
+            "first",
+            isinstance(ctx, CoProcessFunction.Context),
+            isinstance(ctx, KeyedCoProcessFunction.Context),
+        )
+
+    def process_element2(self, value, ctx):
+        yield SIDE, f"{value} {ctx.timestamp()}"
+
+
+class Join(KeyedCoProcessFunction):
+    def open(self, runtime_context):
+        self.left = runtime_context.get_state(ValueStateDescriptor("left", Types.LONG()))
+
+    def process_element1(self, value, ctx):
+        assert isinstance(ctx, KeyedCoProcessFunction.Context)
+        self.left.update((self.left.value() or 0) + value[1])
+        ctx.timer_service().register_event_time_timer(value[1] + 10)
+
+    def process_element2(self, value, ctx):
+        self.left.update((self.left.value() or 0) + 100 * value[1])
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp, self.left.value(), ctx.time_domain().name
+
+
+class Price(BroadcastProcessFunction):
+    def process_broadcast_element(self, value, ctx):
+        state = ctx.get_broadcast_state(RULES)
+        assert isinstance(state, BroadcastState)
+        assert isinstance(ctx, BroadcastProcessFunction.Context)
+        state.put(*value)
+        yield SIDE, f"{value[0]}={value[1]}"
+
+    def process_element(self, value, ctx):
+        state = ctx.get_broadcast_state(RULES)
+        assert isinstance(state, ReadOnlyBroadcastState)
+        assert not isinstance(state, BroadcastState)
+        yield value
+
+
+class KeyedPrice(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context):
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.LONG()))
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(RULES).put(*value)
+
+    def process_element(self, value, ctx):
+        assert isinstance(ctx, KeyedBroadcastProcessFunction.ReadOnlyContext)
+        self.seen.update((self.seen.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(50)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), self.seen.value(), sorted(ctx.get_broadcast_state(RULES).items())
+
+
+class At(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value[1]
+
+
+class ByRemainder(Partitioner):
+    def open(self, runtime_context):
+        self.bias = 1
+
+    def partition(self, key, num_partitions):
+        return (key + self.bias) % num_partitions
+
+
+class Where(MapFunction):
+    def open(self, runtime_context):
+        self.subtask = runtime_context.get_index_of_this_subtask()
+
+    def map(self, value):
+        return value, self.subtask
+
+
+@pytest.fixture
+def env(monkeypatch):
+    monkeypatch.delenv("CHANGELOG_ENGINE_CONF", raising=False)
+    return StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+
+
+@pytest.fixture
+def run(tmp_path):
+    numbers = itertools.count()
+
+    def run(stream):
+        stream._end("Collect", CollectSink())
+        job = TestJob(tmp_path / str(next(numbers)))
+        job.run(stream.get_execution_environment()._take_job("job")[0])
+        return sorted(job.output, key=repr)
+
+    return run
+
+
+def test_none_makes_no_element(env, run):
+    numbers, words = env.from_collection([1, 2]), env.from_collection(["a"])
+    connected = numbers.connect(words)
+    assert run(connected.map(Some())) == ["A", 2]
+    assert run(connected.flat_map(SomeFlat())) == ["a", 2, 2]
+    keyed = connected.key_by(str, str)
+    assert run(keyed.map(Some())) == ["A", 2]
+    assert run(keyed.flat_map(SomeFlat())) == ["a", 2, 2]
+
+
+def test_contexts_and_side_output_of_connected_streams(env, run):
+    numbers, words = env.from_collection([1, 2]), env.from_collection(["a"])
+    result = numbers.connect(words).process(Contexts())
+    assert run(result) == [("first", True, False)] * 2
+    assert run(result.get_side_output(SIDE)) == ["a -9223372036854775808"]
+    keyed = numbers.connect(words).key_by(str, str).process(Contexts())
+    assert run(keyed) == [("first", True, True)] * 2
+
+
+def test_keyed_streams_share_state_and_timers(env, run):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
+    left = env.from_collection([("a", 1), ("b", 2), ("a", 3)]).assign_timestamps_and_watermarks(strategy)
+    right = env.from_collection([("a", 1), ("c", 1)]).assign_timestamps_and_watermarks(strategy)
+    connected = left.connect(right).key_by(lambda v: v[0], lambda v: v[0], Types.STRING())
+    assert run(connected.process(Join())) == [
+        ("a", 11, 104, "EVENT_TIME"),
+        ("a", 13, 104, "EVENT_TIME"),
+        ("b", 12, 2, "EVENT_TIME"),
+    ]
+
+
+def test_broadcast(env, run):
+    rules = env.from_collection([("tea", 2), ("rum", 9)]).broadcast(RULES)
+    words = env.from_collection(["tea", "gin", "tea"])
+    result = words.connect(rules).process(Price(), Types.STRING()).set_parallelism(2)
+    assert run(result) == ["gin", "tea", "tea"]
+    assert run(result.get_side_output(SIDE)) == ["rum=9"] * 2 + ["tea=2"] * 2
+    keyed = words.key_by(lambda v: v, Types.STRING()).connect(rules).process(KeyedPrice())
+    assert run(keyed) == [("gin", 1, [("rum", 9), ("tea", 2)]), ("tea", 2, [("rum", 9), ("tea", 2)])]
+
+
+def test_partitionings(env, run):
+    numbers = env.from_collection([0, 1, 2, 3], Types.INT())
+    custom = numbers.partition_custom(ByRemainder(), lambda v: v).map(Where())
+    assert run(custom) == [(0, 1), (1, 0), (2, 1), (3, 0)]
+    assert run(numbers.global_().map(Where())) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert run(numbers.broadcast().map(Where())) == [(n, s) for n in range(4) for s in range(2)]
+    assert sorted(s for _, s in run(numbers.rebalance().map(Where()))) == [0, 0, 1, 1]
+    assert run(numbers.rebalance().map(Where()).force_non_parallel()) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+def test_aggregations_and_projection(env, run):
+    pairs = env.from_collection([("a", 3), ("a", 1), ("b", 5)], Types.TUPLE([Types.STRING(), Types.INT()]))
+    keyed = pairs.key_by(lambda v: v[0], Types.STRING())
+    assert run(keyed.sum(1)) == [("a", 3), ("a", 4), ("b", 5)]
+    assert run(keyed.min_by(1).project(1)) == [(1,), (3,), (5,)]
