@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyspark
@@ -63,7 +65,16 @@ def spark_context(options: dict[str, str]) -> SparkContext:
     conf.setIfMissing("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
-    return SparkContext.getOrCreate(conf)
+    return _started(conf)
+
+
+def _started(conf: SparkConf) -> SparkContext:
+    """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
+    before = signal.getsignal(signal.SIGINT)
+    context = SparkContext.getOrCreate(conf)
+    if before is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    return context
 
 
 def active_context() -> SparkContext | None:

@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import json
 import pkgutil
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.launcher import alias_installed, install_alias, remove_alias
 from changelog_engine.launcher.pyflink_modules import PYFLINK_MODULES
-from changelog_engine.spark import launch
+from changelog_engine.spark import launch, session
 from changelog_engine.spark.shipping import ship
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -441,3 +443,40 @@ def test_help_reads_well() -> None:
     for option in ("--restore POINT", "-p, --parallelism N", "--master URL", "--name TEXT", "-D KEY=VALUE"):
         assert f"  {option}  " in text
     assert "  run          Run a PyFlink DataStream script" in CliRunner().invoke(main, ["--help"]).output
+
+
+def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's own handler would cancel the epoch that the clean stop waits for."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def start(conf: Any) -> str:
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        return "context"
+
+    monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
+    try:
+        assert session._started(None) == "context"
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_jobs_in_the_background_are_known_while_they_run() -> None:
+    class Job(launch.RunningJob):
+        def __init__(self) -> None:
+            self.name = "words"
+            self.seen = threading.Event()
+            self.go_on = threading.Event()
+
+        def _run_quietly(self) -> None:
+            self.seen.set()
+            self.go_on.wait(10)
+
+    job = Job()
+    try:
+        job.start()
+        assert job.seen.wait(10)
+        assert job in launch.RUNNING
+    finally:
+        job.go_on.set()
+        launch.RUNNING.discard(job)
