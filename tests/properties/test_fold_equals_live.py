@@ -7,6 +7,7 @@ import tempfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.backends import backend_settings, small_maps
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import LiveStates, logged_state
@@ -19,6 +20,8 @@ from support.scripts import EXACT, scripts
 
 from api.common.typeinfo import Types
 from materializer.fold import state_at
+
+CHANGING = ("hashmap", "hashmap", "rocksdb")
 
 
 class Checked(TestJob):
@@ -39,10 +42,13 @@ class Checked(TestJob):
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @given(data=st.data())
 def test_log_equals_live_state_at_each_checkpoint(profile: str, data: st.DataObject) -> None:
-    """The changelog may be on in one driver and off in the next; the parallelism may change with the driver too."""
+    """The changelog may be on in one driver and off in the next; parallelism and backend may change with the driver too."""
     modes = data.draw(st.lists(st.booleans(), min_size=1, max_size=3), "changelog of each driver")
     parallelisms = data.draw(
         st.lists(st.integers(1, 3), min_size=1, max_size=3), "parallelism of each driver"
+    )
+    backends = data.draw(
+        st.lists(st.sampled_from(CHANGING), min_size=1, max_size=3), "backend of each driver"
     )
     lag_ms = data.draw(st.sampled_from([None, 0, 10]), "lag_ms")
     elements = data.draw(inputs(profile, max_elements=20), "elements")
@@ -61,9 +67,14 @@ def test_log_equals_live_state_at_each_checkpoint(profile: str, data: st.DataObj
         )
 
     live = LiveStates()
-    with tempfile.TemporaryDirectory() as base, live.watched():
+    with tempfile.TemporaryDirectory() as base, live.watched(), small_maps():
         job = Checked(base, script, live)
-        job.run(graph, changelog=lambda driver: modes[driver % len(modes)])
+        job.run(
+            graph,
+            changelog=lambda driver: modes[driver % len(modes)],
+            state_backend=lambda driver: backends[driver % len(backends)],
+            state_options=backend_settings("rocksdb without cache", base)["state_options"],
+        )
         assert job.checked == len(job.commits) > 0
 
 

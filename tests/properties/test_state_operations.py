@@ -7,8 +7,9 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends import BACKENDS, backend_settings, small_maps
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
@@ -27,6 +28,7 @@ def check_against_model(
     script: Script,
     parallelism: int,
     lag_ms: int | None,
+    backend: str = "hashmap",
     **settings: Any,
 ) -> None:
     graph = keyed_job(
@@ -37,8 +39,8 @@ def check_against_model(
         timestamp=None if lag_ms is None else (lambda element: element[1]),
         lag_ms=lag_ms,
     )
-    with tempfile.TemporaryDirectory() as base:
-        job = TestJob(base, script, **settings)
+    with tempfile.TemporaryDirectory() as base, small_maps():
+        job = TestJob(base, script, **backend_settings(backend, base), **settings)
         job.run(graph)
         model = Model(profile, lag_ms)
         states = model.run(elements, job.committed_epochs)
@@ -62,3 +64,17 @@ def test_any_run_equals_the_model(profile: str, changelog: bool, data: st.DataOb
     check_against_model(
         profile, elements, script, parallelism, lag_ms, changelog=changelog, tolerable_failures=tolerable
     )
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@given(data=st.data())
+@settings(max_examples=max(5, settings.default.max_examples // 3))
+def test_any_run_equals_the_model_on_every_backend(
+    changelog: bool, backend: str, data: st.DataObject
+) -> None:
+    profile = data.draw(st.sampled_from(sorted(PROFILES)), "profile")
+    lag_ms = data.draw(st.sampled_from([None, 0, 10]), "lag_ms")
+    elements = data.draw(inputs(profile), "elements")
+    script = data.draw(scripts(EXACT, parallelism=1), "script")
+    check_against_model(profile, elements, script, 1, lag_ms, backend, changelog=changelog)
