@@ -35,17 +35,17 @@ class StateEntries(Mapping[Any, Any]):
 
     def __init__(self, codec: KeyCodec, entries: Mapping[KeyIdentity, Any], namespaced: bool = False) -> None:
         self._codec = codec
-        self._namespaced = namespaced
+        self.namespaced = namespaced
         # Keys are made now: whoever allows or forbids objects as keys does so for this call.
         self._entries = {identity: (self._key(identity), value) for identity, value in entries.items()}
 
     def _key(self, identity: KeyIdentity) -> Any:
-        if not self._namespaced:
+        if not self.namespaced:
             return self._codec.key_of(identity)
         return self._codec.key_of(identity[0]), identity[1]
 
     def _identity(self, key: Any) -> KeyIdentity:
-        if not self._namespaced:
+        if not self.namespaced:
             return self._codec.identity(key)
         plain, namespace = key
         return self._codec.identity(plain), namespace

@@ -63,9 +63,10 @@ def state(
     _check_names(folded, operator, name)
     entries = _entries(folded, _same(operator), _same(name), _same_key(key))
     if entries:
-        shown = table_of("operator", "state", "key", "value")
+        namespaced = any(cells[3] for cells in entries[:limit])
+        shown = table_of("operator", "state", "key", *(["namespace"] if namespaced else []), "value")
         for cells in entries[:limit]:
-            shown.add_row(*map(Text, cells))
+            shown.add_row(*map(Text, cells if namespaced else (*cells[:3], cells[4])))
         console().print(shown)
     if len(entries) > limit:
         click.echo(f"{len(entries) - limit:,} more; --limit shows more, --key one")
@@ -120,15 +121,16 @@ def _entries(
     operator: Callable[[Any], bool],
     name: Callable[[Any], bool],
     key: Callable[[Any], bool],
-) -> list[tuple[str, str, str, str]]:
-    """The wanted entries as text; repr, so that nothing in a value can steer the terminal."""
-    return [
-        (printable(uid), printable(state), repr(entry_key), printable(repr(value)))
-        for (uid, state), entries in folded.states.items()
-        if operator(uid) and name(state)
-        for entry_key, value in entries.items()
-        if key(entry_key)
-    ]
+) -> list[tuple[str, ...]]:
+    """The wanted entries as operator, state, key, namespace and value, namespaces empty where there are none; repr, so that no value can steer the terminal."""
+    found: list[tuple[str, ...]] = []
+    for (uid, state), entries in folded.states.items():
+        if operator(uid) and name(state):
+            for entry_key, value in entries.items():
+                plain, namespace = entry_key if entries.namespaced else (entry_key, "")
+                if key(plain):
+                    found.append(tuple(map(printable, (uid, state, repr(plain), namespace, repr(value)))))
+    return found
 
 
 def _same(wanted: str | None) -> Callable[[Any], bool]:

@@ -22,12 +22,14 @@ from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueS
 from changelog_engine.checkpoint.coordinator import Coordinator
 from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.cli import main
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.sinks import CollectSink
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark.shipping import ship
 from changelog_engine.testing.in_process import InProcessRunner
+from materializer import FoldedState, StateEntries, state_at
 
 
 class Words(KeyedProcessFunction):
@@ -209,6 +211,24 @@ def test_state_follows_the_lineage(tmp_path: Path) -> None:
         "'is'": "1",
         "'do'": "1",
     }
+
+
+def test_namespaces_have_a_column(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def windows(*arguments: Any, **options: Any) -> FoldedState:
+        folded = state_at(*arguments, **options)
+        entries = {("to", "[0,5]"): 1, ("to", "[5,9]"): 2, ("be", "[0,5]"): 3}
+        folded.states["count", "windows"] = StateEntries(key_codec_for(Types.STRING()), entries, True)
+        return folded
+
+    monkeypatch.setattr("changelog_engine.cli.state.state_at", windows)
+    _, header, *rows = cells(cli("state", job, "--operator", "count", "--key", "to").output)
+    assert header == ["operator", "state", "key", "namespace", "value"]
+    assert rows == [
+        ["count", "count", "'to'", "2"],
+        ["count", "places", "'to'", "[0, 4]"],
+        ["count", "windows", "'to'", "[0,5]", "1"],
+        ["count", "windows", "'to'", "[5,9]", "2"],
+    ]
 
 
 def test_few_entries_are_shown(job: Path) -> None:
