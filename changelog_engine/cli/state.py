@@ -122,7 +122,10 @@ def _entries(
     name: Callable[[Any], bool],
     key: Callable[[Any], bool],
 ) -> list[tuple[str, ...]]:
-    """The wanted entries as operator, state, key, namespace and value, namespaces empty where there are none; repr, so that no value can steer the terminal."""
+    """The wanted entries: operator, state, key, namespace (empty where there is none), value.
+
+    As repr, so that nothing in a value can steer the terminal.
+    """
     found: list[tuple[str, ...]] = []
     for (uid, state), entries in folded.states.items():
         if operator(uid) and name(state):
