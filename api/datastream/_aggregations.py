@@ -15,7 +15,7 @@ from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types import BasicTypeInfo, Row, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.row import field_names_of, make_row
 
-Position = int | str
+Position = Any  # an int or a str; rows have names too
 
 
 def smaller(value1: Any, value2: Any) -> Any:

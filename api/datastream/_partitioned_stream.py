@@ -102,7 +102,8 @@ class PartitionedStream(NamedStream):
         stream = self._partitioned("broadcast", "Broadcast", Partitioner.BROADCAST)
         if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
             return stream
-        return BroadcastStream(stream, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
+        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
+        return BroadcastStream(stream, descriptors)  # type: ignore[arg-type] # it refuses None
 
     def partition_custom(
         self,

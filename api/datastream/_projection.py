@@ -28,7 +28,7 @@ class Projection:
     def map(self, value: Any) -> tuple[Any, ...]:
         """See MapFunction."""
         fields = self._fields(value)
-        return (fields,) if self._single else fields  # type: ignore[no-any-return]
+        return (fields,) if self._single else fields
 
 
 def projected_type(type_info: TypeInformation, field_indexes: tuple[Any, ...]) -> TypeInformation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from api import _arguments
 from api._unsupported import NamesOfPyFlink
@@ -92,7 +92,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
 
     def process(
         self,
-        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """Make any number of elements of each element of both streams, with the broadcast states.

@@ -283,7 +283,7 @@ class DataStream(StreamOutputs):
             )
         return self._then(NodeKind.SIDE_OUTPUT, "SideOutput", output_tag.tag_id, output_tag.type_info)
 
-    def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Put the elements into windows, all keys together. One subtask does the work.
 
         Args:

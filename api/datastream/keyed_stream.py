@@ -199,7 +199,7 @@ class KeyedStream(DataStream):
         function = aggregation(method, position, self._transformation.output_type)
         return self._then(NodeKind.REDUCE, "Reduce", function, self._transformation.output_type)
 
-    def window(self, window_assigner: WindowAssigner) -> WindowedStream:
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Put the elements of each key into windows.
 
         Args:
