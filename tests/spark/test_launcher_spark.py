@@ -105,6 +105,12 @@ def test_a_script_reads_its_own_arguments(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == ["(to,1)", "(be,1)", "(or,1)", "(not,1)", "(to,2)", "(be,2)"]
 
+    result = CliRunner().invoke(
+        main, ["run", "-p", "1", str(SCRIPTS / "word_count.py"), *arguments, "--batch"]
+    )
+    assert result.exit_code == 0, result.output
+    assert sorted(result.stdout.splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
+
 
 def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None:
     """In a process of its own, with an installed PyFlink in the way and a module that workers import by its name."""

@@ -1,11 +1,11 @@
-"""Counts words of a file, or of a few lines that it brings along: word_count.py [--input PATH] [--output PATH]."""
+"""Counts words of a file, or of a few lines that it brings along: word_count.py [--input PATH] [--batch]."""
 
 import argparse
 import logging
 import sys
 
 from pyflink.common import Types, WatermarkStrategy
-from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from pyflink.datastream.connectors import FileSource, StreamFormat
 
 LINES = [
@@ -18,8 +18,10 @@ def split(line):
     yield from line.split()
 
 
-def word_count(input_path):
+def word_count(input_path, batch):
     env = StreamExecutionEnvironment.get_execution_environment()
+    if batch:
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     env.set_parallelism(1)
     if input_path is None:
         lines = env.from_collection(LINES)
@@ -44,4 +46,6 @@ if __name__ == "__main__":
     logging.basicConfig(stream=sys.stdout, level=logging.WARNING, format="%(message)s")
     parser = argparse.ArgumentParser()
     parser.add_argument("--input", help="A file of text.")
-    word_count(parser.parse_known_args(sys.argv[1:])[0].input)
+    parser.add_argument("--batch", action="store_true", help="Final counts only.")
+    known, _ = parser.parse_known_args(sys.argv[1:])
+    word_count(known.input, known.batch)
