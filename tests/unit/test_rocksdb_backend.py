@@ -1,0 +1,503 @@
+"""The RocksDB backend: keys as bytes, tables against dicts, bounded memory, local folders, and RocksDB's own settings."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rocksdict import DBCompressionType, Options
+from support.backends import backend_settings, rocks_backend, small_maps
+from support.functions import Count
+from support.graphs import keyed_job
+from support.jobs import NO_RESTART, TestJob
+
+from changelog_engine.errors import (
+    ConfigurationError,
+    JobExecutionError,
+    NotSerializableError,
+    StateTooLargeError,
+    StorageError,
+)
+from changelog_engine.graph.nodes import JobSettings, StateKind
+from changelog_engine.state.backends import CUSTOM, ROCKSDB, local_dirs, open_backend, pickled_class
+from changelog_engine.state.local_folder import LocalFolder
+from changelog_engine.state.rocksdb_keys import after, decode, encode
+from changelog_engine.state.rocksdb_maps import SpreadMap
+from changelog_engine.state.rocksdb_options import rocksdb_options
+from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
+
+_ATOMS = st.one_of(
+    st.integers(),
+    st.integers(-3, 3),
+    st.text(st.characters(), max_size=4),
+    st.sampled_from(["\0", "a\0", "a\0\0b", "\ud800", "\U0001f600", ""]),
+    st.binary(max_size=4),
+    st.sampled_from([b"\0\xff", b"\0\0", b""]),
+)
+IDENTITIES = st.recursive(
+    _ATOMS, lambda inner: st.lists(st.one_of(inner, st.none(), st.booleans()), max_size=3).map(tuple)
+)
+
+
+@given(st.lists(IDENTITIES, min_size=2, max_size=4))
+def test_key_bytes_are_exact_and_can_follow_each_other(identities: list[Any]) -> None:
+    data, at, found = b"".join(encode(identity) for identity in identities), 0, []
+    while at < len(data):
+        identity, at = decode(data, at)
+        found.append(identity)
+    assert repr(found) == repr(identities)
+    for left in identities:
+        for right in identities:
+            beginning = encode(right).startswith(encode(left))
+            assert beginning == (repr(left) == repr(right)), "one key's bytes begin with another's"
+
+
+@given(st.one_of(st.lists(st.integers(-(2**63), 2**63 - 1)), st.lists(st.binary())))
+def test_key_bytes_keep_the_order(identities: list[Any]) -> None:
+    assert sorted(identities) == sorted(identities, key=encode)
+
+
+@pytest.mark.parametrize("identity", [1.0, [1], {"a": 1}, (1, 2.0)])
+def test_what_is_no_identity_has_no_bytes(identity: Any) -> None:
+    with pytest.raises(TypeError, match="is no identity"):
+        encode(identity)
+
+
+@given(st.binary(min_size=1), st.binary())
+def test_after_a_prefix(prefix: bytes, rest: bytes) -> None:
+    prefix = b"\x01" + prefix
+    assert prefix + rest < after(prefix)
+    assert not after(prefix).startswith(prefix)
+
+
+KEYS = [1, -5, "a", b"a", "", (1, ("w", 2)), (1, ("w",)), 2**70]
+
+
+def operate(table: Any, model: dict[Any, Any], kind: StateKind, rnd: random.Random) -> None:
+    """One operation as handles do them, on the table and on a dict."""
+    key, number = rnd.choice(KEYS), rnd.randrange(1000)
+    what = rnd.random()
+    if what < 0.1:
+        entry, expected = table.get(key), model.pop(key, None)
+        assert (list(entry.items()) if isinstance(entry, SpreadMap) else entry) == (
+            list(expected.items()) if isinstance(entry, SpreadMap) else expected
+        )
+        assert table.pop(key, None) is entry
+    elif kind is StateKind.VALUE:
+        table[key] = model[key] = {"value": number}  # a dict as a value is no map
+    elif kind is StateKind.LIST:
+        entry = table.get(key)
+        if entry is None:
+            entry = []
+        entry.append(number)
+        table[key] = entry
+        model.setdefault(key, []).append(number)
+    elif what < 0.7:
+        entry = table.get(key)
+        if entry is None:
+            entry = {}
+        entry[number % 20] = number
+        table[key] = entry
+        model.setdefault(key, {})[number % 20] = number
+    else:
+        entry = table.get(key)
+        assert (entry is not None) == (key in model)
+        assert (entry or {}).get(number % 20) == model.get(key, {}).get(number % 20)
+        if entry is not None and number % 20 in entry:
+            del entry[number % 20]
+            del model[key][number % 20]
+            if entry:
+                table[key] = entry
+            else:
+                table.pop(key, None)
+                del model[key]
+
+
+def content(items: Any, kind: StateKind) -> dict[Any, Any]:
+    """Entries by key, maps with their order."""
+    return {key: list(entry.items()) if kind is StateKind.MAP else entry for key, entry in items}
+
+
+@pytest.mark.parametrize(
+    "kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP], ids=lambda kind: kind.value
+)
+@pytest.mark.parametrize("cache_bytes", [0, 3_000, 1 << 20])
+def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) -> None:
+    for seed in range(8):
+        rnd, model = random.Random(seed), dict[Any, Any]()
+        backend = rocks_backend(tmp_path, cache_bytes)
+        other = backend.table("operator", "other", kind)
+        table = backend.table("operator", "state", kind)
+        assert backend.table("operator", "state") is table
+        other[1] = {1: 1} if kind is StateKind.MAP else [1]
+        with small_maps():
+            for _ in range(400):
+                operate(table, model, kind, rnd)
+                chance = rnd.random()
+                if chance < 0.03:
+                    backend.end_epoch()
+                elif chance < 0.06:
+                    assert content(table.items(), kind) == content(model.items(), kind), f"seed {seed}"
+                elif chance < 0.08:
+                    assert len(table) == len(model)
+                    assert sorted(map(repr, table)) == sorted(map(repr, model))
+        assert content(table.items(), kind) == content(model.items(), kind), f"seed {seed}"
+        assert len(other) == 1
+        backend.close()
+    assert not list(tmp_path.rglob("*.sst"))
+
+
+def test_state_larger_than_the_cache(tmp_path: Path) -> None:
+    cache_bytes, keys, size = 1 << 20, 20_000, 1_000
+    backend = rocks_backend(tmp_path, cache_bytes, {"state.backend.rocksdb.writebuffer.size": "1 mb"})
+    table: Any = backend.table("operator", "state", StateKind.VALUE)
+    most = 0
+    for key in range(keys):
+        table[key] = f"{key:0{size}}"
+        most = max(most, len(table._changed) + len(table._cached))
+    backend.end_epoch()
+    order = list(range(keys))
+    random.Random(1).shuffle(order)
+    for key in order:
+        assert table.get(key) == f"{key:0{size}}"
+        most = max(most, len(table._changed) + len(table._cached))
+    assert most * size < cache_bytes < keys * size
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.sst")) > 0, "nothing lies on the disk"
+    backend.close()
+
+
+def test_an_entry_is_read_once_and_written_once_an_epoch(tmp_path: Path) -> None:
+    backend = rocks_backend(tmp_path)
+    table = backend.table("operator", "state", StateKind.VALUE)
+    reads, writes = [], []
+    get, put = RocksStore.get, BatchWriter.put
+    with (
+        mock.patch.object(RocksStore, "get", lambda self, key: reads.append(key) or get(self, key)),
+        mock.patch.object(
+            BatchWriter, "put", lambda self, key, data: writes.append(key) or put(self, key, data)
+        ),
+    ):
+        for _ in range(3):
+            for number in range(100):
+                table["key"] = table.get("key", 0) + number
+            backend.end_epoch()
+            backend.end_epoch()
+    assert (len(reads), len(writes)) == (1, 3)
+    assert table.get("key") == 3 * 4950
+    backend.close()
+
+
+def test_one_put_does_not_rewrite_a_large_map(tmp_path: Path) -> None:
+    backend = rocks_backend(tmp_path, 64 << 20)
+    table = backend.table("operator", "state", StateKind.MAP)
+    entries = dict.fromkeys(range(5_000), "x" * 100)
+    table["key"] = entries
+    backend.end_epoch()
+    written: list[int] = []
+    put = BatchWriter.put
+    with (
+        mock.patch.object(
+            BatchWriter, "put", lambda self, key, data: written.append(len(data)) or put(self, key, data)
+        ),
+        mock.patch.object(RocksStore, "scan", side_effect=AssertionError("the whole map was read")),
+    ):
+        entry = table.get("key")
+        assert (len(entry), 4_999 in entry, 5_000 in entry, entry.get(7)) == (5_000, True, False, "x" * 100)
+        entry[7] = "new"
+        table["key"] = entry
+        del entry[8]
+        table["key"] = entry
+        backend.end_epoch()
+    assert sum(written) < 200
+    expected = {number: "new" if number == 7 else text for number, text in entries.items() if number != 8}
+    assert list(table.get("key").items()) == list(expected.items())
+    table.pop("key", None)
+    table["key"] = {1: "again"}
+    backend.end_epoch()
+    assert list(table.get("key").items()) == [(1, "again")]
+    assert content(table.items(), StateKind.MAP) == {"key": [(1, "again")]}
+    backend.close()
+
+
+def test_values_of_local_classes_and_values_that_cannot_be_kept(tmp_path: Path) -> None:
+    class Local:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    backend = rocks_backend(tmp_path, 0)
+    table = backend.table("operator", "state", StateKind.VALUE)
+    table[1] = Local(5)
+    table[2] = Local(6)
+    assert type(table.get(1)) is Local
+    assert table.get(1).number == 5
+    backend.end_epoch()
+    table[3] = threading.Lock()
+    with pytest.raises(NotSerializableError, match="lock"):
+        backend.end_epoch()
+    backend.close()
+
+
+CLAIM = """
+import sys, time
+from changelog_engine.state.local_folder import LocalFolder
+folder = LocalFolder(sys.argv[1], "job", "worker")
+open(folder.path + "/data", "w").close()
+print(folder.path, flush=True)
+time.sleep(60)
+"""
+
+
+def test_folders_of_killed_workers_go_and_living_ones_stay(tmp_path: Path) -> None:
+    claimants = [
+        subprocess.Popen([sys.executable, "-c", CLAIM, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    try:
+        killed, living = (Path(process.stdout.readline().strip()) for process in claimants)  # type: ignore[union-attr]
+        own = LocalFolder(str(tmp_path), "job", "own")
+        claimants[0].send_signal(signal.SIGKILL)
+        claimants[0].wait()
+        assert (killed / "data").exists()
+        LocalFolder(str(tmp_path), "another job", "worker").remove()
+        assert killed.exists(), "another job's worker removed it"
+        LocalFolder(str(tmp_path), "job", "next").remove()
+        assert not killed.exists()
+        assert (living / "data").exists()
+        assert Path(own.path).exists()
+        assert sorted(path.name for path in killed.parent.iterdir()) == sorted(
+            name for folder in (living, Path(own.path)) for name in (folder.name, folder.name + ".lock")
+        )
+        own.remove()
+        own.remove()
+    finally:
+        for process in claimants:
+            process.kill()
+            process.wait()
+            process.stdout.close()  # type: ignore[union-attr]
+
+
+def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be used for local state"):
+        LocalFolder(str(tmp_path / "file"), "job", "worker")
+    link = tmp_path / f"changelog-engine-{os.getuid()}"
+    link.symlink_to(tmp_path)
+    with pytest.raises(ConfigurationError, match="belongs to somebody else"):
+        LocalFolder(str(tmp_path), "job", "worker")
+
+
+def test_a_store_that_fails_says_where(tmp_path: Path) -> None:
+    folder = LocalFolder(str(tmp_path), "job", "worker")
+    Path(folder.path, "CURRENT").mkdir()
+    with pytest.raises(StorageError, match=r"cannot be opened in .*worker"):
+        RocksStore(folder, rocksdb_options({}))
+    assert not Path(folder.path).exists()
+
+
+def settings_on_disk(root: Path, options: dict[str, str], factory: Any = None) -> dict[str, str]:
+    """RocksDB's settings as it wrote them down itself."""
+    store = RocksStore(LocalFolder(str(root), "job", "test"), rocksdb_options(options, factory))
+    file = max(Path(store.folder.path).glob("OPTIONS-*"))
+    lines = [line.strip().split("=", 1) for line in file.read_text().splitlines() if "=" in line]
+    store.close()
+    return dict(lines)  # type: ignore[arg-type]
+
+
+KEY = "state.backend.rocksdb."
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"use_fsync": "false", "filter_policy": "nullptr", "stats_dump_period_sec": "0"}),
+        (
+            {KEY + "predefined-options": "FLASH_SSD_OPTIMIZED"},
+            {"max_open_files": "-1", "max_background_jobs": "4"},
+        ),
+        (
+            {KEY + "predefined-options": "SPINNING_DISK_OPTIMIZED"},
+            {"compaction_style": "kCompactionStyleLevel", "level_compaction_dynamic_level_bytes": "true"},
+        ),
+        (
+            {
+                KEY + "predefined-options": "SPINNING_DISK_OPTIMIZED_HIGH_MEM",
+                KEY + "block.blocksize": "8 kb",
+            },
+            {
+                "target_file_size_base": str(256 * MB),
+                "max_bytes_for_level_base": str(1024 * MB),
+                "write_buffer_size": str(64 * MB),
+                "min_write_buffer_number_to_merge": "3",
+                "max_write_buffer_number": "4",
+                "block_size": "8192",
+                "filter_policy": "bloomfilter",
+            },
+        ),
+        (
+            {
+                KEY + "compaction.style": "universal",
+                KEY + "compaction.level.use-dynamic-size": "false",
+                KEY + "files.open": "77",
+                KEY + "thread.num": "3",
+                KEY + "writebuffer.size": "3 mb",
+                KEY + "writebuffer.count": "5",
+                KEY + "use-bloom-filter": "true",
+                KEY + "bloom-filter.bits-per-key": "7",
+                KEY + "compression.per.level": "zstd_compression",
+                KEY + "memory.fixed-per-slot": "32 mb",
+            },
+            {
+                "compaction_style": "kCompactionStyleUniversal",
+                "level_compaction_dynamic_level_bytes": "false",
+                "max_open_files": "77",
+                "max_background_jobs": "3",
+                "write_buffer_size": str(3 * MB),
+                "max_write_buffer_number": "5",
+                "filter_policy": "bloomfilter",
+                "compression": "kZSTD",
+                "cache_index_and_filter_blocks": "true",
+            },
+        ),
+        (
+            {KEY + "compression.per.level": "NO_COMPRESSION;LZ4_COMPRESSION"},
+            {"compression_per_level": "kNoCompression:kLZ4Compression"},
+        ),
+    ],
+    ids=["default", "flash", "spinning", "high memory", "one by one", "compression"],
+)
+def test_options_reach_rocksdb(tmp_path: Path, options: dict[str, str], expected: dict[str, str]) -> None:
+    found = settings_on_disk(tmp_path, options)
+    assert {name: found.get(name) for name in expected} == expected
+
+
+class Factory:
+    """An options factory as users write them."""
+
+    def configure(self, options: dict[str, str]) -> None:
+        self.size = int(options["my.size"])
+
+    def create_db_options(self, options: Options) -> Options:
+        options.set_max_open_files(55)
+        return options
+
+    def create_column_options(self, options: Options) -> Options:
+        options.set_write_buffer_size(self.size)
+        options.set_compression_type(DBCompressionType.none())
+        return options
+
+
+class Forgetful:
+    """A factory without a return statement."""
+
+    def create_db_options(self, options: Options) -> None:
+        options.set_max_open_files(1)
+
+
+def test_an_options_factory_has_the_last_word(tmp_path: Path) -> None:
+    options = {KEY + "writebuffer.size": "9 mb", KEY + "writebuffer.count": "6", "my.size": str(2 * MB)}
+    found = settings_on_disk(tmp_path, options, Factory)
+    names = ("max_open_files", "write_buffer_size", "compression", "max_write_buffer_number")
+    assert [found[name] for name in names] == ["55", str(2 * MB), "kNoCompression", "6"]
+    with pytest.raises(ConfigurationError, match="Factory failed: KeyError"):
+        rocksdb_options({}, Factory)
+    with pytest.raises(ConfigurationError, match="Forgetful must return the Options, got None"):
+        rocksdb_options({}, Forgetful)
+    with pytest.raises(ConfigurationError, match=r"compression.per.level.*FAST"):
+        rocksdb_options({KEY + "compression.per.level": "FAST"})
+
+
+def test_local_folders() -> None:
+    assert local_dirs(None) == []
+    assert local_dirs("/a, file:///b") == ["/a", "/b"]
+    assert local_dirs("/a:/b") == ["/a", "/b"]
+    for wrong in ("relative", "s3://bucket/x", "/a,hdfs://name/b"):
+        with pytest.raises(ConfigurationError, match="absolute local paths"):
+            local_dirs(wrong)
+
+
+def test_subtasks_are_spread_over_the_folders(tmp_path: Path) -> None:
+    options = {KEY + "localdir": f"{tmp_path}/a,{tmp_path}/b"}
+    (tmp_path / "a").mkdir()
+    settings = JobSettings(state_backend=ROCKSDB, state_options=options)
+    backends = [open_backend(settings, "job", 0, subtask) for subtask in range(4)]
+    for backend in backends:
+        backend.table("operator", "state")
+    found = [len(list((tmp_path / name).rglob("CURRENT"))) for name in "ab"]
+    assert found == [2, 2]
+    for backend in backends:
+        backend.close()
+    assert not list(tmp_path.rglob("CURRENT"))
+
+
+def count_job(keys: int = 50, records: int = 200) -> Any:
+    return keyed_job([(f"key {number % keys}", number) for number in range(records)], Count())
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+def test_a_job_on_rocksdb_leaves_nothing_behind(tmp_path: Path, changelog: bool) -> None:
+    local = tmp_path / "local"
+    job = TestJob(tmp_path / "base", changelog=changelog, **backend_settings("rocksdb", local))
+    opened = []
+    start = RocksStore.__init__
+
+    def noted(store: RocksStore, *arguments: Any) -> None:
+        start(store, *arguments)
+        opened.append(store.folder.path)
+
+    with mock.patch.object(RocksStore, "__init__", noted):
+        job.run(count_job())
+    assert len(opened) == 1
+    assert str(local) in opened[0]
+    assert not [path for path in local.rglob("*") if path.is_file()]
+    assert len(job.output) == 200
+    plain = TestJob(tmp_path / "plain", changelog=changelog)
+    plain.run(count_job())
+    assert job.output == plain.output
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_full_snapshot_is_bounded(tmp_path: Path, backend: str) -> None:
+    chosen = {**backend_settings(backend, tmp_path / "local"), "restart": NO_RESTART, "max_state_bytes": 300}
+    with pytest.raises(
+        JobExecutionError, match=r"state '.*' of operator 'process' has \d+ bytes or more"
+    ) as failure:
+        TestJob(tmp_path / "small", changelog=False, **chosen).run_driver(count_job())
+    assert isinstance(failure.value.__cause__, StateTooLargeError)
+    assert "FileSystemCheckpointStorage" in str(failure.value)
+    TestJob(tmp_path / "log", changelog=True, **chosen).run(count_job())
+    TestJob(tmp_path / "few keys", changelog=False, **chosen).run(count_job(keys=3))
+
+
+def test_too_large_a_state_is_final(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, changelog=False, max_state_bytes=300)
+    with pytest.raises(JobExecutionError, match="JobManagerCheckpointStorage allows 300"):
+        job.run_driver(count_job())
+    assert job.coordinator.restarts.count == 0
+
+
+class NoBackend:
+    """Lacks most of the protocol."""
+
+    def table(self, operator: str, state: str, kind: Any = None) -> dict[Any, Any]:
+        return {}
+
+
+def test_a_custom_backend_that_is_none() -> None:
+    for factory, message in (
+        (NoBackend, "has no state, timers"),
+        (lambda: 1 / 0, "cannot be made: ZeroDivision"),
+    ):
+        settings = JobSettings(state_backend=CUSTOM, state_class=pickled_class(factory, "the backend"))
+        with pytest.raises(ConfigurationError, match=message):
+            open_backend(settings, "job", 0, 0)
