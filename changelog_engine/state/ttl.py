@@ -19,9 +19,26 @@ from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.state.backend import Cursor, StateTable
 from changelog_engine.state.handles import Admission, AggregatingHandle, ReducingHandle, function_of
 from changelog_engine.state.ttl_sweep import Sweep
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import TupleTypeInfo, TypeInformation, Types
 
 _FOLDED = (StateKind.REDUCING, StateKind.AGGREGATING)
+
+
+class TimedType(TupleTypeInfo):
+    """``TUPLE(LONG, value type)`` that takes every tuple as it is: the handles here make them, of values they checked.
+
+    Args:
+        value_type: the user's type.
+    """
+
+    exact = sure = tuple
+
+    def __init__(self, value_type: TypeInformation) -> None:
+        super().__init__([Types.LONG(), value_type])
+
+    def parameters(self) -> tuple[Any, ...]:
+        """See TypeInformation.parameters; a tuple type of the user's with the same fields is another type."""
+        return (TimedType, *super().parameters())
 
 
 def stored_type(spec: StateSpec) -> TypeInformation:
@@ -32,7 +49,7 @@ def stored_type(spec: StateSpec) -> TypeInformation:
         >>> stored_type(StateSpec("s", StateKind.VALUE, Types.STRING(), ttl=TtlSpec(1000))).name
         'TUPLE<LONG, STRING>'
     """
-    return spec.value_type if spec.ttl is None else Types.TUPLE([Types.LONG(), spec.value_type])
+    return spec.value_type if spec.ttl is None else TimedType(spec.value_type)
 
 
 def stored_spec(spec: StateSpec) -> StateSpec:

@@ -61,25 +61,26 @@ class Sweep:
         Returns:
             How many were checked; 0 only for an empty table.
         """
-        checked = self._check(keys)
+        until = self._clock() - self.ttl.ttl_ms
+        checked = self._check(keys, until)
         if not checked:
             self._rest = self._entries()
-            checked = self._check(keys)
+            checked = self._check(keys, until)
         return checked
 
-    def _check(self, keys: int) -> int:
-        until = self._clock() - self.ttl.ttl_ms
-        checked = 0
+    def _check(self, keys: int, until: int) -> int:
+        checked, expired = 0, self._expired
         for key, entry in islice(self._rest, keys):
             checked += 1
-            if entry is not None and self._expired(entry, until):
+            if entry is not None and expired(entry, until):
                 self._at(key, until)
         return checked
 
     def _entries(self) -> Iterator[tuple[Any, Any]]:
         table = self._table
         if isinstance(table, dict):
-            return ((key, table.get(key)) for key in list(table))
+            keys = list(table)
+            return zip(keys, map(table.get, keys), strict=True)  # each entry as it is when its turn comes
         return iter(table.items())  # as the table is now, whatever changes until the round's end
 
     def check_all(self) -> int:

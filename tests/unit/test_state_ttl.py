@@ -6,16 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.same import exact
 from support.ttl_bench import TTL, TtlBench
 
 from api.common.typeinfo import Types
 from api.datastream import AggregateFunction
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from changelog_engine.changelog.wrapper import LoggingCell
-from changelog_engine.codec.values import Encoded
+from changelog_engine.codec.values import Encoded, codec_for
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.store import describe
+from changelog_engine.state.ttl import TimedType
 
 
 @pytest.fixture
@@ -299,6 +301,34 @@ def test_a_value_that_does_not_fit_is_refused_as_the_users(bench):
     with pytest.raises(TypeMismatchError, match=r"state 's' of operator 'op', key 'a'") as refused:
         b.state.update("text")
     assert "TUPLE" not in str(refused.value)
+    with pytest.raises(TypeMismatchError, match="LONG"):
+        b.state.update(2**63)
     with pytest.raises(TypeMismatchError, match="None cannot be added"):
         bench(StateKind.LIST).state.add(None)
     assert b.logged() == []
+
+
+def test_the_stored_type_is_not_the_users_tuple_type():
+    """It takes every tuple unchecked, so it must share neither codec nor anything else with one that checks."""
+    timed, users = TimedType(Types.STRING()), Types.TUPLE([Types.LONG(), Types.STRING()])
+    assert timed != users
+    assert timed == TimedType(Types.STRING())
+    assert timed.spec() == users.spec()
+    assert codec_for(timed) is not codec_for(users)
+    assert codec_for(timed).decode_many(*codec_for(timed).encode_many([(5, "a"), (6, None)])) == [
+        (5, "a"),
+        (6, None),
+    ]
+
+
+@pytest.mark.parametrize("value", [{1, 2}, (1, [2.5, None]), float("nan"), 2**70, b"x", {"a": (1,)}])
+def test_undeclared_values_come_back_as_they_were(bench, value):
+    """Live, and out of the log."""
+    b = bench(value_type=Types.PICKLED_BYTE_ARRAY())
+    b.state.update(value)
+    assert exact(b.state.value()) == exact(value)
+    ((_, columns),) = b.store.buffer.drain()
+    (found,) = codec_for(Types.TUPLE([Types.LONG(), Types.PICKLED_BYTE_ARRAY()])).decode_many(
+        columns["value"], columns["payload"]
+    )
+    assert exact(found) == exact((1_000, value))
