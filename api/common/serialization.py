@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from api import _arguments
+from api._unsupported import module_getattr
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types import TypeInformation, Types
 
@@ -151,3 +152,18 @@ def _known(charset: Any, what: str) -> str:
     except LookupError:
         raise ConfigurationError(f"{what}: Python knows no encoding {name!r}") from None
     return name
+
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "AvroRowDeserializationSchema",
+        "AvroRowSerializationSchema",
+        "BulkWriterFactory",
+        "CsvRowDeserializationSchema",
+        "CsvRowSerializationSchema",
+        "JsonRowDeserializationSchema",
+        "JsonRowSerializationSchema",
+        "RowDataBulkWriterFactory",
+    },
+)
