@@ -44,6 +44,8 @@ class StateDescriptor(NamesOfPyFlink):
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Have the state's entries expire: a value as a whole, a list by element, a map by entry.
 
+        Broadcast state is kept for ever, as in Flink: it has no time to live, whatever its descriptor says.
+
         Args:
             ttl_config: how long they live, and so on. Its length may change from run to run; state that exists cannot be
                 given a time to live, nor lose it.

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from support.ttl_bench import TTL, TtlBench
 
-from changelog_engine.graph.nodes import StateKind
+from api.common.typeinfo import Types
+from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
+from changelog_engine.state.backend import NamespaceCursor, NamespaceScope
 from changelog_engine.state.ttl_sweep import EPOCH_ENTRIES
+from changelog_engine.windowing.namespaces import TimeWindows
 
 
 class DiskTable:
@@ -147,3 +150,23 @@ def test_full_snapshots_leave_expired_entries_out_where_they_shall(bench):
         assert len(b.table) == 4
         b.store.expiring.end_epoch(True)
         assert set(b.table) == ({"late"} if leave_out else {"k0", "k1", "k2", "late"})
+
+
+def test_state_of_windows_is_cleaned_where_it_lies(bench):
+    b = bench()
+    scope = NamespaceScope(NamespaceCursor(), TimeWindows())
+    spec = StateSpec("window:s", StateKind.VALUE, Types.LONG(), ttl=TtlSpec(TTL, incremental_size=5))
+    state = b.store.state("op", spec, scope)
+    for window in ((0, 10), (10, 20)):
+        scope.cursor.key = "a", window
+        state.update(1)
+        b.now += 50
+    b.store.buffer.drain()
+    scope.cursor.key = "b", (0, 10)
+    assert state.value() is None
+    assert b.store.inner.table("op", "window:s") == {("a", (10, 20)): (1_050, 1)}
+    assert scope.cursor.key == ("b", (0, 10))
+    ((count, columns),) = b.store.buffer.drain()
+    assert count == 1
+    assert (columns["key"].to_pylist(), columns["namespace"].to_pylist()) == (['"a"'], ["[0,10]"])
+    assert columns["operation"].to_pylist() == ["clear"]
