@@ -97,6 +97,8 @@ class BroadcastConnectedStream(NamesOfPyFlink):
     ) -> DataStream:
         """Make any number of elements of each element of both streams, with the broadcast states.
 
+        The operator has the parallelism that the environment has now, unless it is set on the result.
+
         Args:
             func: a `KeyedBroadcastProcessFunction` when the stream is keyed, else a
                 `BroadcastProcessFunction`.
@@ -112,6 +114,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
 
         what = "BroadcastConnectedStream.process"
         stream = self.non_broadcast_stream
+        environment = stream.get_execution_environment()
         keyed = stream._transformation.kind is NodeKind.KEY_BY
         function = _wrappers.as_broadcast_process_function(func, keyed, what)
         states = tuple(descriptor.to_spec() for descriptor in self.broadcast_state_descriptors)
@@ -121,5 +124,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
             (stream._transformation, self.broadcast_stream.input_stream._transformation),
             BroadcastSpec(function, states),
             _arguments.output_type(output_type, f"{what}: output_type"),
+            # How often a broadcast element is processed must not depend on where the other stream comes from.
+            parallelism=environment.get_parallelism(),
         )
-        return DataStream(stream.get_execution_environment(), transformation)
+        return DataStream(environment, transformation)

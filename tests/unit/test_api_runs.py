@@ -182,7 +182,7 @@ def test_keyed_streams_share_state_and_timers(env, run):
 def test_broadcast(env, run):
     rules = env.from_collection([("tea", 2), ("rum", 9)]).broadcast(RULES)
     words = env.from_collection(["tea", "gin", "tea"])
-    result = words.connect(rules).process(Price(), Types.STRING()).set_parallelism(2)
+    result = words.connect(rules).process(Price(), Types.STRING())
     assert run(result) == ["gin", "tea", "tea"]
     assert run(result.get_side_output(SIDE)) == ["rum=9"] * 2 + ["tea=2"] * 2
     keyed = words.key_by(lambda v: v, Types.STRING()).connect(rules).process(KeyedPrice())

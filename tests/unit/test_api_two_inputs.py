@@ -189,7 +189,7 @@ class TestBroadcast:
         result = connected.process(function, Types.STRING())
         assert (result.get_name(), result.get_type()) == (name, Types.STRING())
         *others, node = nodes_of(result)
-        assert node.kind is NodeKind.BROADCAST_PROCESS
+        assert (node.kind, node.parallelism) == (NodeKind.BROADCAST_PROCESS, 2)
         assert node.function == BroadcastSpec(function, (RULES.to_spec(), MORE.to_spec()))
         first, second = (others[i] for i in node.inputs)
         assert first.kind is (NodeKind.SOURCE if isinstance(function, Price) else NodeKind.KEY_BY)
