@@ -4,7 +4,7 @@ Invariants:
     * The wrapped backend is not edited: logging handles work on its tables.
     * Every mutation path is logged; reads are not.
 
-``LoggingCell.update`` runs once per record in most jobs. Keep it free of what isn't needed.
+``LoggingCell.update`` and ``LoggingMap.put`` run once per record in many jobs. Keep them free of what isn't needed.
 """
 
 from __future__ import annotations
@@ -134,8 +134,34 @@ class LoggingMap(MapHandle):
 
     def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: StateLog) -> None:
         super().__init__(table, cursor, admission)
+        assert log.map_keys is not None
+        assert log.operations is not None
         self._log = log
         self._freeze = codec_for(admission.type).encode if admission.mutable else None
+        self._exact_value = None if admission.mutable else admission.exact
+        self._log_key, self._log_value = log.keys.append, log.values.append
+        self._log_map_key, self._log_operation = log.map_keys.append, log.operations.append
+        self._log_time = None if log.times is None else log.times.append
+
+    def put(self, map_key: Any, value: Any) -> None:
+        if type(map_key) is not self._exact_key or type(value) is not self._exact_value:
+            super().put(map_key, value)
+            return
+        cursor, table = self._cursor, self._table  # the short way of what super() does with plain keys and values
+        key = cursor.key
+        self._log_key(key)
+        self._log_map_key(map_key)
+        self._log_value(value)
+        self._log_operation(rows.PUT)
+        if self._log_time is not None:
+            self._log_time(cursor.timestamp)
+        entry = table.get(key)
+        if entry is None:
+            entry = {}
+        entry[map_key] = value
+        table[key] = entry
+
+    __setitem__ = put
 
     def _put(self, identity: Any, value: Any) -> None:
         frozen = value if self._freeze is None else self._freeze(value)

@@ -230,6 +230,7 @@ class MapHandle:
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
+        self._mutable = admission.mutable
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
         exact = getattr(admission.spec.map_key_type, "exact", None)
         self._exact_key = exact if exact in (int, str) else None
@@ -249,7 +250,8 @@ class MapHandle:
         entry = self._table.get(self._cursor.key)
         if entry is None:
             return None
-        return self._copy(entry.get(map_key if type(map_key) is self._exact_key else self._identity(map_key)))
+        value = entry.get(map_key if type(map_key) is self._exact_key else self._identity(map_key))
+        return self._copy(value) if self._mutable else value
 
     def put(self, map_key: Any, value: Any) -> None:
         """Set the value of a map key."""
