@@ -59,7 +59,7 @@ class Coordinator:
         self.last: Checkpoint | None = None
         self.status = "CREATED"
         self.stopping = threading.Event()
-        self.closes = _has_close(plan)
+        self.closes = _has_close(plan) or settings.state_backend != "hashmap"  # local files to remove
 
     def stop(self) -> None:
         """Ask the job to stop after a checkpoint; safe from any thread and from signal handlers."""

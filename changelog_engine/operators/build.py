@@ -85,7 +85,7 @@ class StageBuilder:
         self.store = self._store(folder) if stage.keyed else None
 
     def _store(self, folder: str | None) -> KeyedStore:
-        stage, job = self.stage, f"{self.plan.graph.name} {self.settings.base_path}"
+        stage, job = self.stage, self.plan.graph.name
         return KeyedStore(
             folder,
             self.settings.changelog,

@@ -31,7 +31,7 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
 
     Args:
         settings: the job's.
-        job: tells the local files of one job from those of others.
+        job: its name, for the names of local folders.
         stage: whose state it keeps.
         subtask: of that stage.
 
@@ -54,7 +54,7 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
 
     def open_store() -> RocksStore:
         made = rocksdb_options(options, loaded)
-        return RocksStore(LocalFolder(root, job, f"stage-{stage}-subtask-{subtask}"), made)
+        return RocksStore(LocalFolder(root, f"{job}-stage-{stage}-subtask-{subtask}"), made)
 
     return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -27,21 +26,17 @@ class LocalFolder:
 
     Args:
         root: local folder under which it lies; None for the machine's folder for temporary files.
-        job: tells the folders of one job from those of others.
         name: of the folder, for people.
 
     Raises:
         ConfigurationError: the root cannot be used.
     """
 
-    def __init__(self, root: str | None, job: str, name: str) -> None:
-        slug = re.sub(r"[^A-Za-z0-9_-]+", "-", job)[:40]
-        digest = hashlib.sha256(job.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        parent = os.path.join(_own(root or tempfile.gettempdir()), f"{slug}-{digest}")
+    def __init__(self, root: str | None, name: str) -> None:
+        parent = _own(root or tempfile.gettempdir())
         try:
-            os.makedirs(parent, mode=0o700, exist_ok=True)
             remove_leftovers(parent)
-            self._lock, self.path = _claim(parent, name)
+            self._lock, self.path = _claim(parent, re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100])
             os.mkdir(self.path, mode=0o700)
         except OSError as error:
             raise StorageError(f"cannot make a folder for local state in {parent}: {error}") from error

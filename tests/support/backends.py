@@ -78,4 +78,4 @@ def rocks_backend(
 ) -> RocksDBBackend:
     """A RocksDB backend below a folder."""
     made = rocksdb_options(options or {})
-    return RocksDBBackend(lambda: RocksStore(LocalFolder(str(root), "job", "test"), made), cache_bytes)
+    return RocksDBBackend(lambda: RocksStore(LocalFolder(str(root), "test"), made), cache_bytes)

@@ -250,7 +250,7 @@ def test_values_of_local_classes_and_values_that_cannot_be_kept(tmp_path: Path) 
 CLAIM = """
 import sys, time
 from changelog_engine.state.local_folder import LocalFolder
-folder = LocalFolder(sys.argv[1], "job", "worker")
+folder = LocalFolder(sys.argv[1], "worker")
 open(folder.path + "/data", "w").close()
 print(folder.path, flush=True)
 time.sleep(60)
@@ -264,13 +264,11 @@ def test_folders_of_killed_workers_go_and_living_ones_stay(tmp_path: Path) -> No
     ]
     try:
         killed, living = (Path(process.stdout.readline().strip()) for process in claimants)  # type: ignore[union-attr]
-        own = LocalFolder(str(tmp_path), "job", "own")
+        own = LocalFolder(str(tmp_path), "own")
         claimants[0].send_signal(signal.SIGKILL)
         claimants[0].wait()
         assert (killed / "data").exists()
-        LocalFolder(str(tmp_path), "another job", "worker").remove()
-        assert killed.exists(), "another job's worker removed it"
-        LocalFolder(str(tmp_path), "job", "next").remove()
+        LocalFolder(str(tmp_path), "next").remove()
         assert not killed.exists()
         assert (living / "data").exists()
         assert Path(own.path).exists()
@@ -289,15 +287,15 @@ def test_folders_of_killed_workers_go_and_living_ones_stay(tmp_path: Path) -> No
 def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used for local state"):
-        LocalFolder(str(tmp_path / "file"), "job", "worker")
+        LocalFolder(str(tmp_path / "file"), "worker")
     link = tmp_path / f"changelog-engine-{os.getuid()}"
     link.symlink_to(tmp_path)
     with pytest.raises(ConfigurationError, match="belongs to somebody else"):
-        LocalFolder(str(tmp_path), "job", "worker")
+        LocalFolder(str(tmp_path), "worker")
 
 
 def test_a_store_that_fails_says_where(tmp_path: Path) -> None:
-    folder = LocalFolder(str(tmp_path), "job", "worker")
+    folder = LocalFolder(str(tmp_path), "worker")
     Path(folder.path, "CURRENT").mkdir()
     with pytest.raises(StorageError, match=r"cannot be opened in .*worker"):
         RocksStore(folder, rocksdb_options({}))
@@ -306,7 +304,7 @@ def test_a_store_that_fails_says_where(tmp_path: Path) -> None:
 
 def settings_on_disk(root: Path, options: dict[str, str], factory: Any = None) -> dict[str, str]:
     """RocksDB's settings as it wrote them down itself."""
-    store = RocksStore(LocalFolder(str(root), "job", "test"), rocksdb_options(options, factory))
+    store = RocksStore(LocalFolder(str(root), "test"), rocksdb_options(options, factory))
     file = max(Path(store.folder.path).glob("OPTIONS-*"))
     lines = [line.strip().split("=", 1) for line in file.read_text().splitlines() if "=" in line]
     store.close()
