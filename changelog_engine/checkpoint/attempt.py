@@ -126,8 +126,11 @@ class AttemptRun:
             self.sizer.observe(share, self.last_epoch_ms / 1000)
         if job.observer is not None:
             mutations = sum(report.mutations for report in reports)
+            metrics = {name: figure for report in reports for name, figure in report.metrics.items()}
             job.observer(
-                EpochStats(self.epoch, records, mutations, self.last_epoch_ms, checkpoint, acknowledged_ms)
+                EpochStats(
+                    self.epoch, records, mutations, self.last_epoch_ms, checkpoint, acknowledged_ms, metrics
+                )
             )
         if checkpoint is not None and job.journal is not None:
             job.journal.after_commit()

@@ -49,7 +49,7 @@ class Outputs(Protocol):
 
 
 class EpochStats(NamedTuple):
-    """One epoch in figures, for metrics and benchmarks. Times in ms."""
+    """One epoch in figures, for metrics and benchmarks. Times in ms; metrics of functions by full name."""
 
     epoch: int
     records: int
@@ -57,6 +57,7 @@ class EpochStats(NamedTuple):
     duration_ms: float
     checkpoint: int | None
     acknowledged_ms: float | None  # barrier to commit
+    metrics: dict[str, Any] = {}  # noqa: RUF012 # one for all epochs without any; nobody changes it
 
 
 class JobOutcome(NamedTuple):

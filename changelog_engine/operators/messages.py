@@ -66,6 +66,7 @@ class EpochReport:
         next_timer_ms: the earliest processing-time timer, or None.
         barrier_ms: wall clock when the last element was processed.
         moved: a watermark or the idleness of an input changed; that is state too.
+        metrics: figures of the functions' metrics, by full name.
         restored_ms: how long the subtask took to build its operators and take its state first; None when it held them.
     """
 
@@ -86,3 +87,4 @@ class EpochReport:
     ended_ms: float = 0.0
     moved: bool = False
     restored_ms: float | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)

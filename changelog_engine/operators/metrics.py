@@ -55,7 +55,8 @@ class TaskGauge(TaskMetric):
         self._ask = ask
 
     def figure(self) -> Any:
-        return self._ask()
+        number = self._ask()
+        return number if isinstance(number, (int, float, str)) else None  # it travels to the driver
 
 
 class TaskDistribution(TaskMetric):

@@ -234,6 +234,9 @@ class StageRuntime:
             collected = output.take()
             if collected:
                 report.driver_output[node] = collected
+        for context in self.contexts.values():
+            if context.metrics is not None:
+                report.metrics.update(context.metrics.figures())
         if order.barrier:
             report.operator_state = self._snapshot()
             if self.subtask == 0:
