@@ -1,0 +1,113 @@
+"""The fold of log rows in bulk against a plain-Python one, and folded piece by piece."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.rows import SCHEMA
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "value": (rows.PUT, rows.PUT, rows.CLEAR),
+    "list": (rows.APPEND, rows.APPEND, rows.REPLACE, rows.CLEAR),
+    "map": (rows.PUT, rows.PUT, rows.REMOVE, rows.CLEAR),
+    "timers": (rows.REGISTER_TIMER, rows.REGISTER_TIMER, rows.DELETE_TIMER),
+}
+Row = tuple[
+    str, str, str | None, str | None, str, str | None
+]  # state, key, namespace, map key, operation, value
+
+
+@st.composite
+def row(draw: st.DrawFn) -> Row:
+    kind = draw(st.sampled_from(sorted(KINDS)))
+    operation = draw(st.sampled_from(KINDS[kind]))
+    namespace = draw(st.sampled_from([None, "[0,10]"])) if kind != "value" else None
+    map_key = draw(st.sampled_from("xyz")) if kind == "map" and operation != rows.CLEAR else None
+    value = None if operation in (rows.CLEAR, rows.REMOVE) else str(draw(st.integers(0, 3)))
+    return kind, draw(st.sampled_from("ab")), namespace, map_key, operation, value
+
+
+def table_of(log: list[Row]) -> pa.Table:
+    columns = {
+        "checkpoint_id": [1] * len(log),
+        "attempt": [1] * len(log),
+        "operator": ["op"] * len(log),
+        **{
+            name: [entry[i] for entry in log]
+            for i, name in enumerate(("state", "key", "namespace", "map_key"))
+        },
+        "operation": [entry[4] for entry in log],
+        "value": [entry[5] for entry in log],
+    }
+    arrays = [pa.array(columns.get(field.name, [None] * len(log)), field.type) for field in SCHEMA]
+    table = pa.table(arrays, names=SCHEMA.names)
+    for name in ("operator", "state", "operation"):
+        table = table.set_column(SCHEMA.get_field_index(name), name, table[name].dictionary_encode())
+    return table
+
+
+def plain_fold(log: list[Row]) -> dict[str, Any]:
+    """State to key and namespace to what it holds."""
+    found: dict[str, Any] = {kind: {} for kind in KINDS}
+    for kind, key, namespace, map_key, operation, value in log:
+        state, name = found[kind], (key, namespace)
+        if operation == rows.CLEAR:
+            state.pop(name, None)
+        elif kind == "value":
+            state[name] = value
+        elif kind == "list":
+            state[name] = [value] if operation == rows.REPLACE else [*state.get(name, []), value]
+        elif operation in (rows.REMOVE, rows.DELETE_TIMER):
+            state.get(name, {}).pop(map_key if kind == "map" else value, None)
+            if not state.get(name, True):
+                del state[name]
+        else:
+            state.setdefault(name, {})[map_key if kind == "map" else value] = value
+    return found
+
+
+def held(folded: dict[tuple[str, str], pa.Table]) -> dict[str, Any]:
+    """The same shape, out of live rows; an operation that is none of a snapshot's would change it."""
+    log = []
+    for (_, state), table in folded.items():
+        for entry in table.to_pylist():
+            assert entry["operation"] in (rows.PUT, rows.APPEND, rows.REGISTER_TIMER)
+            log.append(
+                (state, *(entry[name] for name in ("key", "namespace", "map_key", "operation", "value")))
+            )
+    return plain_fold(log)
+
+
+def pictured(state: dict[str, Any]) -> dict[str, Any]:
+    """With dicts as lists, so that their order counts."""
+    return {
+        kind: {
+            name: list(entry.items()) if isinstance(entry, dict) else entry for name, entry in entries.items()
+        }
+        for kind, entries in state.items()
+    }
+
+
+@given(log=st.lists(row(), max_size=60))
+def test_live_rows_hold_what_the_log_holds_in_its_order(log: list[Row]) -> None:
+    folded = live_rows([table_of(log[:7]), table_of(log[7:])])
+    assert pictured(held(folded)) == pictured(plain_fold(log))
+    entries = sum(
+        len(entry) if isinstance(entry, dict | list) else 1
+        for state in plain_fold(log).values()
+        for entry in state.values()
+    )
+    assert sum(table.num_rows for table in folded.values()) == entries
+
+
+@given(log=st.lists(row(), max_size=60), cut=st.integers(0, 60))
+def test_folding_live_rows_with_what_follows_is_folding_all(log: list[Row], cut: int) -> None:
+    first = live_rows([table_of(log[:cut])])
+    both = live_rows([*first.values(), table_of(log[cut:])])
+    assert pictured(held(both)) == pictured(plain_fold(log))
