@@ -23,7 +23,9 @@ class Twice(KeyedProcessFunction):
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-ds = env.from_collection([(1, 1), ("1", 1), ((1,), 1), (1, 2), ("1", 3), ((1,), 2), ("1", 4), (None, 5), (None, 6)])
+ds = env.from_collection(
+    [(1, 1), ("1", 1), ((1,), 1), (1, 2), ("1", 3), ((1,), 2), ("1", 4), (None, 5), (None, 6)]
+)
 result = ds.key_by(lambda v: v[0]).process(Twice(), Types.STRING())
 with result.execute_and_collect() as it:
     for r in it:

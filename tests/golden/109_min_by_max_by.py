@@ -6,7 +6,15 @@ from pyflink.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
-data = [("a", 3, 1.0), ("a", 1, 2.0), ("b", 5, 3.0), ("a", 1, 4.0), ("b", 5, 5.0), ("b", 2, 6.0), ("a", 9, 7.0)]
+data = [
+    ("a", 3, 1.0),
+    ("a", 1, 2.0),
+    ("b", 5, 3.0),
+    ("a", 1, 4.0),
+    ("b", 5, 5.0),
+    ("b", 2, 6.0),
+    ("a", 9, 7.0),
+]
 ds = env.from_collection(data, type_info=Types.TUPLE([Types.STRING(), Types.INT(), Types.DOUBLE()]))
 keyed = ds.key_by(lambda v: v[0], key_type=Types.STRING())
 rows = env.from_collection(

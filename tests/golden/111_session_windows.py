@@ -2,6 +2,8 @@
 # checks: session windows with a fixed gap merge (also by a bridging element, and touching sessions merge),
 #         with a dynamic gap taken from the element; reduce, aggregate and process of merged sessions;
 #         per-key; the elements of merged windows come in arrival order per window, first window's first.
+#         (Expected by hand: 'aggregated 4 elements, 719 in all'. Real PyFlink says 3: of merged windows it
+#         keeps one accumulator and loses the others.)
 from pyflink.common import Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import AggregateFunction, ProcessWindowFunction, StreamExecutionEnvironment
@@ -70,9 +72,7 @@ reduced = (
 )
 aggregated = (
     keyed.window(gap(150))
-    .aggregate(
-        Total(), accumulator_type=Types.TUPLE([Types.INT(), Types.LONG()]), output_type=Types.STRING()
-    )
+    .aggregate(Total(), accumulator_type=Types.TUPLE([Types.INT(), Types.LONG()]), output_type=Types.STRING())
     .map(lambda t: "aggregated " + t, Types.STRING())
 )
 with fixed.union(wide, dynamic, reduced, aggregated).execute_and_collect() as it:

@@ -78,9 +78,7 @@ streams = [
     tell("aggregate untyped", windowed.aggregate(Mean())),
     tell(
         "aggregate process",
-        windowed.aggregate(
-            Mean(), window_function=Tell(), accumulator_type=pair, output_type=Types.STRING()
-        ),
+        windowed.aggregate(Mean(), window_function=Tell(), accumulator_type=pair, output_type=Types.STRING()),
     ),
     tell(
         "aggregate apply",

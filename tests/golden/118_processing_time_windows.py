@@ -5,7 +5,11 @@ import time
 
 from pyflink.common import Configuration, Time, Types
 from pyflink.datastream import StreamExecutionEnvironment, WindowFunction
-from pyflink.datastream.window import CountTrigger, ProcessingTimeSessionWindows, TumblingProcessingTimeWindows
+from pyflink.datastream.window import (
+    CountTrigger,
+    ProcessingTimeSessionWindows,
+    TumblingProcessingTimeWindows,
+)
 
 
 class Tell(WindowFunction):

@@ -57,7 +57,9 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 pair = Types.TUPLE([Types.STRING(), Types.LONG()])
 strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
-rules = env.from_collection([("a", 10), ("b", 100), ("a", 20)], type_info=Types.TUPLE([Types.STRING(), Types.INT()]))
+rules = env.from_collection(
+    [("a", 10), ("b", 100), ("a", 20)], type_info=Types.TUPLE([Types.STRING(), Types.INT()])
+)
 data = (
     env.from_collection([("a", 1), ("b", 2), ("c", 3), ("a", 4)], type_info=pair)
     .map(later, pair)

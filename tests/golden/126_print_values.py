@@ -31,12 +31,24 @@ show("stamp whole", datetime.datetime(2024, 2, 29, 1, 2, 3), Types.SQL_TIMESTAMP
 show("list", [1, 2], Types.LIST(Types.INT()))
 show("list of text", ["a", "b"], Types.LIST(Types.STRING()))
 show("map", {"a": 1}, Types.MAP(Types.STRING(), Types.INT()))
-show("tuple", (1, "a", (True, 0.5)), Types.TUPLE([Types.INT(), Types.STRING(), Types.TUPLE([Types.BOOLEAN(), Types.DOUBLE()])]))
-show("row", Row(1, None, Row("x")), Types.ROW([Types.INT(), Types.STRING(), Types.ROW([Types.STRING()])]))
+show(
+    "tuple",
+    (1, "a", (True, 0.5)),
+    Types.TUPLE([Types.INT(), Types.STRING(), Types.TUPLE([Types.BOOLEAN(), Types.DOUBLE()])]),
+)
+show("row", Row(1, None, Row(f0="x")), Types.ROW([Types.INT(), Types.STRING(), Types.ROW([Types.STRING()])]))
 show("row named", Row(a=1, b=[1, 2]), Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.LIST(Types.INT())]))
 show("row with map", Row({"k": [1]}), Types.ROW([Types.MAP(Types.STRING(), Types.LIST(Types.INT()))]))
-show("row with dates", Row(datetime.date(2024, 1, 2), Decimal("1.0")), Types.ROW([Types.SQL_DATE(), Types.BIG_DEC()]))
-show("tuple with list", ([1], {"k": 2}), Types.TUPLE([Types.LIST(Types.INT()), Types.MAP(Types.STRING(), Types.INT())]))
+show(
+    "row with dates",
+    Row(datetime.date(2024, 1, 2), Decimal("1.0")),
+    Types.ROW([Types.SQL_DATE(), Types.BIG_DEC()]),
+)
+show(
+    "tuple with list",
+    ([1], {"k": 2}),
+    Types.TUPLE([Types.LIST(Types.INT()), Types.MAP(Types.STRING(), Types.INT())]),
+)
 show("untyped tuple", (1, "a", None))
 show("untyped list", ["a", 1])
 show("untyped dict", {"a": (1, 2)})

@@ -24,5 +24,10 @@ for node in plan["nodes"]:
         [sorted(p) for p in node.get("predecessors", [])],
     )
 names = [node["type"] for node in plan["nodes"]]
-print(any("plus one" in n for n in names), any("the sink" in n for n in names), len({n["id"] for n in plan["nodes"]}) == len(names))
+print([sorted(p["ship_strategy"] for p in n.get("predecessors", [])) for n in plan["nodes"]])
+print(
+    any("plus one" in n for n in names),
+    any("the sink" in n for n in names),
+    len({n["id"] for n in plan["nodes"]}) == len(names),
+)
 env.execute("after the plan")

@@ -26,7 +26,7 @@ GETTERS = [
     "is_checkpointing_enabled", "get_checkpointing_mode", "get_checkpoint_interval", "get_checkpoint_timeout",
     "get_min_pause_between_checkpoints", "get_max_concurrent_checkpoints", "is_fail_on_checkpointing_errors",
     "get_tolerable_checkpoint_failure_number", "is_externalized_checkpoints_enabled",
-    "get_externalized_checkpoint_cleanup", "is_unaligned_checkpoints_enabled", "get_alignment_timeout",
+    "get_externalized_checkpoint_cleanup", "is_unaligned_checkpoints_enabled",
     "get_checkpoint_storage", "is_force_unaligned_checkpoints",
 ]  # fmt: skip
 for name in GETTERS:
@@ -76,7 +76,11 @@ print(env.is_chaining_enabled(), env.disable_operator_chaining() is env, env.is_
 print(env.get_default_local_parallelism() > 0, env.set_default_local_parallelism(4))
 print(env.get_stream_time_characteristic())
 ec = env.get_config()
-print(ec.get_auto_watermark_interval(), ec.set_auto_watermark_interval(123) is ec, ec.get_auto_watermark_interval())
+print(
+    ec.get_auto_watermark_interval(),
+    ec.set_auto_watermark_interval(123) is ec,
+    ec.get_auto_watermark_interval(),
+)
 print(ec.is_object_reuse_enabled(), ec.enable_object_reuse().is_object_reuse_enabled())
 print(ec.get_parallelism(), ec.get_max_parallelism())
 env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, 10))

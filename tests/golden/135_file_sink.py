@@ -30,7 +30,9 @@ def sink(name):
     )
 
 
-ds = env.from_collection([("a", 1, 0.5), ("b", 2, 1e10)], type_info=Types.TUPLE([Types.STRING(), Types.INT(), Types.DOUBLE()]))
+ds = env.from_collection(
+    [("a", 1, 0.5), ("b", 2, 1e10)], type_info=Types.TUPLE([Types.STRING(), Types.INT(), Types.DOUBLE()])
+)
 ds.sink_to(sink("tuples"))
 ds.map(lambda v: Row(v[0], v[1]), Types.ROW([Types.STRING(), Types.INT()])).sink_to(sink("rows")).name("rows")
 ds.map(lambda v: v[0] * 3, Types.STRING()).sink_to(sink("texts"))
@@ -47,5 +49,7 @@ for name in sorted(os.listdir(folder)):
 source = FileSource.for_record_stream_format(
     StreamFormat.text_line_format(), "file://" + os.path.join(folder, "texts")
 ).build()
-env.from_source(source, WatermarkStrategy.no_watermarks(), "again").map(lambda t: "read " + t, Types.STRING()).print()
+env.from_source(source, WatermarkStrategy.no_watermarks(), "again").map(
+    lambda t: "read " + t, Types.STRING()
+).print()
 env.execute()

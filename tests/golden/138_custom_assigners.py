@@ -30,7 +30,8 @@ class Twice(WindowAssigner):
     def assign_windows(self, element, timestamp, context):
         assert context.get_current_processing_time() > 1600000000000
         return [
-            TimeWindow(timestamp - timestamp % size, timestamp - timestamp % size + size) for size in (100, 1000)
+            TimeWindow(timestamp - timestamp % size, timestamp - timestamp % size + size)
+            for size in (100, 1000)
         ]
 
     def get_default_trigger(self, env):
@@ -74,18 +75,33 @@ class Touching(MergingWindowAssigner):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 ds = env.from_collection(
-    [("a", 10, 20), ("a", 120, 30), ("b", 15, 500), ("a", 25, 10), ("b", 400, 1), ("a", 1140, 5), ("a", 145, 1000)],
+    [
+        ("a", 10, 20),
+        ("a", 120, 30),
+        ("b", 15, 500),
+        ("a", 25, 10),
+        ("b", 400, 1),
+        ("a", 1140, 5),
+        ("a", 145, 1000),
+    ],
     type_info=Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG()]),
 )
 keyed = ds.assign_timestamps_and_watermarks(
     WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
 ).key_by(lambda v: v[0], key_type=Types.STRING())
 twice = keyed.window(Twice()).process(Tell(), Types.STRING()).map(lambda t: "twice " + t, Types.STRING())
-touching = keyed.window(Touching()).process(Tell(), Types.STRING()).map(lambda t: "touching " + t, Types.STRING())
+touching = (
+    keyed.window(Touching()).process(Tell(), Types.STRING()).map(lambda t: "touching " + t, Types.STRING())
+)
 with twice.union(touching).execute_and_collect() as it:
     for r in it:
         print(r)
 a, b = TimeWindow(0, 10), TimeWindow(5, 15)
-print(a.intersects(b), a.cover(b), a == TimeWindow(0, 10), hash(a) == hash(TimeWindow(0, 10)), a.max_timestamp())
-print(TimeWindow.get_window_start_with_offset(1234, 100, 1000), TimeWindow.get_window_start_with_offset(-1, 0, 1000))
+print(
+    a.intersects(b), a.cover(b), a == TimeWindow(0, 10), hash(a) == hash(TimeWindow(0, 10)), a.max_timestamp()
+)
+print(
+    TimeWindow.get_window_start_with_offset(1234, 100, 1000),
+    TimeWindow.get_window_start_with_offset(-1, 0, 1000),
+)
 print(TimeWindow(0, 5).intersects(TimeWindow(5, 6)), TimeWindow(0, 5).intersects(TimeWindow(6, 7)))

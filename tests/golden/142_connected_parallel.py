@@ -45,9 +45,7 @@ class Block(CoFlatMapFunction):
 
 class Lookup(KeyedCoProcessFunction):
     def open(self, runtime_context):
-        self.names = runtime_context.get_map_state(
-            MapStateDescriptor("names", Types.STRING(), Types.INT())
-        )
+        self.names = runtime_context.get_map_state(MapStateDescriptor("names", Types.STRING(), Types.INT()))
 
     def process_element1(self, value, ctx):
         self.names.put(value, len(value))
@@ -77,7 +75,9 @@ data = (
     .map(later, Types.STRING())
     .set_parallelism(1)
 )
-whole = control.key_by(lambda w: w, key_type=Types.STRING()).connect(data.key_by(lambda w: w, key_type=Types.STRING()))
+whole = control.key_by(lambda w: w, key_type=Types.STRING()).connect(
+    data.key_by(lambda w: w, key_type=Types.STRING())
+)
 letter = control.connect(data).key_by(lambda w: w[0], lambda w: w[0])
 timed = control.assign_timestamps_and_watermarks(
     WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())

@@ -25,7 +25,12 @@ class Chain(KeyedProcessFunction):
 
     def on_timer(self, timestamp, ctx):
         left = self.left.value()
-        yield "%s timer %d left %s seen %s" % (ctx.get_current_key(), timestamp, left, sorted(self.seen.items()))
+        yield "%s timer %d left %s seen %s" % (
+            ctx.get_current_key(),
+            timestamp,
+            left,
+            sorted(self.seen.items()),
+        )
         if left is None:
             return
         if left > 0:

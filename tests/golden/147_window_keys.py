@@ -29,7 +29,13 @@ class Each(WindowFunction):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 ds = env.from_collection(
-    [Row(name="x", at=5), Row(name="yy", at=DAY - 1), Row(name="z", at=-5), Row(name="yy", at=6), Row(name="x", at=DAY + 3)],
+    [
+        Row(name="x", at=5),
+        Row(name="yy", at=DAY - 1),
+        Row(name="z", at=-5),
+        Row(name="yy", at=6),
+        Row(name="x", at=DAY + 3),
+    ],
     type_info=Types.ROW_NAMED(["name", "at"], [Types.STRING(), Types.LONG()]),
 ).assign_timestamps_and_watermarks(
     WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
@@ -43,11 +49,31 @@ def tell(name, stream):
 
 
 streams = [
-    tell("tuple", ds.key_by(lambda r: (r.name, 1), key_type=Types.TUPLE([Types.STRING(), Types.INT()])).window(day).process(Tell(), Types.STRING())),
-    tell("row", ds.key_by(lambda r: Row(r.name), key_type=Types.ROW([Types.STRING()])).window(day).process(Tell(), Types.STRING())),
-    tell("untyped", ds.key_by(lambda r: r.name if r.name == "x" else None).window(day).process(Tell(), Types.STRING())),
-    tell("int", ds.key_by(lambda r: len(r.name), key_type=Types.INT()).window(shifted).process(Tell(), Types.STRING())),
-    tell("each", ds.key_by(lambda r: r.name, key_type=Types.STRING()).window(day).apply(Each(), Types.STRING())),
+    tell(
+        "tuple",
+        ds.key_by(lambda r: (r.name, 1), key_type=Types.TUPLE([Types.STRING(), Types.INT()]))
+        .window(day)
+        .process(Tell(), Types.STRING()),
+    ),
+    tell(
+        "row",
+        ds.key_by(lambda r: Row(r.name), key_type=Types.ROW([Types.STRING()]))
+        .window(day)
+        .process(Tell(), Types.STRING()),
+    ),
+    tell(
+        "untyped",
+        ds.key_by(lambda r: r.name if r.name == "x" else None).window(day).process(Tell(), Types.STRING()),
+    ),
+    tell(
+        "int",
+        ds.key_by(lambda r: len(r.name), key_type=Types.INT())
+        .window(shifted)
+        .process(Tell(), Types.STRING()),
+    ),
+    tell(
+        "each", ds.key_by(lambda r: r.name, key_type=Types.STRING()).window(day).apply(Each(), Types.STRING())
+    ),
 ]
 with streams[0].union(*streams[1:]).execute_and_collect() as it:
     for r in it:

@@ -38,9 +38,11 @@ class TellCount(ProcessWindowFunction):
 
 
 env = StreamExecutionEnvironment.get_execution_environment()
-env.set_parallelism(2)
+env.set_parallelism(1)
 pair = Types.TUPLE([Types.STRING(), Types.LONG()])
-ds = env.from_collection([("a", 0), ("a", 120), ("b", -30), ("a", 250), ("a", 90), ("b", 70), ("a", 500)], type_info=pair)
+ds = env.from_collection(
+    [("a", 0), ("a", 120), ("b", -30), ("a", 250), ("a", 90), ("b", 70), ("a", 500)], type_info=pair
+)
 keyed = ds.assign_timestamps_and_watermarks(
     WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
 ).key_by(lambda v: v[0], key_type=Types.STRING())

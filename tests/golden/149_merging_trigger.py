@@ -1,7 +1,8 @@
 # topic: session windows
 # checks: a custom trigger on session windows: on_merge gets the merged window, merge_partitioned_state adds up
-#         reducing state; firing early by merged count; timers set again in on_merge.
-from pyflink.common import Time, Types, WatermarkStrategy
+#         reducing state; firing early by merged count; timers set again in on_merge. (Thread mode: process mode
+#         keeps only one of the merged accumulators.)
+from pyflink.common import Configuration, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import ProcessWindowFunction, StreamExecutionEnvironment, Trigger, TriggerResult
 from pyflink.datastream.state import ReducingStateDescriptor
@@ -50,7 +51,9 @@ class Tell(ProcessWindowFunction):
         yield "%s [%d, %d) %s" % (key, w.start, w.end, sorted(e[1] for e in elements))
 
 
-env = StreamExecutionEnvironment.get_execution_environment()
+config = Configuration()
+config.set_string("python.execution-mode", "thread")
+env = StreamExecutionEnvironment.get_execution_environment(config)
 env.set_parallelism(1)
 ds = env.from_collection(
     [("a", 0), ("a", 200), ("b", 5), ("a", 100), ("a", 110), ("a", 1000), ("b", 50), ("b", 60), ("a", 1010)],

@@ -1,7 +1,8 @@
 # topic: per-window state and window_all
 # checks: window_state and global_state give list, map, reducing and aggregating state too; global state lives on
 #         from window to window; clear of the window function; context.current_processing_time.
-from pyflink.common import Time, Types, WatermarkStrategy
+#         (Thread mode: process mode mixes up window state and global state of one name.)
+from pyflink.common import Configuration, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import AggregateFunction, ProcessWindowFunction, StreamExecutionEnvironment
 from pyflink.datastream.state import (
@@ -64,7 +65,9 @@ class States(ProcessWindowFunction):
         context.window_state().get_aggregating_state(self.text).clear()
 
 
-env = StreamExecutionEnvironment.get_execution_environment()
+config = Configuration()
+config.set_string("python.execution-mode", "thread")
+env = StreamExecutionEnvironment.get_execution_environment(config)
 env.set_parallelism(1)
 ds = env.from_collection(
     [("a", 1), ("a", 1002), ("a", 3), ("b", 4), ("a", 5), ("a", 1006), ("a", 7), ("b", 8)],

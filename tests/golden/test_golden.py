@@ -37,7 +37,11 @@ def lines_of(text: str, ordered: bool) -> list[str]:
 @pytest.fixture(scope="module")
 def printed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the output of all programs that were selected."""
-    wanted = {item.callspec.params["name"] for item in request.session.items if "printed" in getattr(item, "fixturenames", ())}
+    wanted = {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if "printed" in getattr(item, "fixturenames", ())
+    }
     names = [name for name in PROGRAMS if name in wanted]
     sleeping = [name for name in names if "time.sleep(" in PROGRAMS[name].read_text(encoding="utf-8")]
     folder = tmp_path_factory.mktemp("golden")
