@@ -1,7 +1,8 @@
 # ordered
 # topic: types
-# checks: values of every basic type between two functions: what comes out has the declared Python type and value,
-#         extremes of the integer types, float precision, dates, times (their microseconds are lost), arrays, Instant.
+# checks: values of every basic type but BIG_INT (real PyFlink fails) between two functions: what comes out
+#         has the declared Python type and value, extremes of the integer types, float precision, dates, times
+#         (their microseconds are lost), arrays, Instant.
 import datetime
 from decimal import Decimal
 
@@ -28,7 +29,6 @@ show("long", [-(2**63), 2**63 - 1], Types.LONG())
 show("float", [0.5, 0.1, 1e30], Types.FLOAT())
 show("double", [0.1, float("inf"), -0.0], Types.DOUBLE())
 show("big_dec", [Decimal("1.10"), Decimal("-123456789012345678901234567890.5")], Types.BIG_DEC())
-show("big_int", [5, -7], Types.BIG_INT())
 show(
     "stamp",
     [datetime.datetime(2020, 1, 1, 1, 2, 3, 456789), datetime.datetime(1969, 12, 31, 23)],
