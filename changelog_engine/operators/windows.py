@@ -6,7 +6,8 @@ Invariants:
       merge, at the state window while elements are touched).
     * A window of event time goes, with all of its state, when the watermark passes its end by the allowed lateness; one of
       processing time when the clock passes its end; others when a trigger purges them.
-    * Results of windows of event time have the window's last ms as their timestamp, others that of the element or timer.
+    * Results have the timestamp of the element or event-time timer that made the window fire, as in PyFlink: of windows that
+      fire at their end, that is the window's last ms.
 """
 
 from __future__ import annotations
@@ -290,8 +291,7 @@ class WindowOperator(KeyedOperator):
                 out.extend(results)
             self.call = called
         if out_times is not None:
-            time = window.max_timestamp() if self.event_time else self.place.timestamp
-            out_times.extend([time] * (len(out) - before))
+            out_times.extend([self.place.timestamp] * (len(out) - before))
 
     def _results(self, firing: Firing, window: Any, elements: list[Any]) -> Any:
         function, context = self.function, self.function_context

@@ -182,4 +182,4 @@ class AlignedWindowOperator(WindowOperator):
             return
         out.append(contents)
         if out_times is not None:
-            out_times.append(end - 1 if self.event_time else self.place.timestamp)
+            out_times.append(self.place.timestamp)

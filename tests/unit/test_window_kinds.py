@@ -186,8 +186,8 @@ class Everything(ProcessAllWindowFunction):
         yield context.window().start, [value[2] for value in elements]
 
 
-def test_results_have_the_windows_last_millisecond_as_timestamp(tmp_path: Path) -> None:
-    """So windows of windows work, for results of late elements too."""
+def test_results_have_the_timestamp_of_what_made_the_window_fire(tmp_path: Path) -> None:
+    """The window's last ms, or a late element's time: so windows of windows work."""
     build = GraphBuilder()
     stream = build.timestamps(
         build.source([("a", 1, "x"), ("a", 21, "y"), ("a", 3, "z")]), lambda element: element[1]
