@@ -239,8 +239,8 @@ class _Planner:
                 )
             if keyed is not None and _type_spec(keyed.key_type) != _type_spec(second.key_type):
                 raise InvalidJobError(
-                    f"operator {node.name!r} connects streams with keys of different types, {keyed.key_type} and "
-                    f"{second.key_type}: give both key_by() the same key_type"
+                    f"operator {node.name!r} connects streams with keys of different types, "
+                    f"{_type_name(keyed.key_type)} and {_type_name(second.key_type)}: give both key_by() the same key_type"
                 )
         return keyed
 
@@ -334,6 +334,10 @@ class _Planner:
 
 
 _VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)
+
+
+def _type_name(declared: TypeInformation | None) -> str:
+    return "undeclared" if declared is None else declared.name
 
 
 def _type_spec(declared: TypeInformation | None) -> object:

@@ -28,8 +28,64 @@ class Receiver(Protocol):
     def watermark(self, watermark: int) -> None:
         """No element at or before this time will follow."""
 
+    def idleness(self, idle: bool) -> None:
+        """From now on no watermark comes and none is to be waited for; or the contrary."""
+
     def resume(self, watermark: int) -> None:
         """After a restore: the watermark stood here; nothing fires."""
+
+
+class Union:
+    """The chained inputs of one receiver: what reaches it is the smallest watermark of those that are not idle.
+
+    Args:
+        receiver: what all of them push to.
+        count: how many there are.
+    """
+
+    def __init__(self, receiver: Receiver, count: int) -> None:
+        self.receiver = receiver
+        self.watermarks = [MIN_WATERMARK] * count
+        self.idle = [False] * count
+        self.current = MIN_WATERMARK
+        self.inputs = [UnionInput(self, index) for index in range(count)]
+
+    def advance(self) -> None:
+        """Tell the receiver when the watermark moved."""
+        active = [mark for mark, idle in zip(self.watermarks, self.idle, strict=True) if not idle]
+        if active and min(active) > self.current:
+            self.current = min(active)
+            self.receiver.watermark(self.current)
+
+
+class UnionInput:
+    """One of several chained inputs of a receiver."""
+
+    def __init__(self, union: Union, index: int) -> None:
+        self._union = union
+        self._index = index
+        self.process = union.receiver.process
+
+    def watermark(self, watermark: int) -> None:
+        """See Receiver."""
+        self._union.watermarks[self._index] = watermark
+        self._union.advance()
+
+    def idleness(self, idle: bool) -> None:
+        """See Receiver."""
+        union = self._union
+        before = all(union.idle)
+        union.idle[self._index] = idle
+        if all(union.idle) != before:
+            union.receiver.idleness(not before)
+        union.advance()
+
+    def resume(self, watermark: int) -> None:
+        """See Receiver."""
+        union = self._union
+        union.watermarks[self._index] = watermark
+        union.current = max(union.current, min(union.watermarks))
+        union.receiver.resume(union.current)
 
 
 class OutputType:
@@ -100,6 +156,11 @@ class Operator:
         self.current_watermark = watermark
         for receiver in self._listeners:
             receiver.watermark(watermark)
+
+    def idleness(self, idle: bool) -> None:
+        """See Receiver."""
+        for receiver in self._listeners:
+            receiver.idleness(idle)
 
     def resume(self, watermark: int) -> None:
         """See Receiver."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
-from changelog_engine.operators.base import Operator
+from changelog_engine.operators.base import Operator, Receiver, Union
 from changelog_engine.operators.broadcast import (
     BroadcastContext,
     BroadcastOperator,
@@ -120,10 +121,11 @@ class StageBuilder:
             )
             for edge in stage.outputs
         ]
+        inputs = self._chained_inputs(operators)
         for node, operator in operators.items():
             for receiver in stage.links[node]:
                 aside = self.nodes[receiver].kind is NodeKind.SIDE_OUTPUT
-                operator.link(operators[receiver], self.functions[receiver] if aside else None)
+                operator.link(inputs[receiver].pop(), self.functions[receiver] if aside else None)
             for exchange in exchanges:
                 if exchange.edge.from_node == node:
                     operator.link(exchange)
@@ -151,6 +153,14 @@ class StageBuilder:
             TaskContext(self._info("key selector"), None),
             self.settings.batch,
         )
+
+    def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
+        """What to push to, for each chained input of each operator."""
+        counts = Counter(receiver for node in self.stage.nodes for receiver in self.stage.links[node])
+        inputs: dict[int, list[Receiver]] = {}
+        for node, count in counts.items():
+            inputs[node] = [operators[node]] if count == 1 else [*Union(operators[node], count).inputs]
+        return inputs
 
     def _head(self, operator: Operator, position: int) -> Any:
         ports = getattr(operator, "ports", None)

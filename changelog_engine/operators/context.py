@@ -114,7 +114,7 @@ class TaskContext:
             if _shape(before) != _shape(spec):
                 raise InvalidJobError(
                     f"operator {self._info.name!r} declares state {spec.name!r} twice with different types: "
-                    f"{before.kind.value} of {before.value_type} and {spec.kind.value} of {spec.value_type}"
+                    f"{before.kind.value} of {before.value_type.name} and {spec.kind.value} of {spec.value_type.name}"
                 )
             return handle
         handle = self._states(spec, scope)

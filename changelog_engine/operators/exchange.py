@@ -101,6 +101,10 @@ class Exchange:
         """The sender's watermark advanced."""
         self.current_watermark = watermark
 
+    def idleness(self, idle: bool) -> None:
+        """See Receiver."""
+        self.idle = idle
+
     def resume(self, watermark: int) -> None:
         """See Receiver; it is sent again, for receivers that start anew with another parallelism."""
         self.current_watermark = watermark

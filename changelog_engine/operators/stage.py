@@ -25,7 +25,6 @@ from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, EpochReport
 from changelog_engine.operators.source import SourceHead
-from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore, describe
 from changelog_engine.operators.two_inputs import operator_of
 
@@ -88,6 +87,7 @@ class StageRuntime:
         self.keys = keys
         self.clock = clock
         self.done: int | None = None
+        self._idle = False  # whether all inputs are idle, as the heads were told
         self._heads = list(dict.fromkeys(operator_of(head) for group in heads.values() for head in group))
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
         self._batch = (
@@ -142,10 +142,10 @@ class StageRuntime:
             self._read(source, order, report)
         for block in blocks:
             self._process(block, order, report)
+        self._tell_idleness()
         now = self.clock()
         for operator in self.operators.values():
             operator.end_epoch(now)
-        self._mark_idle()
         report.barrier_ms = time.time() * 1000
         self._finish(order, report)
         sent = self._collect_blocks(report)
@@ -211,15 +211,12 @@ class StageRuntime:
             if due is not None and due <= (now := self.clock()):
                 keyed.fire_processing_timers(now)
 
-    def _mark_idle(self) -> None:
-        """A subtask whose timestamps are idle, or whose inputs all are, tells its receivers so."""
-        assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
-        if assigners:
-            idle = all(op.idle for op in assigners) and assigners[0].current_watermark != MAX_WATERMARK
-        else:
-            idle = self.inputs.all_idle
-        for exchange in self.exchanges:
-            exchange.idle = idle
+    def _tell_idleness(self) -> None:
+        """Pass on that all inputs are idle, or no longer."""
+        if self.inputs.all_idle != self._idle:
+            self._idle = not self._idle
+            for head in self._heads:
+                head.idleness(self._idle)
 
     def _finish(self, order: EpochOrder, report: EpochReport) -> None:
         parts: list[Part] = []

@@ -157,12 +157,19 @@ class TimestampsOperator(Operator):
         if watermark == MAX_WATERMARK:
             super().watermark(watermark)
 
+    def idleness(self, idle: bool) -> None:
+        """The upstream's is replaced too."""
+
     def end_epoch(self, now_ms: int) -> None:
         lag = self.spec.out_of_orderness_ms
         if self._seen or self._last_element_ms is None:
             self._last_element_ms = now_ms
         timeout = self.spec.idle_timeout_ms
-        self.idle = timeout is not None and now_ms - self._last_element_ms >= timeout
+        silent = timeout is not None and now_ms - self._last_element_ms >= timeout
+        idle = silent and self.current_watermark != MAX_WATERMARK
+        if idle != self.idle:
+            self.idle = idle
+            super().idleness(idle)
         self._seen = False
         if (
             lag is None

@@ -13,6 +13,14 @@ from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, t
 _PRIMITIVES = ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
 
 
+_IN_FLINK = {
+    "LIST": "ListTypeInfo",
+    "BASIC_ARRAY": "BasicArrayTypeInfo",
+    "OBJECT_ARRAY": "ObjectArrayTypeInfo",
+    "PRIMITIVE_ARRAY": "PrimitiveArrayTypeInfo",
+}
+
+
 class ElementsTypeInfo(TypeInformation):
     """Base of LIST and the arrays: the values are Python lists.
 
@@ -55,7 +63,7 @@ class ElementsTypeInfo(TypeInformation):
         return f"[{', '.join(map(self.elem_type.nested_text, value))}]"
 
     def __repr__(self) -> str:
-        return f"Types.{self.kind}({self.elem_type!r})"
+        return f"{_IN_FLINK[self.kind]}<{self.elem_type!r}>"
 
 
 def fit_all(elem_type: TypeInformation, values: Any, widen: bool) -> tuple[list[Any], bool]:
@@ -199,7 +207,7 @@ class MapTypeInfo(TypeInformation):
         return f"{{{', '.join(f'{key_text(key)}={value_text(item)}' for key, item in value.items())}}}"
 
     def __repr__(self) -> str:
-        return f"Types.MAP({self.key_type!r}, {self.value_type!r})"
+        return f"MapTypeInfo<{self.key_type!r}, {self.value_type!r}>"
 
 
 for _class in (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo):

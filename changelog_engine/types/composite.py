@@ -88,7 +88,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return f"({','.join(t.nested_text(v) for t, v in zip(self._types, value, strict=True))})"
 
     def __repr__(self) -> str:
-        return f"Types.TUPLE({self._types!r})"
+        return f"TupleTypeInfo({', '.join(map(repr, self._types))})"
 
 
 class RowTypeInfo(_FieldsTypeInfo):
@@ -194,8 +194,9 @@ class RowTypeInfo(_FieldsTypeInfo):
 
     def __repr__(self) -> str:
         if self._unnamed:
-            return f"Types.ROW({self._types!r})"
-        return f"Types.ROW_NAMED({self._names!r}, {self._types!r})"
+            return f"RowTypeInfo({', '.join(map(repr, self._types))})"
+        fields = (f"{name}: {kind!r}" for name, kind in zip(self._names, self._types, strict=True))
+        return f"RowTypeInfo({', '.join(fields)})"
 
 
 register("TUPLE", lambda spec: TupleTypeInfo([type_from_spec(field) for field in spec["fields"]]))

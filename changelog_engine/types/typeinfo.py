@@ -162,12 +162,28 @@ class TypeInformation:
     def __hash__(self) -> int:
         return hash((self.kind, self.parameters()))
 
-    def __str__(self) -> str:
-        return self.name
-
     def __repr__(self) -> str:
-        return f"Types.{self.kind}()"
+        return _IN_FLINK[self.kind]  # programs print types; messages say ``name``
 
+
+_IN_FLINK = {
+    "STRING": "String",
+    "BYTE": "Byte",
+    "BOOLEAN": "Boolean",
+    "SHORT": "Short",
+    "INT": "Integer",
+    "LONG": "Long",
+    "FLOAT": "Float",
+    "DOUBLE": "Double",
+    "CHAR": "Char",
+    "BIG_INT": "BigInteger",
+    "BIG_DEC": "BigDecimal",
+    "INSTANT": "Instant",
+    "SQL_DATE": "DateTypeInfo",
+    "SQL_TIME": "TimeTypeInfo",
+    "SQL_TIMESTAMP": "TimestampTypeInfo",
+    "PICKLED_BYTE_ARRAY": "PickledByteArrayTypeInfo",
+}
 
 _READERS: dict[str, Callable[[dict[str, Any]], TypeInformation]] = {}
 

@@ -256,6 +256,30 @@ def test_a_broadcast_state_that_was_not_given_is_an_error() -> None:
         TestJob("unused", checkpoint_interval_ms=None).run(build.graph())
 
 
+class Watermarks(ProcessFunction):
+    """Gives each element with the watermark at it."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, ctx.timer_service().current_watermark()
+
+
+@pytest.mark.parametrize("lag_ms", [None, 0])
+def test_a_union_waits_for_the_slowest_watermark(lag_ms: int | None) -> None:
+    """Both streams are chained in one stage; the other one's watermarks lag by 0 ms, or there are none."""
+    build = GraphBuilder()
+    source = build.source([10, 20, 30, 40])
+    fast = build.timestamps(source, lambda value: 1_000 * value, 0)
+    slow = build.timestamps(source, lambda value: value, lag_ms)
+    build.collect(build.process(build.add(NodeKind.UNION, "union", fast, slow), Watermarks()))
+    job = TestJob("unused", checkpoint_interval_ms=None, epoch_max_records=2)
+    job.run(build.graph())
+    before = -(2**63)
+    assert sorted(job.output) == sorted(
+        [(value, mark) for value, mark in ((10, before), (20, before)) for _ in range(2)]
+        + [(value, before if lag_ms is None else 19) for value in (30, 40) for _ in range(2)]
+    )
+
+
 class Sum(ReduceFunction):
     """Adds pairs up."""
 
