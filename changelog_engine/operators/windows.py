@@ -134,6 +134,8 @@ class WindowOperator(KeyedOperator):
         if self.spec.late_tag_id is not None:
             self._late[0].append(value)
             self._late[1].append(time)
+        else:
+            self.context.get_metrics_group().counter("numLateRecordsDropped").inc()
 
     def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
         if self._late[0]:

@@ -8,6 +8,7 @@ from changelog_engine.operators.context import Clock, KeyedTimerService, TaskCon
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.operators.windows_aligned import AlignedWindowOperator, is_aligned
+from changelog_engine.operators.windows_sessions import SessionWindowOperator, is_session
 from changelog_engine.state.backend import (
     EVENT_TIMERS,
     PROCESSING_TIMERS,
@@ -43,5 +44,9 @@ def build_window_operator(
     timers = KeyedTimerService(
         store.timers(uid, EVENT_TIMERS, scope), store.timers(uid, PROCESSING_TIMERS, scope), clock
     )
-    operator = AlignedWindowOperator if is_aligned(spec) else WindowOperator
+    operator = WindowOperator
+    if is_aligned(spec):
+        operator = AlignedWindowOperator
+    elif is_session(spec):
+        operator = SessionWindowOperator
     return operator(node.name, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)

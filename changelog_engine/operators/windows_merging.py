@@ -50,6 +50,15 @@ class MergingWindows:
         text = self._map.get(self._codec.text(identity))
         return None if text is None else self._codec.from_text(text)
 
+    def held(self) -> list[tuple[Any, Any]]:
+        """Pairs of the key's windows and their state windows."""
+        from_text = self._codec.from_text
+        return [(from_text(own), from_text(state)) for own, state in self._map.items()]
+
+    def put(self, identity: Any, state: Any) -> None:
+        """Remember a window and its state window."""
+        self._map.put(self._codec.text(identity), self._codec.text(state))
+
     def remove(self, identity: Any) -> None:
         """Forget a window."""
         self._map.remove(self._codec.text(identity))
@@ -66,7 +75,7 @@ class MergingWindows:
             The window that holds the new one, and the identity of its state window; None when it is late.
         """
         codec, new = self._codec, self._codec.identity(window)
-        mapping = {codec.from_text(own): codec.from_text(state) for own, state in self._map.items()}
+        mapping = dict(self.held())
         actual, actual_identity = window, new
         if mapping:
             groups = _Groups()
@@ -83,7 +92,7 @@ class MergingWindows:
             if is_late(actual):
                 return None
             mapping[actual_identity] = actual_identity
-            self._put(actual_identity, actual_identity)
+            self.put(actual_identity, actual_identity)
         return actual, mapping[actual_identity]
 
     def _replace(
@@ -95,8 +104,5 @@ class MergingWindows:
                 self.remove(identity)
         states = [mapping.pop(identity) for identity in old]
         mapping[merged] = states[0]
-        self._put(merged, states[0])
+        self.put(merged, states[0])
         on_merge(result, [self._codec.window(identity) for identity in old], states[0], states[1:])
-
-    def _put(self, identity: Any, state: Any) -> None:
-        self._map.put(self._codec.text(identity), self._codec.text(state))

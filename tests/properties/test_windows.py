@@ -17,6 +17,7 @@ from support.window_model import UID, AnyTrigger, Case, Element, WindowModel, wi
 from api.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from changelog_engine.graph.nodes import JobGraph, StateKind
 from changelog_engine.operators.windows_aligned import is_aligned
+from changelog_engine.operators.windows_sessions import is_session
 from changelog_engine.windowing.spec import CONTENTS, Firing
 from materializer.fold import FoldedState, state_at
 
@@ -107,10 +108,11 @@ def test_any_run_equals_the_model(sessions: bool, changelog: bool, data: st.Data
                 assert folded(state_at(job.table(), checkpoint)) == expected
 
 
+@pytest.mark.parametrize("sessions", [False, True], ids=["aligned", "sessions"])
 @given(data=st.data())
-def test_the_short_way_equals_the_general_one(data: st.DataObject) -> None:
-    """Results, their order, and the log at each checkpoint, row for row."""
-    case = data.draw(cases(sessions=False), "case")
+def test_the_short_way_equals_the_general_one(sessions: bool, data: st.DataObject) -> None:
+    """Results, their order, the state at each checkpoint, and the number of mutations."""
+    case = data.draw(cases(sessions), "case")
     elements = data.draw(inputs(data.draw(st.sampled_from([0, 10, 60]))), "elements")
     lag_ms = data.draw(st.sampled_from([None, 0, 5, 40]), "lag_ms")
     sizes = tuple(data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=4), "sizes"))
@@ -123,8 +125,10 @@ def test_the_short_way_equals_the_general_one(data: st.DataObject) -> None:
             states = [folded(state_at(job.table(), checkpoint)) for checkpoint in job.epochs_at]
             mutations = [report.mutations for reports in job.reports for report in reports]
             seen.append(([job.outputs.get(sink, []) for sink in sinks(graph)], states, mutations))
-    assert is_aligned(case.spec())
-    assert not is_aligned(case.spec(trigger=AnyTrigger()))
+    assert (is_aligned(case.spec()), is_session(case.spec())) == (not sessions, sessions)
+    general = case.spec(trigger=AnyTrigger())
+    assert not is_aligned(general)
+    assert not is_session(general)
     assert seen[0] == seen[1]
 
 
