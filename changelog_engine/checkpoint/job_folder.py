@@ -21,6 +21,7 @@ from changelog_engine.storage.retry import Retry
 
 CHANGELOG = "changelog"
 LOCK_FILE = "driver.lock"
+PROTECTED = "protected"  # checkpoints that are being copied; see checkpoint.protection
 FORMAT_PROPERTY = "changelog.format.version"
 JOB_PROPERTY = "changelog.job.name"
 
@@ -118,7 +119,7 @@ def _check_ours(folder: JobFolder) -> None:
     root = folder.storage
     if root.is_file():
         raise _foreign(root, "is a file")
-    allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE}
+    allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED}
     for entry in root.list():
         if entry.name not in allowed and not entry.name.startswith(TEMPORARY_PREFIX):
             raise _foreign(root, f"holds {entry.name!r}")

@@ -15,6 +15,7 @@ from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.job_folder import JobFolder, open_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
+from changelog_engine.checkpoint.protection import protected_snapshots
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.delta_log import DeltaLog
@@ -141,7 +142,8 @@ class JobJournal:
             self._of_attempt().maintain()
             if not self.changelog:
                 self._snapshots = self._snapshots[-self.retained :]
-                self._of_attempt().retire_snapshots(set(self._snapshots))
+                kept = set(self._snapshots) | protected_snapshots(self.folder)
+                self._of_attempt().retire_snapshots(kept)
         except StorageError as error:
             log.warning("housekeeping of %s failed and is tried again: %s", self.folder.storage.root, error)
 
