@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
+from types import NoneType
 from typing import Any, Protocol
 
 from changelog_engine.errors import TypeMismatchError
@@ -106,13 +107,16 @@ class OutputType:
         declared = self.declared
         if self.pickled or declared is None or not values:
             return values
+        kinds = set(map(type, values))
         try:
-            if self.exact is int and set(map(type, values)) == {int}:
+            if self.exact is int and kinds == {int}:
                 declared.check(min(values))  # the smallest and largest stand for the range of all
                 declared.check(max(values))
                 return values
-            if self.exact is not None and set(map(type, values)) == {self.exact}:
+            if self.exact is not None and kinds == {self.exact}:
                 return values
+            if NoneType in kinds:  # inside an element None is a field without a value; an element it is not
+                raise TypeMismatchError(f"None is no {declared.name}")
             return [declared.check(value) for value in values]
         except TypeMismatchError as error:
             raise TypeMismatchError(

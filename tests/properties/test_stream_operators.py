@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,23 @@ def test_a_side_output_is_checked_against_its_type() -> None:
     build.collect(build.add(NodeKind.SIDE_OUTPUT, "odd", split, function="odd", output_type=Types.STRING()))
     with pytest.raises(JobExecutionError, match=r"'odd'.*STRING"):
         TestJob("unused", checkpoint_interval_ms=None).run(build.graph())
+
+
+def test_none_is_no_element_of_a_declared_type() -> None:
+    build = GraphBuilder()
+    build.collect(
+        build.add(NodeKind.MAP, "where", build.source([1]), function=Where(), output_type=Types.LONG())
+    )
+    build.nodes[1] = replace(build.nodes[1], function=Nothing())
+    with pytest.raises(JobExecutionError, match="output of operator 'where': None is no LONG"):
+        TestJob("unused", checkpoint_interval_ms=None).run(build.graph())
+
+
+class Nothing:
+    """A map function that forgot its return."""
+
+    def map(self, value: Any) -> None:
+        """Nothing."""
 
 
 def connected(parallelism: int) -> GraphBuilder:
