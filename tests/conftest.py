@@ -3,6 +3,9 @@
 A failing random test prints its seed and a ``@reproduce_failure`` line. ``HYPOTHESIS_PROFILE`` chooses the number of
 examples: ``ci`` (default) keeps the suite within minutes, ``long`` searches for an hour, ``hunt`` finds without making
 the example small.
+
+``TEST_STATE_BACKEND`` (``rocksdb``, ``rocksdb without cache``, ``custom``) lets all jobs that run in the tests' own process
+keep their state in that backend, whatever they ask for.
 """
 
 from __future__ import annotations
@@ -23,3 +26,8 @@ settings.register_profile(
     "hunt", max_examples=150, phases=[Phase.explicit, Phase.generate], **_COMMON
 )  # no shrinking
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+if os.environ.get("TEST_STATE_BACKEND"):
+    from support.backends import run_all_jobs_on
+
+    run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])

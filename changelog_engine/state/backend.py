@@ -70,7 +70,7 @@ class StateTable(Protocol):
     def __iter__(self) -> Iterator[KeyIdentity]: ...
 
     def items(self) -> Iterable[tuple[KeyIdentity, Any]]:
-        """All entries."""
+        """All entries. A table that is no dict gives them as they are at the first one, whatever changes meanwhile."""
 
 
 class StateBackend(Protocol):

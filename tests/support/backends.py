@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from changelog_engine.graph.nodes import StateKind
+from changelog_engine.graph.nodes import JobSettings, StateKind
+from changelog_engine.operators import build
 from changelog_engine.state import rocksdb_maps
-from changelog_engine.state.backend import StateTable
-from changelog_engine.state.backends import pickled_class
+from changelog_engine.state.backend import StateBackend, StateTable
+from changelog_engine.state.backends import open_backend, pickled_class
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.rocksdb import RocksDBBackend
@@ -41,7 +46,7 @@ class OwnTable:
         return iter(self.entries)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self.entries.items())
+        return iter(list(self.entries.items()))
 
 
 class OwnBackend(HeapBackend):
@@ -71,6 +76,19 @@ def small_maps() -> Iterator[None]:
     """Maps of more than two entries are spread."""
     with mock.patch.object(rocksdb_maps, "WHOLE_ENTRIES", 2):
         yield
+
+
+def run_all_jobs_on(name: str) -> None:
+    """Let every job of this process keep its state in another backend: any test is a test of that backend then."""
+    base = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    chosen = backend_settings(name, base)
+    rocksdb_maps.WHOLE_ENTRIES = 2
+
+    def opened(settings: JobSettings, job: str, stage: int, subtask: int) -> StateBackend:
+        return open_backend(replace(settings, **chosen), job, stage, subtask)
+
+    build.open_backend = opened  # type: ignore[attr-defined]
 
 
 def rocks_backend(
