@@ -15,6 +15,7 @@ import re
 import shutil
 import tempfile
 import uuid
+import weakref
 
 from changelog_engine.errors import ConfigurationError, StorageError
 
@@ -22,7 +23,7 @@ _LOCK = ".lock"
 
 
 class LocalFolder:
-    """A folder of this process, removed by ``remove``.
+    """A folder of this process, removed by ``remove``, or when nobody holds this object any more.
 
     Args:
         root: local folder under which it lies; None for the machine's folder for temporary files.
@@ -36,19 +37,15 @@ class LocalFolder:
         parent = _own(root or tempfile.gettempdir())
         try:
             remove_leftovers(parent)
-            self._lock, self.path = _claim(parent, re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100])
+            lock, self.path = _claim(parent, re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100])
             os.mkdir(self.path, mode=0o700)
         except OSError as error:
             raise StorageError(f"cannot make a folder for local state in {parent}: {error}") from error
+        self._removal = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def remove(self) -> None:
         """Remove the folder and let go of its lock."""
-        if self._lock >= 0:
-            lock, self._lock = self._lock, -1
-            shutil.rmtree(self.path, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                os.unlink(self.path + _LOCK)
-            os.close(lock)
+        self._removal()
 
 
 def remove_leftovers(parent: str) -> list[str]:
@@ -72,6 +69,15 @@ def remove_leftovers(parent: str) -> list[str]:
         finally:
             os.close(lock)
     return removed
+
+
+def _remove(path: str, lock: int, owner: int) -> None:
+    if os.getpid() != owner:
+        return  # a fork's copy
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.unlink(path + _LOCK)
+    os.close(lock)
 
 
 def _own(root: str) -> str:

@@ -284,6 +284,19 @@ def test_folders_of_killed_workers_go_and_living_ones_stay(tmp_path: Path) -> No
             process.stdout.close()  # type: ignore[union-attr]
 
 
+def test_a_folder_that_was_forgotten_goes_but_not_with_a_fork(tmp_path: Path) -> None:
+    folder = LocalFolder(str(tmp_path), "worker")
+    path = Path(folder.path)
+    child = os.fork()
+    if child == 0:  # as a user's own processes end
+        folder.remove()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert path.exists()
+    del folder
+    assert not list(path.parent.iterdir())
+
+
 def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used for local state"):
