@@ -8,7 +8,8 @@ Names say whose a file is and carry the crc32 of its bytes, so most questions ar
     snapshot-<checkpoint>-<attempt>-<crc>.parquet    in the snapshots table: a complete snapshot
 
 A part's number counts the parts of its subtask in its attempt, from 1.
-Files with other names (merged parts) hold the same rows; readers then look at statistics and rows.
+    merged-<first>-<last>-<crc>.parquet              parts of checkpoints first to last, merged: the same rows
+Of files with other names than the first four, readers look at statistics and rows.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
 
 _PART = re.compile(r"part-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _ROW = re.compile(r"(checkpoint|snapshot)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
+_MERGED = re.compile(r"merged-\d+-\d+-([0-9a-f]{8})\.parquet")
 _ATTEMPT = re.compile(r"attempt-(\d+)-([0-9a-f]{8})\.parquet")
 
 
@@ -80,6 +82,25 @@ def parse_row(path: str) -> RowName | None:
     match = _ATTEMPT.fullmatch(path)
     if match is not None:
         return RowName("attempt", 0, int(match.group(1)), int(match.group(2), 16))
+    return None
+
+
+def merged_name(first: int, last: int, crc: int) -> str:
+    """The file name of merged parts of checkpoints first to last."""
+    return f"merged-{first}-{last}-{crc:08x}.parquet"
+
+
+def is_merged(path: str) -> bool:
+    """Whether a file is merged parts of this engine, which hold mutations only."""
+    return _MERGED.fullmatch(path) is not None
+
+
+def checksum_of(path: str) -> int | None:
+    """The checksum in a file's name, or None when it has none."""
+    for pattern in (_PART, _ROW, _ATTEMPT, _MERGED):
+        match = pattern.fullmatch(path)
+        if match is not None:
+            return int(match.groups()[-1], 16)
     return None
 
 

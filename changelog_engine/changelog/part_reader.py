@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import SNAPSHOT, crc32, parse_row, read_row
+from changelog_engine.changelog.log_files import SNAPSHOT, checksum_of, crc32, parse_row, read_row
 from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.part_selection import (
     PartFile,
@@ -34,10 +34,7 @@ from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
 SNAPSHOTS = "snapshots"
-_REPEATED = ["operator", "state", "operation"]
-_READ_SCHEMA = pa.schema(
-    [pa.field(f.name, pa.dictionary(pa.int32(), f.type) if f.name in _REPEATED else f.type) for f in SCHEMA]
-)
+_REPEATED = ("operator", "state", "operation")
 
 
 def read_parts(
@@ -65,12 +62,13 @@ def read_parts(
     yield from reader.suffix(snapshot)
 
 
-def read_part(storage: Storage, file: PartFile) -> pa.Table:
+def read_part(storage: Storage, file: PartFile, dictionaries: Sequence[str] = ()) -> pa.Table:
     """Read one file of mutations and verify it.
 
     Args:
         storage: the table's folder.
         file: as the table lists it.
+        dictionaries: columns that come as dictionaries, besides ``operator``, ``state`` and ``operation``.
 
     Raises:
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
@@ -80,14 +78,17 @@ def read_part(storage: Storage, file: PartFile) -> pa.Table:
         data = storage.read(file.path)
     except FileNotFoundError as error:
         raise CorruptChangelogError(f"{full} is missing") from error
-    if file.name is not None and crc32(data) != file.name.crc:
+    expected = checksum_of(file.path)
+    if expected is not None and crc32(data) != expected:
         raise CorruptChangelogError(
             f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
-            f"{file.name.crc:08x} ({file.size} bytes)"
+            f"{expected:08x} ({file.size} bytes)"
         )
+    repeated = [*_REPEATED, *dictionaries]
     try:
-        parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=_REPEATED)
-        table = parquet.read(columns=SCHEMA.names, use_threads=False).select(SCHEMA.names).cast(_READ_SCHEMA)
+        parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=repeated)
+        read = parquet.read(columns=SCHEMA.names, use_threads=False).select(SCHEMA.names)
+        table = read.cast(_read_schema(repeated))
         metadata = parquet.metadata.metadata or {}
     except (pa.ArrowException, OSError) as error:
         raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}") from error
@@ -96,6 +97,15 @@ def read_part(storage: Storage, file: PartFile) -> pa.Table:
     if file.name is not None:
         _check_sequence(table, int(metadata.get(b"changelog.first_sequence", b"0")), full)
     return table
+
+
+def _read_schema(repeated: Sequence[str]) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field(f.name, pa.dictionary(pa.int32(), f.type) if f.name in repeated else f.type)
+            for f in SCHEMA
+        ]
+    )
 
 
 def _check_sequence(table: pa.Table, first: int, full: str) -> None:
@@ -110,63 +120,98 @@ def _check_sequence(table: pa.Table, first: int, full: str) -> None:
         expected += len(numbers)
 
 
+def read_suffix(
+    point: RestorePoint,
+    after: int | None,
+    key_groups: range,
+    operators: frozenset[str] | None = None,
+    dictionaries: Sequence[str] = (),
+) -> Iterator[pa.Table]:
+    """The log's rows of a lineage after a checkpoint, as ``read_parts`` gives them, without any snapshot.
+
+    Args:
+        point: the checkpoint up to which.
+        after: the checkpoint after which; None for the whole lineage.
+        key_groups, operators: see ``read_parts``.
+        dictionaries: see ``read_part``.
+
+    Raises:
+        CorruptChangelogError: a file is missing or isn't what it was.
+    """
+    return _Reader(point, key_groups, operators, dictionaries).suffix(after)
+
+
 class _Reader:
     """One restore of one subtask."""
 
-    def __init__(self, point: RestorePoint, key_groups: range, operators: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        point: RestorePoint,
+        key_groups: range,
+        operators: frozenset[str] | None,
+        dictionaries: Sequence[str] = (),
+    ) -> None:
         self.point = point
         self.key_groups = key_groups
         self.operators = operators
+        self.dictionaries = dictionaries
         self.changelog = Storage(point.table)
         self.listing = DeltaLog(self.changelog).files()
         self.files = part_files(self.listing)
 
     def base(self) -> tuple[int | None, list[pa.Table]]:
-        """The newest snapshot that can be used, and its rows of this subtask."""
-        if self.point.snapshot is None:
-            return None, []
+        """The newest snapshot that can be used, and its rows of this subtask.
+
+        Looks at what is there now: the snapshot that was the newest when the restore was planned may have been replaced
+        by a newer one since, and the log before that truncated.
+        """
         storage = Storage(self.changelog.root.rpartition("/")[0]).child(SNAPSHOTS)
-        files: list[PartFile] = []
+        files: dict[str, PartFile] = {}
         markers: dict[int, str] = {}
         if DeltaLog.exists(storage):
             listing = DeltaLog(storage).files()
-            files = part_files(listing)
-            markers = _markers(listing, self.point.lineage, self.point.snapshot)
+            files = {file.path: file for file in part_files(listing)}
+            markers = _markers(listing, self.point.lineage, self.point.checkpoint or 0)
+        newest = max(markers, default=self.point.snapshot)
+        if newest is None:
+            return None, []
         first_error: CorruptChangelogError | None = None
-        if self.point.snapshot not in markers:
-            first_error = CorruptChangelogError(
-                f"{storage.root} has no complete snapshot of checkpoint {self.point.snapshot}: it was removed. "
-                "Restore a newer checkpoint"
-            )
         for snapshot in sorted(markers, reverse=True):
-            if snapshot < self.point.snapshot and not self._logged(snapshot):
+            if snapshot < newest and not self._logged(snapshot, newest):
                 break
             try:
                 return snapshot, self._read_snapshot(storage, files, snapshot, markers[snapshot])
             except CorruptChangelogError as error:
                 first_error = first_error or error
-        if self._logged(None):
+        if self._logged(None, newest):
             return None, []
-        assert first_error is not None
-        raise first_error
+        raise first_error or CorruptChangelogError(
+            f"{storage.root} has no complete snapshot of checkpoint {newest}: it was removed. Restore a newer checkpoint"
+        )
 
     def _read_snapshot(
-        self, storage: Storage, files: list[PartFile], snapshot: int, marker: str
+        self, storage: Storage, files: dict[str, PartFile], snapshot: int, marker: str
     ) -> list[pa.Table]:
-        attempt = attempt_of(self.point.lineage, snapshot)
         document = json.loads(read_row(storage, marker))
-        parts = [f for f in files if f.name and f.name.checkpoint == snapshot and f.name.attempt == attempt]
+        if "files" in document:  # it shares parts with older ones
+            parts = [files[path] for path, *_ in document["files"] if path in files]
+        else:
+            attempt = attempt_of(self.point.lineage, snapshot)
+            parts = [
+                f
+                for f in files.values()
+                if f.name and f.name.checkpoint == snapshot and f.name.attempt == attempt
+            ]
+            parts.sort(key=lambda part: part.name or ())
         if len(parts) != document["parts"]:
             raise CorruptChangelogError(
                 f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
             )
-        parts.sort(key=lambda part: part.name or ())
         wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-        return [self._filtered(read_part(storage, part), part) for part in wanted]
+        return [self._filtered(read_part(storage, part, self.dictionaries), part) for part in wanted]
 
-    def _logged(self, after: int | None) -> bool:
+    def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
-        assert self.point.snapshot is not None
         lineage = self.point.lineage
         rows = {(r.attempt, r.checkpoint): p for p in self.listing["path"].to_pylist() if (r := parse_row(p))}
         counts: dict[tuple[int, int], int] = {}
@@ -175,9 +220,7 @@ class _Reader:
                 who = (file.name.attempt, file.name.checkpoint)
                 counts[who] = counts.get(who, 0) + 1
         for segment in lineage:
-            for checkpoint in range(
-                max(segment.first, (after or 0) + 1), min(segment.last, self.point.snapshot) + 1
-            ):
+            for checkpoint in range(max(segment.first, (after or 0) + 1), min(segment.last, newest) + 1):
                 who = (segment.attempt, checkpoint)
                 if who not in rows:
                     return False
@@ -200,7 +243,7 @@ class _Reader:
 
     def _read(self, part: PartFile) -> pa.Table:
         try:
-            return self._filtered(read_part(self.changelog, part), part)
+            return self._filtered(read_part(self.changelog, part, self.dictionaries), part)
         except CorruptChangelogError as error:
             checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
             raise CorruptChangelogError(f"{error}. {restore_hint(self.point.lineage, checkpoint)}") from error

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import parse_part, parse_row, read_row
+from changelog_engine.changelog.log_files import is_merged, parse_part, parse_row, read_row
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.errors import CorruptChangelogError, RestoreError
@@ -204,7 +204,7 @@ class Lineage:
             outside = pc.or_(pc.greater(low, CHECKPOINT), pc.less(high, ATTEMPT))
             maybe = files.filter(pc.invert(pc.fill_null(outside, False)))
         for path in maybe["path"].to_pylist():
-            if parse_part(path) is None:
+            if parse_part(path) is None and not is_merged(path):
                 self._add_rows(path)
 
     def _add_rows(self, path: str) -> None:
