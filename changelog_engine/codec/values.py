@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -136,6 +137,8 @@ class Codec:
             return _arrays([pair[0] for pair in pairs], [pair[1] for pair in pairs])
         raw = [value for value in values if type(value) not in (Encoded, _Cleared)]
         raw_texts, raw_payloads = self.encode_many(raw)
+        if Encoded not in kinds:
+            return _spread(raw_texts, values), None if raw_payloads is None else _spread(raw_payloads, values)
         rest = iter(zip(raw_texts.to_pylist(), _pylist(raw_payloads, len(raw)), strict=True))
         texts: list[str | None] = []
         payloads: list[bytes | None] = []
@@ -261,6 +264,14 @@ def _as_binary(payloads: Any) -> pa.Array:
     if isinstance(payloads, pa.ChunkedArray):
         return pa.concat_arrays(payloads.chunks) if payloads.num_chunks else pa.array([], pa.binary())
     return payloads
+
+
+def _spread(column: pa.Array, values: list[Any]) -> pa.Array:
+    """A column with nulls put in where the values are CLEARED."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    absent = np.fromiter((value is CLEARED for value in values), np.bool_, len(values))
+    return column.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
 
 
 def _pylist(payloads: pa.Array | None, count: int) -> list[bytes | None]:
