@@ -1,8 +1,8 @@
 # ordered
 # topic: types
 # checks: values of every basic type but BIG_INT (real PyFlink fails) between two functions: what comes out
-#         has the declared Python type and value, extremes of the integer types, float precision, dates, times
-#         (their microseconds are lost), arrays, Instant.
+#         has the declared Python type and value, extremes of the integer types, float precision, dates, times, time
+#         stamps (cut to milliseconds), arrays, Instant.
 import datetime
 from decimal import Decimal
 

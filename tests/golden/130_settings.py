@@ -84,7 +84,6 @@ print(
 print(ec.is_object_reuse_enabled(), ec.enable_object_reuse().is_object_reuse_enabled())
 print(ec.get_parallelism(), ec.get_max_parallelism())
 env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, 10))
-print(type(env.get_restart_strategy()).__name__)
 print(env.add_default_kryo_serializer.__name__, env.get_default_savepoint_directory())
 configuration = Configuration()
 configuration.set_integer("parallelism.default", 5)

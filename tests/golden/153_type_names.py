@@ -21,7 +21,8 @@ print(Types.PRIMITIVE_ARRAY(Types.INT()) == Types.PRIMITIVE_ARRAY(Types.INT()))
 print(Types.PICKLED_BYTE_ARRAY() == Types.PICKLED_BYTE_ARRAY())
 for name, t in [
     ("int", Types.INT()), ("string", Types.STRING()), ("row", row), ("tuple", Types.TUPLE([Types.INT(), Types.STRING()])),
-    ("list", Types.LIST(Types.INT())), ("map", Types.MAP(Types.INT(), Types.STRING())), ("pickled", Types.PICKLED_BYTE_ARRAY()),
+    ("list", Types.LIST(Types.INT())), ("map", Types.MAP(Types.INT(), Types.STRING())),
+    ("pickled", Types.PICKLED_BYTE_ARRAY()),
     ("array", Types.PRIMITIVE_ARRAY(Types.INT())), ("texts", Types.BASIC_ARRAY(Types.STRING())), ("date", Types.SQL_DATE()),
     ("stamp", Types.SQL_TIMESTAMP()), ("decimal", Types.BIG_DEC()), ("bool", Types.BOOLEAN()), ("instant", Types.INSTANT()),
 ]:  # fmt: skip

@@ -1,4 +1,3 @@
-# ordered
 # topic: union and partitioning
 # checks: what DataStream getters and setters give: get_name, get_type, get_execution_environment, chaining of
 #         setters; a stream used several times; union with itself and of three; DataStreamSink setters.
