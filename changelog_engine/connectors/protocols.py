@@ -40,7 +40,12 @@ class Range(NamedTuple):
 
 
 class SplitReader(Protocol):
-    """Reads one split. `read` may be called with any position that was given out before."""
+    """Reads one split. `read` may be called with any position that was given out before.
+
+    Two members more are optional. ``watermark``: an int in ms, or None, looked at after each read: no element at or before
+    it will follow (for sources of one split). ``begin_epoch(durable)``: called before the first read of each epoch;
+    ``durable`` says that what was read before is part of a checkpoint at the end of this epoch, or that there are none.
+    """
 
     def read(self, position: Position, max_records: int) -> Range:
         """Return at most max_records elements from position on; fewer (or none) when no more are at hand."""

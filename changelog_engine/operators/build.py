@@ -25,7 +25,7 @@ from changelog_engine.operators.context import Clock, ElementContext, KeyedTimer
 from changelog_engine.operators.driver_output import DriverOutput, SinkOperator
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
-from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
@@ -186,7 +186,7 @@ class StageBuilder:
     def _operator(self, node: Node) -> Operator:
         function = self.functions.get(node.id)
         if node.kind is NodeKind.SOURCE:
-            head = stateless.PassOperator(node.name, node.output_type)
+            head = SourceStart(node.name, node.output_type)
             uid = self.plan.uids[node.id]
             self.sources.append(SourceHead(uid, node.name, function, node.output_type, head))
             return head

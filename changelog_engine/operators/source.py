@@ -4,6 +4,7 @@ Invariants:
     * An epoch ends where the reader says, never inside an element: the position after it is what the checkpoint keeps.
     * Splits are read in the order in which they were planned.
     * An epoch is bounded in records, in time and in bytes.
+    * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
 """
 
 from __future__ import annotations
@@ -25,10 +26,32 @@ _LARGEST_EPOCH_BYTES = 256 * 1024 * 1024
 _SAMPLE = 4
 
 
+class SourceStart(PassOperator):
+    """Passes a source's elements on, and keeps where the epochs since the last barrier ended: a replay needs it."""
+
+    def __init__(self, name: str, output: Any) -> None:
+        super().__init__(name, output)
+        self._epoch = 0
+        self._ends: list[tuple[int, dict[str, Any]]] = []
+
+    def note(self, before: dict[str, Any], reached: dict[str, tuple[Any, bool]]) -> None:
+        """An epoch read from these positions to those."""
+        self._epoch += 1
+        moved = {split: list(end) for split, end in reached.items() if end != (before[split], False)}
+        if moved:
+            self._ends.append((self._epoch, moved))
+
+    def snapshot(self) -> Any:
+        """(number of the epoch since the last barrier, split -> [position, finished]) of all but the last epoch."""
+        ends = [end for end in self._ends if end[0] < self._epoch]
+        self._epoch, self._ends = 0, []
+        return ends or None
+
+
 class SourceHead:
     """Reads the splits of one source that belong to this subtask and pushes them down the chain."""
 
-    def __init__(self, uid: str, name: str, source: Any, output_type: Any, head: PassOperator) -> None:
+    def __init__(self, uid: str, name: str, source: Any, output_type: Any, head: SourceStart) -> None:
         self.uid = uid
         self.name = name
         self.source = source
@@ -39,7 +62,7 @@ class SourceHead:
         self._step = _FIRST_STEP
 
     def read(
-        self, positions: dict[str, Any], max_records: int, budget_ms: int
+        self, positions: dict[str, Any], max_records: int, budget_ms: int, durable: bool = True
     ) -> dict[str, tuple[Any, bool]]:
         """Read from the positions on.
 
@@ -47,10 +70,18 @@ class SourceHead:
             positions: split id to position; only splits that have not ended.
             max_records: bound for all splits together.
             budget_ms: stop after this time.
+            durable: a barrier ends this epoch, or the job makes no checkpoints.
 
         Returns:
             Split id to (next position, finished).
         """
+        reached = self._read_splits(positions, max_records, budget_ms, durable)
+        self.head.note(positions, reached)
+        return reached
+
+    def _read_splits(
+        self, positions: dict[str, Any], max_records: int, budget_ms: int, durable: bool
+    ) -> dict[str, tuple[Any, bool]]:
         deadline = time.monotonic() + budget_ms / 1000
         left, room = max_records, float(_LARGEST_EPOCH_BYTES)
         reached: dict[str, tuple[Any, bool]] = {
@@ -58,6 +89,9 @@ class SourceHead:
         }
         for split, position in positions.items():
             reader = self._reader(split)
+            begin_epoch = getattr(reader, "begin_epoch", None)
+            if begin_epoch is not None:
+                begin_epoch(durable)
             finished = False
             while left > 0 and not finished:
                 began = time.monotonic()
@@ -72,6 +106,9 @@ class SourceHead:
                     room -= count * _pickled_size(values)
                     self.records += count
                     self.head.process(values, times)
+                watermark = getattr(reader, "watermark", None)
+                if watermark is not None and watermark > self.head.current_watermark:
+                    self.head.watermark(watermark)
                 reached[split] = (position, finished)
                 now = time.monotonic()
                 self._adapt(now - began, count)

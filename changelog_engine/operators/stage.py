@@ -161,7 +161,8 @@ class StageRuntime:
         before = source.records
         positions = order.positions.get(source.uid, {})
         if positions:
-            reached = source.read(positions, order.max_records, order.budget_ms)
+            durable = order.barrier or not order.checkpoint_id
+            reached = source.read(positions, order.max_records, order.budget_ms, durable)
             report.sources[source.uid] = reached
         else:
             reached = {}
