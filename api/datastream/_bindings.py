@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABCMeta
 
+from api.common.serializer import TypeSerializer
 from api.datastream.functions import (
     BroadcastProcessFunction,
     CoProcessFunction,
@@ -53,6 +54,11 @@ from changelog_engine.state.handles import (
     ReducingHandle,
 )
 from changelog_engine.state.ttl import TtlCell, TtlList, TtlMap
+from changelog_engine.windowing.serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
 
 ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (RuntimeContext, TaskContext),
@@ -80,6 +86,9 @@ ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (ReadOnlyBroadcastState, ReadOnlyBroadcastMap),
     (BroadcastState, BroadcastMap),
     (AggregatingState, AggregatingHandle),
+    (TypeSerializer, TimeWindowSerializer),
+    (TypeSerializer, CountWindowSerializer),
+    (TypeSerializer, GlobalWindowSerializer),
     (KeyedStateStore, WindowStates),
     (KeyedStateStore, NoWindowStates),
     (ProcessWindowFunction.Context, FunctionContext),
