@@ -27,35 +27,61 @@ def live_rows(tables: list[pa.Table]) -> dict[tuple[str, str], pa.Table]:
     """Fold log rows.
 
     Args:
-        tables: rows of the changelog, in log order; ``operator``, ``state`` and ``operation`` may be dictionaries.
+        tables: rows of the changelog, in log order; string columns may be dictionaries.
 
     Returns:
         (operator, state) to its live rows, with the columns that went in; states without any are left out.
     """
     folded = {}
     for name, pieces in group_by_state(tables).items():
-        live = _fold_state(pa.concat_tables(pieces).unify_dictionaries().combine_chunks())
+        live = fold_state(pieces)
         if live.num_rows:
             folded[name] = live
     return folded
 
 
-def _fold_state(table: pa.Table) -> pa.Table:
-    """The live rows of one state."""
+def condensed(table: pa.Table) -> pa.Table:
+    """The rows of a piece of one state's log that matter to what follows.
+
+    Cuts come first (the last clear of a key, the last removal of an entry), then the live rows. Folding the condensed
+    pieces gives what folding the pieces gives, so a long log is folded piece by piece in bounded memory.
+
+    Args:
+        table: rows of one state, in log order.
+    """
+    return _fold(table, cuts=True)
+
+
+def fold_state(pieces: list[pa.Table]) -> pa.Table:
+    """The live rows of one state.
+
+    Args:
+        pieces: its rows, in log order.
+    """
+    return _fold(pa.concat_tables(pieces), cuts=False)
+
+
+def _fold(table: pa.Table, cuts: bool) -> pa.Table:
+    table = table.unify_dictionaries().combine_chunks()
     operation = _codes(table["operation"])
     operations = operation.indices.to_numpy(zero_copy_only=False)
     texts = operation.dictionary.to_pylist()  # some of them other states' only
-    code_of = {texts[code]: code for code in np.unique(operations)}
+    used = np.flatnonzero(np.bincount(operations, minlength=len(texts)))
+    code_of = {texts[code]: int(code) for code in used}
     keys, count = _key_codes(table)
     index = np.arange(len(operations))
+    if code_of.keys() <= {rows.PUT} and table["map_key"].null_count == table.num_rows:
+        return table.take(pa.array(_last_by_first(index, keys, count)))
     reset = np.full(count, -1)
-    cuts = _any(operations, code_of, (rows.CLEAR, rows.REPLACE))
-    reset[keys[cuts]] = index[cuts]  # of several rows of a key the last one stays: rows are in order
+    cut = _any(operations, code_of, (rows.CLEAR, rows.REPLACE))
+    reset[keys[cut]] = index[cut]  # of several rows of a key the last one stays: rows are in order
     after_reset = index > reset[keys]
+    cleared = reset[reset >= 0]
     if code_of.keys() & _LIST:
         replaced = _any(operations, code_of, (rows.REPLACE,)) & (index == reset[keys])
         live = index[replaced | (after_reset & _any(operations, code_of, (rows.APPEND,)))]
-        return _with_operation(table.take(pa.array(live)), rows.APPEND)
+        appended = _with_operation(table.take(pa.array(live)), rows.APPEND)
+        return _after_cuts(table, [(cleared, rows.CLEAR)], appended) if cuts else appended
     if code_of.keys() & _TIMERS:
         added, taken, kept = rows.REGISTER_TIMER, rows.DELETE_TIMER, rows.REGISTER_TIMER
         entries, entry_count = _pair_codes(keys, table["value"])
@@ -70,14 +96,28 @@ def _fold_state(table: pa.Table) -> pa.Table:
     takes = _any(operations, code_of, (taken,))
     gone[entries[takes]] = index[takes]
     puts &= index > gone[entries]
-    candidates = index[puts]
-    last = np.full(entry_count, -1)
-    last[entries[candidates]] = candidates
-    first = np.full(entry_count, -1)
-    first[entries[candidates[::-1]]] = candidates[::-1]
-    present = last >= 0
-    order = np.argsort(first[present], kind="stable")
-    return _with_operation(table.take(pa.array(last[present][order])), kept)
+    live = _last_by_first(index[puts], entries[puts], entry_count)
+    folded = _with_operation(table.take(pa.array(live)), kept)
+    if not cuts:
+        return folded
+    removed = [] if taken == rows.CLEAR else [(gone[gone >= 0], taken)]
+    return _after_cuts(table, [(cleared, rows.CLEAR), *removed], folded)
+
+
+def _last_by_first(index: Any, entries: Any, count: int) -> Any:
+    """Of each entry its last row, in the order of the entries' first rows."""
+    last = np.full(count, -1)
+    last[entries] = index
+    first = np.full(count, -1)
+    first[entries[::-1]] = index[::-1]
+    present = np.flatnonzero(last >= 0)
+    return last[present][np.argsort(first[present], kind="stable")]
+
+
+def _after_cuts(table: pa.Table, cuts: list[tuple[Any, str]], live: pa.Table) -> pa.Table:
+    """Cuts, each by the positions of its rows and its operation, and the live rows."""
+    heads = [_with_operation(table.take(pa.array(at)), operation) for at, operation in cuts if len(at)]
+    return pa.concat_tables([*heads, live]) if heads else live
 
 
 def _key_codes(table: pa.Table) -> tuple[Any, int]:

@@ -132,7 +132,8 @@ def read_suffix(
     Args:
         point: the checkpoint up to which.
         after: the checkpoint after which; None for the whole lineage.
-        key_groups, operators: see ``read_parts``.
+        key_groups: see ``read_parts``.
+        operators: see ``read_parts``.
         dictionaries: see ``read_part``.
 
     Raises:

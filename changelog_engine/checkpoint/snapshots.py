@@ -1,7 +1,8 @@
 """Full snapshots: state at one checkpoint as parts of the ``snapshots`` table.
 
 Invariants:
-    * A snapshot is one commit: its parts and a row that says how many there are.
+    * A snapshot is one commit: its parts and a row that says how many there are. The row of a snapshot that was made from
+      the log lists them, because some may be an older snapshot's.
     * A snapshot belongs to one checkpoint of one attempt; whoever reads it asks for both, so what a dead attempt left
       under the same checkpoint id is never read.
     * Files leave the table before they leave the disk: a crash in between leaves garbage, never a missing file.
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
+import pyarrow as pa
+
+from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row, read_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
 from changelog_engine.checkpoint.ownership import write_row
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 
 _COMMIT_TRIES = 20
@@ -30,25 +34,36 @@ class SnapshotStore:
 
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
+        self._files: dict[str, set[str]] = {}  # a marker's path -> it and the files it lists, if it does
 
-    def commit(self, checkpoint: Checkpoint, parts: Sequence[Part], adds: list[AddFile]) -> None:
+    def commit(
+        self,
+        checkpoint: Checkpoint,
+        parts: Sequence[Part],
+        adds: list[AddFile],
+        extra: dict[str, Any] | None = None,
+    ) -> None:
         """Commit a snapshot, in place of an earlier try of the same checkpoint of the same attempt.
 
         Args:
             checkpoint: the checkpoint it is of.
             parts: its parts.
             adds: the same, described for the Delta log.
+            extra: more of the row's fields. With ``files``, a list of [path, ...], these are the snapshot's parts.
 
         Raises:
+            CorruptChangelogError: a file that it shares with an older snapshot is not in the table.
             StorageError: it could not be committed.
         """
+        shared = {path for path, *_ in (extra or {}).get("files", ())} - {part.path for part in parts}
         document = {
             "format": FORMAT_VERSION,
             "checkpoint": checkpoint.id,
             "attempt": checkpoint.attempt,
-            "parts": len(parts),
+            "parts": len(parts) + len(shared),
             "rows": sum(part.rows for part in parts),
             "bytes": sum(part.size for part in parts),
+            **(extra or {}),
         }
         marker = write_row(
             self.log.storage,
@@ -63,7 +78,10 @@ class SnapshotStore:
         for _ in range(_COMMIT_TRIES):
             self.log.refresh()
             seen = self.log.version
-            listed = {p for p in self._paths() if snapshot_of(p) == (checkpoint.id, checkpoint.attempt)}
+            paths = self._paths()
+            if missing := shared.difference(paths):
+                raise CorruptChangelogError(f"{self.log.storage.join(min(missing))} was removed meanwhile")
+            listed = {p for p in paths if snapshot_of(p) == (checkpoint.id, checkpoint.attempt)}
             if listed == fresh:
                 return
             try:
@@ -89,7 +107,8 @@ class SnapshotStore:
         """Remove the snapshots older than the newest kept one that aren't kept.
 
         Args:
-            keep: checkpoint ids that stay. Newer ids than the newest of them stay too: they may be another driver's.
+            keep: checkpoint ids that stay. Newer ids than the newest of them stay too: they may be another driver's. So do
+                snapshots that were made from the log: truncation sees to these.
 
         Returns:
             Paths of the deleted files.
@@ -102,7 +121,9 @@ class SnapshotStore:
 
         for _ in range(_COMMIT_TRIES):
             self.log.refresh()
-            listed = [path for path in self._paths() if old(path)]
+            paths = self._paths()
+            of_the_log = self._of_the_log(paths)
+            listed = [path for path in paths if path not in of_the_log and old(path)]
             if not listed:
                 break
             try:
@@ -111,13 +132,38 @@ class SnapshotStore:
             except CommitConflictError:
                 continue
         # Everything of a retired snapshot on the disk, so that files a crash left behind go too.
-        gone = [entry.name for entry in self.log.storage.list() if old(entry.name)]
+        stays = self._of_the_log(self._paths())
+        gone = [e.name for e in self.log.storage.list() if e.name not in stays and old(e.name)]
         for path in gone:
             self.log.storage.delete(path)
         return gone
 
+    def _of_the_log(self, paths: list[str]) -> set[str]:
+        """The files of snapshots that were made from the log."""
+        found = set()
+        for path in paths:
+            if path.startswith(f"{SNAPSHOT}-"):
+                if path not in self._files:
+                    document = json.loads(read_row(self.log.storage, path))
+                    files = {path, *(name for name, *_ in document.get("files", ()))}
+                    self._files[path] = files if "files" in document else set()
+                found |= self._files[path]
+        return found
+
     def _paths(self) -> list[str]:
         return [str(path) for path in self.log.files()["path"].to_pylist()]
+
+
+def marker_paths(listing: pa.Table) -> list[tuple[str, tuple[int, int]]]:
+    """The files that say that a snapshot is complete, and (checkpoint, attempt) of each.
+
+    Args:
+        listing: the files of the snapshots table (``DeltaLog.files``).
+    """
+    named = [(path, parse_row(path)) for path in listing["path"].to_pylist()]
+    return [
+        (path, (name.checkpoint, name.attempt)) for path, name in named if name and name.operation == SNAPSHOT
+    ]
 
 
 def snapshot_of(path: str) -> tuple[int, int] | None:

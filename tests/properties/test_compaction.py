@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.changelog import rows
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.compaction import condensed, fold_state, live_rows
+from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -111,3 +113,20 @@ def test_folding_live_rows_with_what_follows_is_folding_all(log: list[Row], cut:
     first = live_rows([table_of(log[:cut])])
     both = live_rows([*first.values(), table_of(log[cut:])])
     assert pictured(held(both)) == pictured(plain_fold(log))
+
+
+@given(log=st.lists(row(), max_size=60), cuts=st.lists(st.integers(0, 60), max_size=4))
+def test_condensed_pieces_fold_to_the_same(log: list[Row], cuts: list[int]) -> None:
+    bounds = [0, *sorted(cuts), len(log)]
+    pieces = [table_of(log[low:high]) for low, high in pairwise(bounds)]
+    small: dict[tuple[str, str], list[pa.Table]] = {}
+    for piece in pieces:
+        for name, (rows_of_state,) in group_by_state([piece]).items():
+            small.setdefault(name, []).append(condensed(rows_of_state))
+    folded = {name: fold_state(tables) for name, tables in small.items()}
+    whole = live_rows(pieces)
+    data = ["state", "key", "namespace", "map_key", "operation", "value"]
+    for name, table in folded.items():
+        assert table.select(data).to_pylist() == (
+            whole[name].select(data).to_pylist() if name in whole else []
+        )

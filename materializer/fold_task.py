@@ -1,0 +1,196 @@
+"""The fold of one range of key groups of one operator: previous pieces and log rows in, new pieces out.
+
+It is a plain function of a task that pickles, so it runs here, in another process, or in a Spark task.
+
+Invariants:
+    * Nothing refers to the files it writes until the driver commits them.
+    * It gives the same files, byte for byte, when it runs again on the same task.
+    * Memory is bounded by the live rows of the range and one part of the log, however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.compaction import condensed, fold_state
+from changelog_engine.changelog.model import Part, RestorePoint
+from changelog_engine.changelog.part_reader import SNAPSHOTS, read_part, read_suffix
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
+from changelog_engine.changelog.replay import group_by_state
+from changelog_engine.storage.filesystem import Storage
+from materializer.pieces import ENTRIES, TIMER_STATES, TIMERS, Piece, cut
+
+DICTIONARIES = ("key", "namespace", "map_key")
+_CONDENSE_ROWS = 1_000_000
+_COLUMNS = (
+    "operator", "state", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "event_time",
+)  # fmt: skip
+
+
+class FoldTask(NamedTuple):
+    """What to fold.
+
+    Args:
+        point: the checkpoint, its lineage and its changelog.
+        attempt: that made the checkpoint.
+        after: the checkpoint of the previous snapshot, None for none.
+        operator: uid.
+        stage: number of the operator in names of files.
+        subtask: the first key group, in names of files.
+        groups: key groups.
+        cells: into how many pieces entries are cut.
+        base: pieces of the previous snapshot that may hold rows of these, with the files as the table lists them.
+    """
+
+    point: RestorePoint
+    attempt: int
+    after: int | None
+    operator: str
+    stage: int
+    subtask: int
+    groups: range
+    cells: int
+    base: tuple[tuple[Piece, PartFile], ...]
+
+
+class FoldResult(NamedTuple):
+    """What came out.
+
+    Args:
+        written: new pieces and their parts.
+        kept: pieces of the previous snapshot that still hold.
+        rows: log rows read.
+    """
+
+    written: list[tuple[Piece, Part]]
+    kept: list[Piece]
+    rows: int
+
+
+def fold_range(task: FoldTask) -> FoldResult:
+    """Fold one range.
+
+    Raises:
+        CorruptChangelogError: a file is missing or isn't what it was.
+        StorageError: it could not be read or written.
+    """
+    log = _Log(task)
+    storage = Storage(Storage(task.point.table).root.rpartition("/")[0]).child(SNAPSHOTS)
+    written: list[tuple[Piece, Part]] = []
+    kept: list[Piece] = []
+    wanted = [(TIMERS, task.groups), *((ENTRIES, groups) for groups in cut(task.groups, task.cells))]
+    for kind, groups in wanted:
+        base = [pair for pair in task.base if pair[0].may_hold(task.operator, kind, groups)]
+        changes = log.rows_of(kind, groups)
+        if not changes and len(base) <= 1 and all(p.stands_for(task.operator, kind, groups) for p, _ in base):
+            kept.extend(piece for piece, _ in base)
+            continue
+        states: dict[tuple[str, str], list[pa.Table]] = {}
+        for piece, file in base:
+            table = read_part(storage, file, DICTIONARIES)
+            exact = piece.stands_for(task.operator, kind, groups)
+            _gather(states, table if exact else _only(table, task.operator, kind, groups))
+        for table in changes:
+            _gather(states, table)
+        part = _write(task, kind, groups, states, storage, len(written) + 1)
+        if part is not None:
+            written.append((Piece(part.path, task.operator, kind, groups.start, groups.stop - 1), part))
+    return FoldResult(written, kept, log.rows)
+
+
+class _Log:
+    """The log's rows of a task, condensed as they are read."""
+
+    def __init__(self, task: FoldTask) -> None:
+        self.rows = 0
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting_rows: dict[str, int] = {}
+        for table in read_suffix(
+            task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES
+        ):
+            self.rows += table.num_rows
+            for (_, state), (piece,) in group_by_state([table]).items():
+                self._add(state, piece)
+
+    def _add(self, state: str, table: pa.Table) -> None:
+        """Condense each part; and the condensed ones together, once they have doubled."""
+        small = condensed(table)
+        waiting = self._waiting.setdefault(state, [])
+        waiting.append(small)
+        total = sum(piece.num_rows for piece in waiting)
+        if total > max(_CONDENSE_ROWS, 2 * self._waiting_rows.get(state, 0)):
+            waiting[:] = [condensed(pa.concat_tables(waiting))]
+            self._waiting_rows[state] = waiting[0].num_rows
+
+    def rows_of(self, kind: str, groups: range) -> list[pa.Table]:
+        """The condensed rows of some key groups, in log order within each state."""
+        found: list[pa.Table] = []
+        for state, tables in self._waiting.items():
+            if (state in TIMER_STATES) == (kind == TIMERS):
+                found.extend(part for table in tables if (part := _in_groups(table, groups)).num_rows)
+        return found
+
+
+def _gather(states: dict[tuple[str, str], list[pa.Table]], table: pa.Table) -> None:
+    if table.num_rows:
+        for name, pieces in group_by_state([table]).items():
+            states.setdefault(name, []).extend(pieces)
+
+
+def _only(table: pa.Table, operator: str, kind: str, groups: range) -> pa.Table:
+    table = _in_groups(table, groups)
+    timers = pc.is_in(table["state"], value_set=pa.array(sorted(TIMER_STATES)))
+    return table.filter(
+        pc.and_(pc.equal(table["operator"], operator), timers if kind == TIMERS else pc.invert(timers))
+    )
+
+
+def _in_groups(table: pa.Table, groups: range) -> pa.Table:
+    column = table["key_group"]
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or (low >= groups.start and high < groups.stop):
+        return table
+    return table.filter(pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop)))
+
+
+def _write(
+    task: FoldTask,
+    kind: str,
+    groups: range,
+    states: dict[tuple[str, str], list[pa.Table]],
+    storage: Storage,
+    number: int,
+) -> Part | None:
+    """Write the live rows as one part; None when nothing is left."""
+    assert task.point.checkpoint is not None
+    writer = PartWriter(
+        storage.root,
+        checkpoint_id=task.point.checkpoint,
+        attempt=task.attempt,
+        stage=task.stage,
+        subtask=task.subtask,
+        number=number,
+        first_sequence=0,
+        key_groups=groups,
+        storage=storage,
+    )
+    for _, tables in sorted(states.items()):
+        for rows in _chunks(fold_state(tables)):
+            writer.write(rows.num_rows, {name: rows[name] for name in _COLUMNS})
+    return writer.finish() if writer.rows else None
+
+
+def _chunks(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, ROW_GROUP_ROWS):
+        yield table.slice(start, ROW_GROUP_ROWS)
+
+
+def run_here(tasks: Sequence[FoldTask]) -> list[FoldResult]:
+    """Run tasks in this process, one after the other."""
+    return [fold_range(task) for task in tasks]

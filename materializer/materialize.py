@@ -1,0 +1,113 @@
+"""One materialization: plan, fold, verify, commit.
+
+Steps (a crash after any of them leaves the snapshot whole or absent):
+    1. Plan: the checkpoint, the snapshot before it, the parts after that.
+    2. Fold: tasks write new pieces; nothing refers to them.
+    3. Verify each new piece and write the marker's file.
+    4. Commit the new pieces and the marker at once.
+
+Invariants:
+    * One in flight: on local disks a lock sees to it, and the kernel frees it however its holder ends.
+    * The job's own commits go to another table: a checkpoint never waits for a materialization.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from changelog_engine.checkpoint.commit import verify_parts
+from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.checkpoint.snapshots import SnapshotStore
+from materializer.fold_task import FoldResult, FoldTask, run_here
+from materializer.lock import MaterializerLock
+from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
+
+Runner = Callable[[Sequence[FoldTask]], list[FoldResult]]
+
+
+class Materialization(NamedTuple):
+    """What a materialization did.
+
+    Args:
+        checkpoint: of which there is a snapshot now.
+        previous: the checkpoint of the snapshot it was built on, None for none.
+        log_rows: rows of the log that were folded.
+        log_parts: files of the log that they lay in.
+        rows: of the new pieces.
+        bytes: of the new pieces.
+        written, kept: new pieces, and those of the snapshot before that still hold.
+        seconds: wall time.
+    """
+
+    checkpoint: int
+    previous: int | None
+    log_rows: int
+    log_parts: int
+    rows: int
+    bytes: int
+    written: int
+    kept: int
+    seconds: float
+
+
+def materialize(
+    folder: JobFolder,
+    checkpoint_id: int | None = None,
+    run: Runner = run_here,
+    piece_bytes: int = PIECE_BYTES,
+) -> Materialization | None:
+    """Make the snapshot of a checkpoint.
+
+    Args:
+        folder: the job's folder.
+        checkpoint_id: which; None for the one that the job would go on from.
+        run: runs fold tasks, here or elsewhere.
+        piece_bytes: about how large a piece of a snapshot gets.
+
+    Returns:
+        What was done; None when there was nothing to do.
+
+    Raises:
+        MaterializerBusyError: another process materializes this job.
+        RestoreError: there is no such checkpoint.
+        CorruptChangelogError: a file is missing or isn't what it was; nothing was committed.
+        StorageError: it could not be read, written or committed.
+
+    Example:
+        >>> materialize(find_job_folder("changelog-data", "count"))  # doctest: +SKIP
+        Materialization(checkpoint=12, previous=9, ...)
+    """
+    began = time.monotonic()
+    log = folder.open_snapshots()
+    with MaterializerLock(folder):
+        plan = plan_snapshot(folder, checkpoint_id, piece_bytes)
+        if plan is None:
+            return None
+        results = run(plan.tasks)
+        done = _commit(folder, SnapshotStore(log), plan, results)
+    return done._replace(seconds=time.monotonic() - began)
+
+
+def _commit(
+    folder: JobFolder, store: SnapshotStore, plan: SnapshotPlan, results: list[FoldResult]
+) -> Materialization:
+    """Steps 3 and 4."""
+    written = [pair for result in results for pair in result.written]
+    kept = list(dict.fromkeys(piece for result in results for piece in result.kept))
+    parts = [part for _, part in written]
+    adds = verify_parts(folder.snapshots, parts)
+    pieces = [*kept, *(piece for piece, _ in written)]
+    store.commit(plan.checkpoint, parts, adds, {"files": pieces, "cells": plan.cells})
+    return Materialization(
+        checkpoint=plan.checkpoint.id,
+        previous=plan.previous,
+        log_rows=sum(result.rows for result in results),
+        log_parts=plan.log_parts,
+        rows=sum(part.rows for part in parts),
+        bytes=sum(part.size for part in parts),
+        written=len(written),
+        kept=len(kept),
+        seconds=0.0,
+    )
