@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
@@ -159,15 +159,18 @@ class KeyedStore:
             described: Checkpoint.operators there.
         """
         if point is not None and point.checkpoint is not None:
-            self._described = {
-                (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
-                for operator in described
-                for state in operator.get("states", ())
-            }
-            tables = read_parts(point, self.key_groups, self.operators)
-            self._pending = group_by_state(tables)
+            self.take(read_parts(point, self.key_groups, self.operators), described)
         for name, queue in self.inner.queues.items():
             self._restore_timers(name, queue)
+
+    def take(self, tables: Iterable[Any], described: list[dict[str, Any]]) -> None:
+        """Keep log rows for the states that will be declared; see load."""
+        self._described = {
+            (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
+            for operator in described
+            for state in operator.get("states", ())
+        }
+        self._pending = group_by_state(tables)
 
     def begin(self, order: EpochOrder) -> None:
         """The attempt's first epoch in this process comes next."""
@@ -205,7 +208,7 @@ class KeyedStore:
                 self._close_part()
         elif order.barrier:
             sizes = StateSizes(self.max_state_bytes)
-            for rows, columns in self._live_columns():
+            for rows, columns in self.live_columns():
                 sizes.add(columns)
                 self._write(rows, columns)
             self._close_part()
@@ -227,7 +230,8 @@ class KeyedStore:
         for rows, columns in self.buffer.drain():
             self._write(rows, columns)
 
-    def _live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Every live entry as columns of the changelog; see snapshot_columns."""
         yield from snapshot_columns(
             self.inner, self.specs, self.key_type, self.max_parallelism, self.namespaces
         )
