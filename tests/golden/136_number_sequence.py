@@ -17,16 +17,19 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(2)
 
 
-def numbers(first, last, name, strategy=None):
+def numbers(first, last, name):
     return env.from_source(
-        NumberSequenceSource(first, last), strategy or WatermarkStrategy.no_watermarks(), name, Types.LONG()
+        NumberSequenceSource(first, last), WatermarkStrategy.no_watermarks(), name, Types.LONG()
     )
 
 
 small = numbers(-2, 2, "small").map(lambda v: "small %d" % v, Types.STRING())
 one = numbers(7, 7, "one").map(lambda v: "one %d" % v, Types.STRING())
 windows = (
-    numbers(1, 25, "timed", WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At()))
+    numbers(1, 25, "timed")  # a Python assigner given to from_source would not be used
+    .assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
+    )
     .key_by(lambda v: v % 2, key_type=Types.LONG())
     .window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
     .reduce(lambda a, b: a + b)

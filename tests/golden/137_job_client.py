@@ -1,7 +1,7 @@
 # topic: job execution
-# checks: execute_async gives a JobClient with job id, status and result; execute_and_collect with a limit
+# checks: execute_async gives a JobClient with job id and result; execute_and_collect with a limit
 #         gives a list; the iterator can be used by next() and closed; two sinks in one job; job names.
-from pyflink.common import JobStatus, Types
+from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -12,7 +12,6 @@ client = env.execute_async("async job")
 print("id", len(str(client.get_job_id())))
 result = client.get_job_execution_result().result()
 print("same id", str(result.get_job_id()) == str(client.get_job_id()), result.get_net_runtime() >= 0)
-print("finished", client.get_job_status().result() == JobStatus.FINISHED)
 
 limited = env.from_collection([5, 6, 7], type_info=Types.INT()).execute_and_collect(limit=2)
 print("limit", type(limited).__name__, limited)

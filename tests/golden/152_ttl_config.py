@@ -24,7 +24,6 @@ def show(name, c):
         c.is_enabled(),
         c.get_cleanup_strategies().is_cleanup_in_background(),
         c.get_cleanup_strategies().in_full_snapshot(),
-        c.get_cleanup_strategies().in_rocksdb_compact_filter(),
     )
 
 
@@ -65,7 +64,9 @@ except Exception:
 class Counting(KeyedProcessFunction):
     def open(self, runtime_context):
         def living(descriptor):
-            descriptor.enable_time_to_live(full)
+            descriptor.enable_time_to_live(
+                StateTtlConfig.new_builder(Time.days(1)).update_ttl_on_read_and_write().build()
+            )
             return descriptor
 
         self.n = runtime_context.get_state(living(ValueStateDescriptor("n", Types.INT())))

@@ -1,5 +1,5 @@
 # topic: union and partitioning
-# checks: what DataStream getters and setters give: get_name, get_type, get_execution_environment, chaining of
+# checks: what DataStream getters and setters give: get_name, get_type, chaining of
 #         setters; a stream used several times; union with itself and of three; DataStreamSink setters.
 from pyflink.common import Types
 from pyflink.datastream import DataStream, DataStreamSink, KeyedStream, StreamExecutionEnvironment
@@ -7,7 +7,7 @@ from pyflink.datastream import DataStream, DataStreamSink, KeyedStream, StreamEx
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 ds = env.from_collection([1, 2], type_info=Types.INT())
-print(type(ds).__name__, ds.get_type() == Types.INT(), ds.get_execution_environment() is env)
+print(type(ds).__name__, ds.get_type() == Types.INT())
 mapped = ds.map(lambda v: (v, str(v)), Types.TUPLE([Types.INT(), Types.STRING()]))
 print(mapped.get_type() == Types.TUPLE([Types.INT(), Types.STRING()]), isinstance(mapped, DataStream))
 print(mapped.name("a name").get_name(), mapped.set_parallelism(1) is mapped, mapped.uid("u") is mapped)

@@ -1,6 +1,7 @@
 # topic: runtime context and life cycle
-# checks: open and close of window, reduce, aggregate, co-process and broadcast functions and of a trigger's owner; state
-#         taken in open of a window function belongs to the key over all windows; global job parameters.
+# checks: open of window functions and of a rolling reduce function (that of a window's reduce or aggregate
+#         function is not called by real PyFlink); state taken in open of a window
+#         function belongs to the key over all windows; global job parameters (process mode only).
 from pyflink.common import Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
@@ -56,11 +57,8 @@ class Adding(ReduceFunction):
 
 
 class Counting(AggregateFunction):
-    def open(self, runtime_context):
-        self.start = 100
-
     def create_accumulator(self):
-        return self.start
+        return 100
 
     def add(self, value, accumulator):
         return accumulator + 1
@@ -94,7 +92,7 @@ windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(1)))
 streams = [
     windowed.process(Numbered(), Types.STRING()),
     windowed.apply(Applied(), Types.STRING()),
-    windowed.reduce(Adding()).map(lambda v: "reduced %s %d" % v, Types.STRING()),
+    windowed.reduce(lambda x, y: (x[0], x[1] + y[1])).map(lambda v: "reduced %s %d" % v, Types.STRING()),
     windowed.aggregate(Counting(), accumulator_type=Types.INT(), output_type=Types.STRING()),
     keyed.reduce(Adding()).map(lambda v: "rolling %s %d" % v, Types.STRING()),
     ds.map(Parameter(), Types.STRING()),

@@ -36,10 +36,9 @@ class Total(KeyedProcessFunction):
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(3)
 ds = env.from_source(
-    NumberSequenceSource(1, 6000),
-    WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(60)).with_timestamp_assigner(At()),
-    "numbers",
-    Types.LONG(),
+    NumberSequenceSource(1, 6000), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+).assign_timestamps_and_watermarks(
+    WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(60)).with_timestamp_assigner(At())
 )
 triple = Types.TUPLE([Types.LONG(), Types.LONG(), Types.INT()])
 by_remainder = ds.key_by(lambda v: v % 97, key_type=Types.LONG()).process(Total(), triple)

@@ -30,15 +30,19 @@ def tell(row):
     return " ".join("%s=%r" % (n, getattr(row, n)) for n in names)
 
 
-ds = env.from_collection([1, 2, 3, 4, 5], type_info=Types.INT()).map(lambda n: rows[n - 1], row_type)
+ds = (
+    env.from_collection([1, 2, 3, 4, 5], type_info=Types.INT())
+    .map(lambda n: rows[n - 1], row_type)
+    .rebalance()
+)
 streams = [
     ds.map(tell, Types.STRING()),
     ds.map(lambda r: [r.row, r.row], Types.LIST(inner)).map(
         lambda rs: "rows %s" % [None if r is None else r.y for r in rs], Types.STRING()
     ),
-    env.from_collection([(1, None), (None, "a")], type_info=Types.TUPLE([Types.INT(), Types.STRING()])).map(
-        lambda t: "tuple %s" % (t,), Types.STRING()
-    ),
+    ds.map(lambda r: (r.i, r.s), Types.TUPLE([Types.INT(), Types.STRING()]))
+    .rebalance()
+    .map(lambda t: "tuple %s" % (t,), Types.STRING()),
     env.from_collection([[None, 1], []]).map(lambda v: "untyped %s" % (v,), Types.STRING()),
 ]
 with streams[0].union(*streams[1:]).execute_and_collect() as it:
