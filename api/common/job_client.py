@@ -8,11 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from api import _arguments
 from api.common.completable_future import CompletableFuture
 from api.common.job_execution_result import JobExecutionResult
 from api.common.job_id import JobID
 from api.common.job_status import JobStatus
-from changelog_engine.errors import JobCancelledError, NotSupportedError
+from changelog_engine.errors import JobCancelledError
 
 
 class JobClient:
@@ -35,6 +36,9 @@ class JobClient:
     def cancel(self) -> CompletableFuture:
         """Cancel the job.
 
+        With checkpointing on it stops after a checkpoint. DELETE_ON_CANCELLATION then removes the job's checkpoints;
+        savepoints stay.
+
         Returns:
             A future that is done when the job has ended.
         """
@@ -43,34 +47,50 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Savepoints are not part of this version.
+        """Stop the job after a checkpoint and make a savepoint of it. The job counts as finished, not as cancelled.
 
         Args:
-            advance_to_end_of_event_time: whether windows and timers were to fire.
-            savepoint_directory: where it was to lie.
+            advance_to_end_of_event_time: let event time end first, so that all its timers and windows fire. A job that
+                goes on from such a savepoint begins event time anew: a window that fired before its end fires again.
+            savepoint_directory: folder or URI below which the savepoint shall lie; None for the default, which
+                ``set_default_savepoint_directory`` or ``state.savepoints.dir`` sets.
+
+        Returns:
+            A future of the savepoint's path. Its ``result()`` raises ConfigurationError when there is no directory or
+            the job makes no checkpoints, StorageError when the directory cannot be written (in these cases the job
+            goes on), and JobExecutionError when the job ended before.
 
         Raises:
-            NotSupportedError: always; the message says what to use instead.
+            ConfigurationError: an argument of another type.
+
+        Example:
+            >>> path = job_client.stop_with_savepoint(False, "/savepoints").result()  # doctest: +SKIP
         """
-        raise NotSupportedError(
-            "JobClient.stop_with_savepoint: savepoints are not part of this version. With checkpointing on, "
-            "cancel() stops after a checkpoint, and the next run goes on from it, or from any checkpoint with "
-            "changelog.restore=<id>"
-        )
+        what = "JobClient.stop_with_savepoint"
+        drain = _arguments.flag(advance_to_end_of_event_time, f"{what}: advance_to_end_of_event_time")
+        directory = _directory(savepoint_directory, what)
+        return _later(lambda: self._running.stop_with_savepoint(drain, directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Savepoints are not part of this version.
+        """Make a savepoint of a checkpoint that is taken at once. The job goes on meanwhile.
 
         Args:
-            savepoint_directory: where it was to lie.
+            savepoint_directory: folder or URI below which the savepoint shall lie; None for the default, which
+                ``set_default_savepoint_directory`` or ``state.savepoints.dir`` sets.
+
+        Returns:
+            A future of the savepoint's path, for ``execution.savepoint.path`` or ``changelog.restore``. Its ``result()``
+            raises ConfigurationError when there is no directory or the job makes no checkpoints, StorageError when the
+            savepoint cannot be written, and JobExecutionError when the job ended before.
 
         Raises:
-            NotSupportedError: always; the message says what to use instead.
+            ConfigurationError: an argument of another type.
+
+        Example:
+            >>> path = job_client.trigger_savepoint("/savepoints").result()  # doctest: +SKIP
         """
-        raise NotSupportedError(
-            "JobClient.trigger_savepoint: savepoints are not part of this version. Every checkpoint of a job with "
-            "the changelog on can be restored: start the job with changelog.restore=<id>"
-        )
+        directory = _directory(savepoint_directory, "JobClient.trigger_savepoint")
+        return _later(lambda: self._running.trigger_savepoint(directory))
 
     def get_accumulators(self) -> CompletableFuture:
         """A future of the accumulators by name: an empty dict, as Python functions cannot register any."""
@@ -102,6 +122,10 @@ def to_result(outcome: Any) -> JobExecutionResult:
             f"job {outcome.job_id} was cancelled before it finished; its last one is {last}"
         )
     return JobExecutionResult(outcome.job_id, outcome.net_runtime_ms)
+
+
+def _directory(given: str | None, what: str) -> str | None:
+    return None if given is None else _arguments.text(given, f"{what}: savepoint_directory")
 
 
 def _later(action: Callable[[], Any]) -> CompletableFuture:

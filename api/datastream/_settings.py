@@ -19,7 +19,15 @@ from api.common.configuration import Configuration
 from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from api.datastream._dependencies import Dependencies
 from api.datastream._state_settings import STATE_BACKEND, legacy_path, state_settings
-from changelog_engine.config import ConfigLayers, Option, absolute_base_path, canonical, options, outer_layers
+from changelog_engine.config import (
+    ConfigLayers,
+    Option,
+    absolute_base_path,
+    canonical,
+    options,
+    outer_layers,
+    program_options,
+)
 from changelog_engine.connectors import IterableSource, Source
 from changelog_engine.errors import ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
@@ -29,7 +37,7 @@ DEFAULT_BASE_PATH = "./changelog-data"
 CHANGELOG_CHECKPOINT_INTERVAL_MS = 1000
 _default_local_parallelism: list[int | None] = [None]  # of environments made from now on
 _LOCAL_MASTER = re.compile(r"local\[(\d+)(?:,\d+)?\]")
-_RESTORE = re.compile(r"auto|none|latest|\d+|as-of:.+")
+_RESTORE = re.compile(r"auto|none|latest|\d+|as-of:.+|savepoint-.+|.*/.*|[A-Za-z][A-Za-z0-9+.-]*:/.+")
 
 
 class EnvironmentSettings:
@@ -162,7 +170,10 @@ class EnvironmentSettings:
             delete_on_cancel=get(options.CHECKPOINT_RETENTION) == "DELETE_ON_CANCELLATION",
             retained_checkpoints=get(options.CHECKPOINT_NUM_RETAINED),
             restart=self._restart(),
-            restore=get(options.RESTORE),
+            restore=self._restore(),
+            claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",
+            ignore_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
+            savepoint_dir=get(program_options.SAVEPOINT_DIR),
             batch=batch,
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
             epoch_max_records=get(options.BUNDLE_SIZE),
@@ -171,6 +182,19 @@ class EnvironmentSettings:
             spark=self.layers().spark(),
             files=self.dependencies.job_files(),
         )
+
+    def _restore(self) -> str:
+        """Where the run begins: execution.savepoint.path stands in for changelog.restore."""
+        restore: str = self.get(options.RESTORE)
+        savepoint: str | None = self.get(options.SAVEPOINT_PATH)
+        if savepoint is None:
+            return restore
+        if restore not in (options.RESTORE.default, savepoint):
+            raise ConfigurationError(
+                f"{options.SAVEPOINT_PATH.key} = {savepoint} and {options.RESTORE.key} = {restore} both say where "
+                "the job begins: set one of them"
+            )
+        return savepoint if "/" in savepoint else f"./{savepoint}"
 
     def is_batch(self, sources: Sequence[Source]) -> bool:
         """Whether a job runs in BATCH mode.
@@ -250,15 +274,10 @@ def _refuse_unsupported(level: ConfigLayers) -> None:
         checked_parallelism(level.get(options.PARALLELISM), f"option {options.PARALLELISM.key!r}")
     if level.is_set(options.MAX_PARALLELISM):
         checked_max_parallelism(level.get(options.MAX_PARALLELISM), f"option {options.MAX_PARALLELISM.key!r}")
-    if level.is_set(options.SAVEPOINT_PATH):
-        raise NotSupportedError(
-            f"{options.SAVEPOINT_PATH.key}: savepoints are not part of this version; changelog.restore "
-            "names a checkpoint to begin with; see docs/compatibility.md"
-        )
     if level.get(options.LINEAGE_RECORDS):
         raise NotSupportedError(f"{options.LINEAGE_RECORDS.key} is not part of this version; leave it false")
     if not _RESTORE.fullmatch(level.get(options.RESTORE)):
         raise ConfigurationError(
-            f"option {options.RESTORE.key!r}: expected auto, none, latest, a checkpoint id or "
-            f"as-of:<ISO time>, got {level.get(options.RESTORE)!r}"
+            f"option {options.RESTORE.key!r}: expected auto, none, latest, a checkpoint id, "
+            f"as-of:<ISO time> or the path of a savepoint, got {level.get(options.RESTORE)!r}"
         )

@@ -88,7 +88,7 @@ class AttemptRun:
                 return
             last = ending or stopping
             barrier = self.job.journal is not None and (
-                last or self.barriers.due(self.job.clock(), self.last_epoch_ms)
+                last or self.job.savepoints.waiting or self.barriers.due(self.job.clock(), self.last_epoch_ms)
             )
             records = self._epoch(barrier, reads=not last, final=last)
             if last:
@@ -120,6 +120,8 @@ class AttemptRun:
         checkpoint, acknowledged_ms = None, None
         if barrier:
             checkpoint, acknowledged_ms = self._checkpoint(reports, final)
+            if self.committed_epoch == self.epoch and job.last is not None:
+                job.savepoints.taken(job.last, final)
         self._hand_out()
         self.last_epoch_ms = (time.monotonic() - began) * 1000
         if reads:
@@ -161,7 +163,8 @@ class AttemptRun:
             shared_state=shared,
             checkpoint_id=0 if journal is None else journal.next_id(),
             barrier=barrier,
-            positions=self.progress.for_subtask(planned, subtask),
+            # Sources without positions to read have ended, and say so by the largest watermark.
+            positions={} if final and job.draining else self.progress.for_subtask(planned, subtask),
             max_records=self.sizer.records if reads else 0,
             budget_ms=self.budget_ms,
             final=final,
@@ -277,6 +280,10 @@ class AttemptRun:
             if report.shared_state:
                 uid = self.plan.stages[report.stage].uid
                 small.setdefault(uid, {})[_SHARED] = report.shared_state
+        if stopped and job.draining:  # whoever goes on from here starts event time anew
+            for subtasks in small.values():
+                for state in subtasks.values():
+                    state.pop("inputs", None)
         snapshot = None if last is None else last.snapshot
         if not self.settings.changelog:
             snapshot = identity

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 
 
@@ -18,6 +19,8 @@ class EpochRunner(Protocol):
 
 class Journal(Protocol):
     """The job's durable side; see checkpoint.journal."""
+
+    folder: JobFolder
 
     def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where workers find the state of a checkpoint."""

@@ -15,6 +15,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint.attempt import AttemptRun
 from changelog_engine.checkpoint.contracts import EpochRunner, EpochStats, JobOutcome, Journal, Outputs
 from changelog_engine.checkpoint.restart import FATAL, Restarts, strategy_of
+from changelog_engine.checkpoint.savepoint_requests import SavepointRequests
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -59,11 +60,23 @@ class Coordinator:
         self.last: Checkpoint | None = None
         self.status = "CREATED"
         self.stopping = threading.Event()
+        self.draining = False  # the end of the input is played before the last checkpoint
+        self.keeps_result = False  # stopped as asked for, with a savepoint: not a cancellation
+        self.savepoints = SavepointRequests(None if journal is None else journal.folder)
         self.closes = _has_close(plan) or settings.state_backend != "hashmap"  # local files to remove
 
     def stop(self) -> None:
         """Ask the job to stop after a checkpoint; safe from any thread and from signal handlers."""
         self.stopping.set()
+
+    def stop_for_savepoint(self, drain: bool) -> None:
+        """Stop after a checkpoint that a savepoint is made of.
+
+        Args:
+            drain: let event time end first, so that all its timers and windows fire.
+        """
+        self.draining, self.keeps_result = drain, True
+        self.stop()
 
     def run(self, start: Checkpoint | None) -> JobOutcome:
         """Run until the input ends or the job is stopped.
@@ -74,6 +87,16 @@ class Coordinator:
         Raises:
             JobExecutionError: it failed and the restart strategy gave up.
         """
+        failure: BaseException | None = None
+        try:
+            return self._run(start)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            self.savepoints.end(self.last, failure)
+
+    def _run(self, start: Checkpoint | None) -> JobOutcome:
         began = time.monotonic()
         self.last = start
         while True:
@@ -85,7 +108,8 @@ class Coordinator:
                 break
             except ChangelogEngineError as failure:
                 self._after_failure(failure, attempt)
-        self.status = "CANCELED" if self.stopping.is_set() and not attempt.progress.finished else "FINISHED"
+        stopped = self.stopping.is_set() and not attempt.progress.finished
+        self.status = "CANCELED" if stopped and not self.keeps_result else "FINISHED"
         return JobOutcome(
             self.job_id,
             int((time.monotonic() - began) * 1000),

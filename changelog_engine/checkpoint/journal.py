@@ -17,6 +17,8 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
 from changelog_engine.checkpoint.protection import protected_snapshots
 from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.checkpoint.savepoint_restore import import_savepoint
+from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -46,6 +48,7 @@ class JobJournal:
         self._newest: tuple[int, int] | None = None  # attempt and checkpoint, as far as this driver knows
         self._snapshots: list[int] = []
         self._points: dict[int | None, RestorePoint] = {}
+        self._claimed: Savepoint | None = None  # to be disposed of after the first checkpoint
 
     @staticmethod
     def open(base_path: str, name: str, changelog: bool = True, retained: int = 1) -> JobJournal:
@@ -91,6 +94,23 @@ class JobJournal:
         log.info("restore: %s", decision.reason)
         self.restore_point(decision.checkpoint)
         return decision.checkpoint
+
+    def adopt(self, savepoint: Savepoint, checkpoint: Checkpoint, claim: bool) -> Checkpoint:
+        """Import a savepoint; the job goes on from the checkpoint that this returns, and needs the savepoint no more.
+
+        Args:
+            savepoint: verified.
+            checkpoint: what of it is taken over; see ``import_savepoint``.
+            claim: the savepoint is the job's from now on, which disposes of it after its first checkpoint.
+
+        Raises:
+            FencedError, CorruptChangelogError, StorageError: as ``import_savepoint``.
+        """
+        imported = import_savepoint(self.folder, self._delta, savepoint, checkpoint, _engine_version())
+        self._newest = (imported.attempt, imported.checkpoint.id)
+        self._claimed = savepoint if claim else None
+        self.restore_point(imported.checkpoint)
+        return imported.checkpoint
 
     def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where workers find the state of a checkpoint."""
@@ -140,6 +160,9 @@ class JobJournal:
         """Keep the Delta log short and retire old snapshots; what fails here is tried again next time."""
         try:
             self._of_attempt().maintain()
+            if self._claimed is not None:
+                dispose_savepoint(self._claimed.path)
+                self._claimed = None
             if not self.changelog:
                 self._snapshots = self._snapshots[-self.retained :]
                 kept = set(self._snapshots) | protected_snapshots(self.folder)

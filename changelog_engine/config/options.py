@@ -254,8 +254,23 @@ SAVEPOINT_PATH = Option(
     "execution.savepoint.path",
     "string",
     None,
-    "Start from this savepoint; not part of this version.",
+    "Start from this savepoint, as by changelog.restore.",
     older=("execution.state-recovery.path",),
+)
+SAVEPOINT_CLAIM_MODE = Option(
+    "execution.state-recovery.claim-mode",
+    "choice",
+    "NO_CLAIM",
+    "NO_CLAIM leaves the savepoint alone; with CLAIM the job disposes of it after its first checkpoint.",
+    older=("execution.savepoint-restore-mode",),
+    choices=_choices("NO_CLAIM", "CLAIM"),
+)
+SAVEPOINT_IGNORE_UNCLAIMED = Option(
+    "execution.state-recovery.ignore-unclaimed-state",
+    "bool",
+    False,
+    "Start from a savepoint that holds state of operators which the job no longer has; that state is left behind.",
+    older=("execution.savepoint.ignore-unclaimed-state",),
 )
 BUNDLE_SIZE = Option(
     "python.fn-execution.bundle.size",
@@ -268,7 +283,7 @@ RESTORE = Option(
     "changelog.restore",
     "string",
     "auto",
-    "Where a new run begins: auto, none, latest, a checkpoint id, or as-of:<ISO time>.",
+    "Where a new run begins: auto, none, latest, a checkpoint id, as-of:<ISO time>, or the path of a savepoint.",
 )
 HISTORY_RETENTION = Option(
     "changelog.history.retention",

@@ -34,7 +34,7 @@ SAVEPOINT_DIR = Option(
     "execution.checkpointing.savepoint-dir",
     "string",
     None,
-    "Kept and given back; savepoints are not part of this version.",
+    "Folder or URI below which savepoints lie that name no directory.",
     older=("state.savepoints.dir",),
 )
 BUFFER_TIMEOUT = Option(

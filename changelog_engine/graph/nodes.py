@@ -187,7 +187,10 @@ class JobSettings:
         retained_checkpoints: snapshots kept when the changelog is off.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
             attempts, 1 s; off: none).
-        restore: changelog.restore: auto, none, latest, a checkpoint id, or as-of:<ISO time>.
+        restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
+        claim_savepoint: the job owns the savepoint it starts from, and disposes of it after its first checkpoint.
+        ignore_unclaimed_state: state of a savepoint may belong to operators that the job doesn't have.
+        savepoint_dir: where savepoints go that name no directory; None for nowhere.
         batch: runtime mode BATCH: each key's elements are processed together at the end of the input, and only final
             results leave; nothing is checkpointed.
         epoch_target_ms: None for adaptive.
@@ -212,6 +215,9 @@ class JobSettings:
     retained_checkpoints: int = 1
     restart: RestartSettings | None = None
     restore: str = "auto"
+    claim_savepoint: bool = False
+    ignore_unclaimed_state: bool = False
+    savepoint_dir: str | None = None
     batch: bool = False
     epoch_target_ms: int | None = None
     epoch_max_records: int | None = None

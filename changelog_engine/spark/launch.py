@@ -15,10 +15,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from changelog_engine.checkpoint.compatibility import check_restorable, fitted
+from changelog_engine.checkpoint import starting
 from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
 from changelog_engine.checkpoint.coordinator import Coordinator
-from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
@@ -57,27 +56,11 @@ class RunningJob:
         self._outcome: JobOutcome | None = None
         self._done = threading.Event()
         plan = plan_job(graph)
-        self._journal: JobJournal | None = None
-        folder = None
         shipped = ship(self.job_id, plan, settings, None)
         staged = files.stage(settings.files)
-        start = None
-        if settings.checkpoint_interval_ms is not None:
-            self._journal = JobJournal.open(
-                settings.base_path, graph.name, settings.changelog, settings.retained_checkpoints
-            )
-            try:
-                start = self._journal.start_point(settings.restore)
-                if start is not None:
-                    plan = fitted(plan, start)
-                    check_restorable(plan, start)
-                    log.info("job %r goes on from checkpoint %d", graph.name, start.id)
-            except BaseException:
-                self._journal.close()
-                raise
-            folder = self._journal.parts_folder
-            shipped = ship(self.job_id, plan, settings, folder)
-        self._start = start
+        plan, self._journal, self._start = starting.start_job(plan, settings)
+        if self._journal is not None:
+            shipped = ship(self.job_id, plan, settings, self._journal.parts_folder)
         try:
             context = spark_context(files.session_options(settings))
             self._runner = SparkEpochRunner(context, shipped, files.ship(context, staged))
@@ -134,6 +117,40 @@ class RunningJob:
     def stop(self) -> None:
         """Stop after a checkpoint, to go on from there later."""
         self.coordinator.stop()
+
+    def trigger_savepoint(self, directory: str | None = None) -> str:
+        """Take a savepoint of the next checkpoint, which comes at once; the job goes on. Returns its path.
+
+        Args:
+            directory: where it shall lie; None for the default directory.
+
+        Raises:
+            ConfigurationError: there is no directory, or the job makes no checkpoints.
+            JobExecutionError: the job ended before.
+            StorageError: the directory can't be written, or the copy failed.
+        """
+        return self.coordinator.savepoints.take(self._directory(directory), self.job_id[:6])
+
+    def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> str:
+        """Stop after a checkpoint and make a savepoint of it. Returns its path.
+
+        Args:
+            drain: let event time end first, so that all its timers and windows fire.
+            directory: as for ``trigger_savepoint``.
+
+        Raises:
+            ConfigurationError, JobExecutionError, StorageError: as ``trigger_savepoint``; the job goes on when the
+                directory cannot be used.
+        """
+        coordinator = self.coordinator
+        path = coordinator.savepoints.take(
+            self._directory(directory), self.job_id[:6], lambda: coordinator.stop_for_savepoint(drain)
+        )
+        self._done.wait()
+        return path
+
+    def _directory(self, directory: str | None) -> str | None:
+        return self._settings.savepoint_dir if directory is None else directory
 
     def wait(self, timeout_s: float | None = None) -> JobOutcome:
         """Wait for the end.

@@ -17,10 +17,10 @@ from unittest import mock
 
 from changelog_engine.changelog.model import Checkpoint, Part
 from changelog_engine.checkpoint import attempt as attempt_module
-from changelog_engine.checkpoint.compatibility import check_restorable
 from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
 from changelog_engine.checkpoint.coordinator import Coordinator
 from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.checkpoint.starting import start_job
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
 from changelog_engine.graph.plan import plan_job
@@ -118,15 +118,10 @@ class TestJob:
         run, plan = uuid.uuid4().hex, plan_job(graph)
         with contextlib.ExitStack() as stack:
             journal: Any = None
-            start, folder = None, None
-            if settings.checkpoint_interval_ms is not None:
-                opened = JobJournal.open(
-                    settings.base_path, graph.name, settings.changelog, settings.retained_checkpoints
-                )
+            folder = None
+            plan, opened, start = start_job(plan, settings)
+            if opened is not None:
                 stack.callback(opened.close)
-                start = opened.start_point(settings.restore)
-                if start is not None:
-                    check_restorable(plan, start)
                 journal, folder = _Journal(opened, self), opened.parts_folder
             runner = _Runner(ship(run, plan, settings, folder), self)
             stack.callback(runner.registry.clear)

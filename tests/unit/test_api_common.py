@@ -19,7 +19,7 @@ from api.common import (
     WatermarkStrategy,
 )
 from api.common.watermark_strategy import TimestampAssigner
-from changelog_engine.errors import ConfigurationError, JobCancelledError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, JobCancelledError, NotSupportedError, StorageError
 from changelog_engine.graph.nodes import WatermarkSpec
 
 
@@ -159,7 +159,7 @@ class FakeRunning:
 
     def __init__(self):
         self.ended = threading.Event()
-        self.cancelled = False
+        self.cancelled = self.fails = False
 
     def status(self):
         return "RUNNING"
@@ -167,6 +167,14 @@ class FakeRunning:
     def cancel(self):
         self.cancelled = True
         self.ended.set()
+
+    def trigger_savepoint(self, directory):
+        if self.fails:
+            raise StorageError("no room")
+        return f"{directory or 'default'}/savepoint"
+
+    def stop_with_savepoint(self, drain, directory):
+        return self.trigger_savepoint(directory) + (", drained" if drain else "")
 
     def wait(self, timeout_s=None):
         self.ended.wait()
@@ -196,9 +204,22 @@ class TestJobClient:
         assert client.cancel().result() is None
         assert isinstance(client.get_job_execution_result().exception(), JobCancelledError)
 
-    def test_missing_methods(self):
-        with pytest.raises(NotSupportedError, match=r"JobClient\.trigger_savepoint"):
-            JobClient(FakeRunning()).trigger_savepoint("x")
+    def test_savepoints(self):
+        running = FakeRunning()
+        client = JobClient(running)
+        assert client.trigger_savepoint("/sp").result() == "/sp/savepoint"
+        assert client.trigger_savepoint().result() == "default/savepoint"
+        assert client.stop_with_savepoint(True, "/sp").result() == "/sp/savepoint, drained"
+        assert client.stop_with_savepoint(False).result() == "default/savepoint"
+        for wrong in ("", 3):
+            with pytest.raises(
+                ConfigurationError, match=r"JobClient\.trigger_savepoint: savepoint_directory"
+            ):
+                client.trigger_savepoint(wrong)
+        with pytest.raises(ConfigurationError, match="advance_to_end_of_event_time"):
+            client.stop_with_savepoint("/sp")
+        running.fails = True
+        assert isinstance(client.trigger_savepoint().exception(), StorageError)
 
 
 def test_terminal_states():

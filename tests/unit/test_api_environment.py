@@ -18,7 +18,7 @@ from api.datastream import (
 )
 from api.datastream import _settings as settings_module
 from api.serializers import PickleSerializer
-from changelog_engine.errors import ConfigurationError, InvalidJobError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings
 
 
@@ -264,15 +264,8 @@ class FakeJob:
 
 
 class TestJobClient:
-    def test_accumulators_and_savepoints(self):
+    def test_accumulators(self):
         client = JobClient(FakeJob())
         assert str(client.get_job_id()) == "ab" * 16
         assert client.get_job_status().result().name == "RUNNING"
         assert client.get_accumulators().result() == {}
-        for call in (
-            lambda: client.stop_with_savepoint(False, "/sp"),
-            lambda: client.trigger_savepoint(),
-            lambda: client.trigger_savepoint("/sp"),
-        ):
-            with pytest.raises(NotSupportedError, match=r"changelog\.restore=<id>"):
-                call()

@@ -319,8 +319,7 @@ def test_other_options_reach_the_engine():
     ("key", "value", "error"),
     [
         ("changelog.restore", "yesterday", ConfigurationError),
-        ("execution.savepoint.path", "/sp", NotSupportedError),
-        ("execution.state-recovery.path", "/sp", NotSupportedError),
+        ("execution.state-recovery.claim-mode", "LEGACY", ConfigurationError),
         ("changelog.lineage.records", "true", NotSupportedError),
     ],
 )
