@@ -69,3 +69,7 @@ class InProcessRunner:
                         target = (stage.outputs[edge].to_stage, partition - offsets[edge])
                         inboxes.setdefault(target, []).append(encoded)
         return sorted(reports, key=lambda report: (report.stage, report.subtask))
+
+    def close(self) -> None:
+        """Let go of all state."""
+        self.registry.clear()

@@ -1,0 +1,127 @@
+"""What a program asks to be executed: run in this process, or taken without running.
+
+Both stand in for ``changelog_engine.spark.launch`` while a program runs; nothing starts Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from changelog_engine.errors import NotSupportedError
+from changelog_engine.graph.files import JobFiles
+from changelog_engine.graph.nodes import JobGraph, JobSettings
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@contextlib.contextmanager
+def without_spark(clock: Callable[[], int] | None = None) -> Iterator[None]:
+    """Within it, ``execute()``, ``execute_async()`` and ``execute_and_collect()`` run jobs in this process.
+
+    The same stages, log, checkpoints and restarts as on Spark, one subtask after the other, in milliseconds. Functions are
+    pickled as for Spark and run in this process; Python files and archives that were added to the job are refused.
+
+    Args:
+        clock: wall clock in ms that functions and timers see; None, the default, for the real one.
+
+    Raises:
+        NotSupportedError: in it, a job that ships files to its workers.
+
+    Source: no counterpart in PyFlink; Flink's MiniClusterWithClientResource
+
+    Example:
+        >>> with without_spark():  # doctest: +SKIP
+        ...     found = list(env.from_collection([1, 2]).map(str).execute_and_collect())
+    """
+    from changelog_engine.spark import launch
+    from changelog_engine.testing.in_process import InProcessRunner
+
+    def runner(context: Any, job: Any, shipped: Any) -> Any:
+        return InProcessRunner(job, clock or _wall_clock_ms)
+
+    files = SimpleNamespace(stage=_stage, session_options=lambda settings: {}, ship=lambda *given: None)
+    with (
+        mock.patch.object(launch, "spark_context"),
+        mock.patch.object(launch, "SparkEpochRunner", runner),
+        mock.patch.object(launch, "files", files),
+    ):
+        yield
+
+
+def _stage(given: JobFiles) -> None:
+    if given != JobFiles():
+        raise NotSupportedError(
+            "without_spark: this job ships files to workers, and there are none here: put its modules on sys.path, and call "
+            "add_python_file(), set_python_requirements() and add_python_archive() only for Spark"
+        )
+
+
+class _Taken(BaseException):
+    """Ends the program whose job was taken; programs catch no such thing by accident."""
+
+
+class CapturedJob:
+    """A job that a program asked to be executed.
+
+    Args:
+        graph: the job.
+        settings: how it would run.
+    """
+
+    def __init__(self, graph: JobGraph, settings: JobSettings) -> None:
+        self.graph = graph
+        self.settings = settings
+
+
+def capture_job(program: Callable[[], Any], name: str | None = None) -> CapturedJob | list[str]:
+    """Run a program up to the execution of a job, which is taken and not run.
+
+    Args:
+        program: builds the job and executes it.
+        name: of the job; None for the first. Executions of other jobs before it do nothing and succeed.
+
+    Returns:
+        The job; or the names of all jobs that the program executed, when it is not among them.
+
+    Raises:
+        Exception: what the program raises before it.
+    """
+    from changelog_engine.checkpoint.contracts import JobOutcome
+    from changelog_engine.spark import launch
+
+    seen: list[str] = []
+    taken: list[CapturedJob] = []
+
+    def take(graph: JobGraph, settings: JobSettings, observer: Any = None) -> Any:
+        seen.append(graph.name)
+        if name is None or graph.name == name:
+            taken.append(CapturedJob(graph, settings))
+            raise _Taken
+        return JobOutcome("captured", 0, False, None, 0)
+
+    def take_started(graph: JobGraph, settings: JobSettings, observer: Any = None) -> Any:
+        outcome = take(graph, settings)
+        return SimpleNamespace(
+            job_id=outcome.job_id,
+            name=graph.name,
+            status=lambda: "FINISHED",
+            cancel=lambda: None,
+            stop=lambda: None,
+            wait=lambda timeout_s=None: outcome,
+            results=lambda node: iter(()),
+        )
+
+    with (
+        mock.patch.object(launch, "run_job", take),
+        mock.patch.object(launch, "start_job", take_started),
+        contextlib.suppress(_Taken),
+    ):
+        program()
+    return taken[0] if taken else seen
