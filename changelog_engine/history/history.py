@@ -1,0 +1,337 @@
+"""Open a job's changelog in a Spark session: its states as typed views, at any checkpoint, with all their changes.
+
+Invariants:
+    * It only reads the job's tables, so it works beside the job that runs.
+    * State at a checkpoint is the fold of that checkpoint's lineage; rows of other branches are never mixed in.
+    * Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
+from changelog_engine.graph.key_groups import key_group
+from changelog_engine.history import log_views
+from changelog_engine.history.catalog import CHANGELOG_TABLE, SNAPSHOTS_TABLE, Catalog, Frames
+from changelog_engine.history.fold_sql import (
+    StateColumns,
+    Times,
+    difference_sql,
+    history_sql,
+    rows_sql,
+    state_sql,
+)
+from changelog_engine.history.names import HISTORY_SUFFIX, literal, view_names
+from changelog_engine.history.tables import Selection, Tables, When, described_state
+from changelog_engine.types import type_from_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ANY_KEY: Any = object()
+
+
+@dataclass(frozen=True)
+class StateViews:
+    """The views of one state.
+
+    Args:
+        operator: uid.
+        state: name.
+        kind: value, list, map, reducing or aggregating.
+        view: name of the view of the state.
+        history_view: name of the view of its changes.
+        key_type, value_type: SQL types.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    view: str
+    history_view: str
+    key_type: str
+    value_type: str
+
+
+class History:
+    """A job's changelog in a Spark session. Made by ``open``.
+
+    The database holds ``mutations``, ``checkpoints``, ``snapshots``, ``lineage`` and ``states``, and for each state
+    ``<operator>_<state>`` and ``<operator>_<state>_history``. They show the job at one moment; ``refresh`` moves on.
+
+    Attributes:
+        database: its name in the session.
+        checkpoint_id: the checkpoint that the views show.
+        states: the views of each state.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, at: When) -> None:
+        self._spark = spark
+        self._path = path
+        self._tables = Tables(path)
+        checkpoint = self._tables.checkpoint(at)
+        self._catalog = Catalog(spark, self._tables)
+        self.database = self._catalog.database
+        self._register(checkpoint)
+
+    def __repr__(self) -> str:
+        return f"History(database={self.database!r}, checkpoint_id={self.checkpoint_id})"
+
+    def refresh(self, at: When = None) -> int:
+        """Let the views show the job as it is now.
+
+        Args:
+            at: a checkpoint's id on any branch, or a time; the newest checkpoint by default.
+
+        Returns:
+            The checkpoint that they show.
+
+        Raises:
+            RestoreError: there is no such checkpoint; the views stay as they were.
+        """
+        tables = Tables(self._path)
+        checkpoint = tables.checkpoint(at)
+        self._tables = tables
+        self._register(checkpoint)
+        return self.checkpoint_id
+
+    def close(self) -> None:
+        """Drop the database. The job's files stay."""
+        self._catalog.drop()
+
+    def state(self, operator: str, state: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
+        """A state as of a checkpoint or time.
+
+        Args:
+            operator: uid of the operator.
+            state: name of the state.
+            at: a checkpoint's id on any branch, or a time (datetime or ISO text; without a zone: UTC), for the newest
+                checkpoint then; default: the checkpoint that the views show.
+            key: only this key, of its declared type; default: all. Files without its key group are not opened.
+
+        Returns:
+            The columns of the state's view.
+
+        Raises:
+            RestoreError: no such checkpoint, operator or state; says what there is.
+            CorruptChangelogError: parts that it needs are gone.
+        """
+        checkpoint = self._at(at)
+        with Frames(self._spark) as frames:
+            return frames.query(self._state_query(frames, checkpoint, operator, state, key, False))
+
+    def changes(self, operator: str, state: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
+        """All changes of a state on the lineage of a checkpoint.
+
+        Args:
+            operator: see ``state``.
+            state: see ``state``.
+            at: see ``state``.
+            key: see ``state``.
+
+        Returns:
+            The columns of the state's history view, one row a mutation.
+
+        Raises:
+            RestoreError, CorruptChangelogError: see ``state``.
+        """
+        checkpoint = self._at(at)
+        found, described = described_state(checkpoint, operator, state)
+        with Frames(self._spark) as frames:
+            groups, where = _key_filter(found, key)
+            selection = self._tables.history(checkpoint, operator, groups)
+            rows = self._frame_rows(frames, selection)
+            columns = StateColumns.of(found, described)
+            return frames.query(history_sql(columns, rows, self._times(checkpoint), where))
+
+    def difference(self, operator: str, state: str, before: When, after: When = None) -> DataFrame:
+        """What two points of a state do not share, also on different branches.
+
+        Args:
+            operator: see ``state``.
+            state: see ``state``.
+            before: the one point, as ``at`` of ``state``.
+            after: the other; default: the checkpoint that the views show.
+
+        Returns:
+            One row a key (and window, and map key) whose value differs: ``change`` (added, removed, changed) and
+            both values.
+
+        Raises:
+            RestoreError: no such checkpoint, operator or state; or its declared types differ between the two.
+            CorruptChangelogError: see ``state``.
+        """
+        first, second = self._at(before), self._at(after)
+        shapes = [StateColumns.of(*described_state(point, operator, state)) for point in (first, second)]
+        names = [
+            [shape.kind, *(t.name for t in (shape.key, shape.map_key, shape.window, shape.value) if t)]
+            for shape in shapes
+        ]
+        if names[0] != names[1]:
+            raise RestoreError(
+                f"state {state!r} of operator {operator!r} was declared {' '.join(names[0])} at checkpoint {first.id} and "
+                f"{' '.join(names[1])} at checkpoint {second.id}: compare what state() gives for each"
+            )
+        with Frames(self._spark) as frames:
+            queries = [
+                self._state_query(frames, point, operator, state, _ANY_KEY, True) for point in (first, second)
+            ]
+            return frames.query(difference_sql(shapes[1], *queries))
+
+    def key(self, key: Any, at: When = None) -> DataFrame:
+        """All changes of one key, in all states of all operators whose keys can be this one.
+
+        Args:
+            key: the key, as the program's key selector gave it.
+            at: see ``state``.
+
+        Returns:
+            One row a mutation in the order of checkpoints: operator, state, kind, the JSON texts of key, window, map key and
+            of the value before and after, and when it was valid.
+
+        Raises:
+            ConfigurationError: no operator has keys of its type.
+            RestoreError, CorruptChangelogError: see ``state``.
+        """
+        checkpoint = self._at(at)
+        times = self._times(checkpoint)
+        queries: list[str] = []
+        with Frames(self._spark) as frames:
+            for operator, groups, where in self._holders(checkpoint, key):
+                selection = self._tables.history(checkpoint, operator["uid"], groups)
+                rows = self._frame_rows(frames, selection)
+                queries += [
+                    f"({history_sql(StateColumns.of(operator, state), rows, times, where, texts_only=True)})"
+                    for state in operator["states"]
+                ]
+            order = "valid_from_checkpoint, event_time NULLS LAST, operator, sequence"
+            return frames.query(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
+
+    def files_of_key(self, key: Any, at: When = None) -> list[str]:
+        """The parts that ``key`` opens: those that may hold its key group, by the table's list of files.
+
+        Args:
+            key: see ``key``.
+            at: see ``state``.
+        """
+        checkpoint = self._at(at)
+        found: dict[str, None] = {}
+        for operator, groups, _ in self._holders(checkpoint, key):
+            selection = self._tables.history(checkpoint, operator["uid"], groups)
+            found.update(dict.fromkeys((*selection.base, *selection.log)))
+        return list(found)
+
+    def _at(self, at: When) -> Checkpoint:
+        return self._tables.checkpoint(self.checkpoint_id if at is None else at)
+
+    def _times(self, checkpoint: Checkpoint) -> Times:
+        return Times(*self._tables.times(checkpoint))
+
+    def _holders(self, checkpoint: Checkpoint, key: Any) -> list[tuple[dict[str, Any], range, str]]:
+        """Operators with state whose keys can be this one, with its key group and the condition on rows."""
+        found, faults = [], []
+        for operator in checkpoint.operators:
+            if operator.get("states"):
+                try:
+                    found.append((operator, *_key_filter(operator, key)))
+                except TypeMismatchError as error:
+                    faults.append(f"{operator['uid']!r}: {error}")
+        if not found:
+            raise ConfigurationError(
+                f"History.key(key): no operator with state has such keys ({'; '.join(faults) or 'none has state'})"
+            )
+        return found
+
+    def _state_query(
+        self, frames: Frames, checkpoint: Checkpoint, operator: str, state: str, key: Any, fingerprint: bool
+    ) -> str:
+        found, described = described_state(checkpoint, operator, state)
+        groups, where = _key_filter(found, key)
+        rows = self._frame_rows(frames, self._tables.state(checkpoint, operator, groups))
+        return state_sql(StateColumns.of(found, described), rows, where, fingerprint)
+
+    def _frame_rows(self, frames: Frames, selection: Selection) -> str:
+        folder = self._tables.folder
+        base = frames.rows_of(folder.snapshots, selection.base) if selection.base else None
+        log = frames.rows_of(folder.changelog, selection.log)
+        return rows_sql(base, log, selection.snapshot, selection.lineage)
+
+    def _view_rows(self, selection: Selection) -> str:
+        base = self._catalog.rows_of(SNAPSHOTS_TABLE, selection.base) if selection.base else None
+        log = self._catalog.rows_of(CHANGELOG_TABLE, selection.log)
+        return rows_sql(base, log, selection.snapshot, selection.lineage)
+
+    def _register(self, checkpoint: Checkpoint) -> None:
+        catalog, tables = self._catalog, self._tables
+        catalog.begin(tables)
+        described = {
+            (operator["uid"], state["name"]): (operator, state)
+            for operator in checkpoint.operators
+            for state in operator.get("states", ())
+        }
+        times = self._times(checkpoint)
+        found = []
+        for (uid, name), view in view_names(described).items():
+            columns = StateColumns.of(*described[uid, name])
+            rows = self._view_rows(tables.state(checkpoint, uid))
+            catalog.view(view, state_sql(columns, rows))
+            mutations = self._view_rows(tables.history(checkpoint, uid))
+            catalog.view(view + HISTORY_SUFFIX, history_sql(columns, mutations, times))
+            found.append(
+                StateViews(
+                    uid, name, columns.kind, view, view + HISTORY_SUFFIX, columns.key.name, columns.value_name
+                )
+            )
+        views = log_views.queries(catalog, tables, checkpoint, [vars(state) for state in found])
+        for name, query in views.items():
+            catalog.view(name, query)
+        catalog.keep_views([*views, *(name for state in found for name in (state.view, state.history_view))])
+        self.checkpoint_id = checkpoint.id
+        self.states = tuple(found)
+
+
+def open(spark: SparkSession, path: str, at: When = None) -> History:
+    """Show a job's changelog as a database of views in a Spark session.
+
+    It needs nothing of the session but Spark itself, and changes neither its current database nor its settings.
+
+    Args:
+        spark: a running session.
+        path: the job's folder, ``<base path>/<job>``, or the changelog folder in it.
+        at: a checkpoint's id on any branch, or a time (datetime or ISO text; without a zone: UTC) for the newest checkpoint
+            then; default: the newest checkpoint.
+
+    Returns:
+        The database's name, the states' views, and functions for other points in time.
+
+    Raises:
+        StorageError: there is no changelog.
+        ForeignPathError: it is a Delta table of somebody else.
+        FormatVersionError: a newer engine wrote it.
+        RestoreError: there is no such checkpoint.
+        CorruptChangelogError: parts that the state needs are gone.
+
+    Example:
+        >>> history = open(spark, "changelog-data/visits")  # doctest: +SKIP
+        >>> spark.sql("SELECT key, value FROM visits.visit_clicks").show()  # doctest: +SKIP
+    """
+    return History(spark, path, at)
+
+
+def _key_filter(operator: dict[str, Any], key: Any) -> tuple[range, str]:
+    """The key groups and the condition on rows of one key of an operator.
+
+    Raises:
+        TypeMismatchError: the operator's keys are of another type.
+    """
+    if key is _ANY_KEY:
+        return range(32_768), "true"
+    spec = operator.get("key_type")
+    codec = key_codec_for(None if spec is None else type_from_spec(spec))
+    identity = codec.identity(key)
+    group = key_group(identity, operator["max_parallelism"])
+    return range(group, group + 1), f"key_group = {group} AND key = {literal(codec.text(identity))}"

@@ -1,0 +1,63 @@
+"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL.
+
+Invariant: nothing is unpickled. The name is read off the opcodes at both ends and is for people; bytes that are no
+pickle, or one of another protocol, are an ``object``.
+"""
+
+from __future__ import annotations
+
+from changelog_engine.history.names import literal
+
+_HEAD = 4096  # bytes looked at for the name of a class
+_START = r"(?s)^\x80\x05(?:\x95.{8})?"  # protocol 5, a frame
+_CLASS = r"(?s)\x8c.([A-Za-z_][\w.]*)\x94\x8c.([A-Za-z_][\w.<>]*)\x94\x93"
+_BYTES = "ISO-8859-1"  # one character a byte
+# First opcode of a value that is one opcode long, with one byte of length -> type.
+_SHORT = {r"C": "bytes", r"\x8c": "str", r"\x8a": "int"}
+_WHOLE = {
+    r"(?:K.|M..|J.{4})\.$": "int",
+    r"G.{8}\.$": "float",
+    r"\x88\.$|\x89\.$": "bool",
+    r"\)\.$": "tuple",
+}
+_LONG = {r"[B\x8e]": "bytes", r"[X\x8d]": "str", r"\x96": "bytearray"}
+_LAST = {
+    r"[\x85-\x87t]\x94\.$": "tuple",
+    r"(?:\x90|\x8f\x94)\.$": "set",
+    r"\x91\x94\.$": "frozenset",
+    r"(?:[ea]|\]\x94)\.$": "list",
+    r"(?:[us]|\}\x94)\.$": "dict",
+}
+_OBJECT = r"(?:R\x94?|b|\x81\x94?|\x93\x94?|0)\.$"
+
+
+def pickled_type(payload: str) -> str:
+    """SQL of a payload -> SQL of the name of its type, null where there is no payload.
+
+    Args:
+        payload: SQL of a binary column.
+    """
+    head = f"decode(substring({payload}, 1, {_HEAD}), '{_BYTES}')"
+    tail = f"decode(substring({payload}, -8), '{_BYTES}')"
+    cases = [f"WHEN {payload} IS NULL THEN NULL"]
+    for opcode, name in _SHORT.items():
+        start = f"regexp_extract({head}, {literal(f'{_START}{opcode}.')}, 0)"
+        end = 1 if name == "int" else 2  # ints are not remembered, and have no opcode that does it
+        length = f"length({start}) + conv(hex(encode(right({start}, 1), '{_BYTES}')), 16, 10) + {end}"
+        cases.append(f"WHEN length({start}) > 0 AND length({payload}) = {length} THEN '{name}'")
+    cases += [
+        f"WHEN length({payload}) < {_HEAD} AND {head} RLIKE {literal(_START + pattern)} THEN '{name}'"
+        for pattern, name in _WHOLE.items()
+    ]
+    tuples = literal(r"(?s)[\x85-\x87]\x94\.$")
+    cases += [
+        f"WHEN {head} RLIKE {literal(_START + opcode)} AND NOT {tail} RLIKE {tuples} THEN '{name}'"
+        for opcode, name in _LONG.items()
+    ]
+    of_class = f"concat_ws('.', regexp_extract({head}, {literal(_CLASS)}, 1), regexp_extract({head}, {literal(_CLASS)}, 2))"
+    named = f"{head} RLIKE {literal(_CLASS)}"
+    cases.append(f"WHEN {tail} RLIKE {literal('(?s)' + _OBJECT)} AND {named} THEN {of_class}")
+    cases += [
+        f"WHEN {tail} RLIKE {literal('(?s)' + pattern)} THEN '{name}'" for pattern, name in _LAST.items()
+    ]
+    return f"CASE {' '.join(cases)} ELSE 'object' END"

@@ -1,0 +1,253 @@
+"""Declared types as SQL types, and the SQL that turns the log's JSON text into values of them.
+
+Invariants:
+    * An expression never fails: what does not fit its type is null, and the text stands in a column beside it.
+    * Nothing is rounded: a decimal with too many digits is null. Only an INSTANT loses what is below a microsecond.
+
+An *item* is JSON text of a list or map as it is, and any other JSON value as plain text: strings without their quotes. It is
+what Spark's ``from_json`` gives for the elements of an ``array<string>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from changelog_engine.history.names import literal, quoted
+from changelog_engine.types import (
+    ElementsTypeInfo,
+    MapTypeInfo,
+    PickledType,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+_OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
+_INTEGERS = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "INT": "INT", "LONG": "BIGINT"}
+_NUMBERS = {**_INTEGERS, "FLOAT": "FLOAT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN"}
+_TEXTS = ("STRING", "CHAR", "SQL_TIME")
+_EXACT_DECIMAL = r"^[+-]?([0-9]{1,20}([.][0-9]{0,18})?|[0-9]([.][0-9]{0,9})?E([+][0-9]{1,2}|-[0-9]))$"
+_EXACT_INTEGER = r"^-?[0-9]{1,38}$"
+
+Expression = Callable[[str], str]
+
+
+class SqlType(NamedTuple):
+    """A type in SQL.
+
+    Args:
+        name: as in DDL.
+        of_item: SQL of an item -> SQL of its value.
+    """
+
+    name: str
+    of_item: Expression
+
+
+def item_of(json_text: str) -> str:
+    """SQL of JSON text -> SQL of its item."""
+    return f"get(from_json(concat('[', {json_text}, ']'), 'array<string>'), 0)"
+
+
+def value_of(found: SqlType, json_text: str) -> str:
+    """SQL of JSON text -> SQL of the value.
+
+    Args:
+        found: the type.
+        json_text: SQL of the text.
+    """
+    if found.name in _NUMBERS.values() and found.name not in ("FLOAT", "DOUBLE"):
+        return found.of_item(json_text)  # a number's text is its item
+    return found.of_item(item_of(json_text))
+
+
+def time_of(milliseconds: str) -> str:
+    """SQL of epoch milliseconds -> SQL of a timestamp; null outside the years 1 to 9999."""
+    return f"CASE WHEN {milliseconds} BETWEEN {_OLDEST_MS} AND {_NEWEST_MS} THEN timestamp_millis({milliseconds}) END"
+
+
+def sql_type(type_info: TypeInformation | None) -> SqlType:
+    """The SQL type of a declared type of values.
+
+    Args:
+        type_info: the type; None for undeclared.
+    """
+    return _Types().of(type_info)
+
+
+def key_sql_type(type_info: TypeInformation | None) -> SqlType:
+    """As sql_type, for keys: those with maps or undeclared parts are text, because their JSON is canonical."""
+    if type_info is None or _is_canonical(type_info):
+        return _text()
+    return _Types().of(type_info)
+
+
+def window_sql_type(namespace: str) -> SqlType:
+    """The type of windows.
+
+    Args:
+        namespace: the kind of namespace, as a checkpoint describes it.
+    """
+    if namespace == "time_window":
+        name = "STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
+
+        def window(item: str) -> str:
+            start, end = (
+                time_of(f"try_cast(get(from_json({item}, 'array<string>'), {i}) AS BIGINT)") for i in (0, 1)
+            )
+            return f"CASE WHEN {item} IS NOT NULL THEN named_struct('start', {start}, 'end', {end}) END"
+
+        return SqlType(name, window)
+    if namespace == "count_window":
+        return SqlType("BIGINT", lambda item: f"try_cast({item} AS BIGINT)")
+    return _text()
+
+
+def _text() -> SqlType:
+    return SqlType("STRING", lambda item: item)
+
+
+def _is_canonical(type_info: TypeInformation) -> bool:
+    if isinstance(type_info, (MapTypeInfo, PickledType)):
+        return True
+    if isinstance(type_info, ElementsTypeInfo):
+        return _is_canonical(type_info.elem_type)
+    if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
+        return any(map(_is_canonical, type_info.get_field_types()))
+    return False
+
+
+class _Types:
+    """Makes the types of one expression; lambda variables inside have names of their own."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def of(self, type_info: TypeInformation | None) -> SqlType:
+        if type_info is None or isinstance(type_info, PickledType):
+            return _text()
+        if isinstance(type_info, RowTypeInfo):
+            return self._row(type_info)
+        if isinstance(type_info, TupleTypeInfo):
+            return self._tuple(type_info)
+        if isinstance(type_info, MapTypeInfo):
+            return self._map(type_info)
+        if type_info.exact is bytes:
+            return SqlType("BINARY", lambda item: f"try_to_binary({item}, 'base64')")
+        if isinstance(type_info, ElementsTypeInfo):
+            return self._list(type_info)
+        return _scalar(type_info.kind)
+
+    def _variable(self) -> str:
+        return f"x{next(self._numbers)}"
+
+    def _list(self, type_info: ElementsTypeInfo) -> SqlType:
+        element, x = self.of(type_info.elem_type), self._variable()
+
+        def value(item: str) -> str:
+            items = f"from_json({item}, 'array<string>')"
+            made = element.of_item(x)
+            return items if made == x else f"transform({items}, {x} -> {made})"
+
+        return SqlType(f"ARRAY<{element.name}>", value)
+
+    def _tuple(self, type_info: TupleTypeInfo) -> SqlType:
+        fields = [self.of(field) for field in type_info.get_field_types()]
+        x = self._variable()
+        names = [f"f{i}" for i in range(len(fields))]
+
+        def value(item: str) -> str:
+            values = [field.of_item(f"get({x}, {i})") for i, field in enumerate(fields)]
+            struct = f"CASE WHEN size({x}) = {len(fields)} THEN {_struct(names, values)} END"
+            return f"get(transform(array(from_json({item}, 'array<string>')), {x} -> {struct}), 0)"
+
+        return SqlType(_struct_name(names, fields), value)
+
+    def _row(self, type_info: RowTypeInfo) -> SqlType:
+        names = list(type_info.get_field_names())
+        if len({name.lower() for name in names}) < len(names):
+            return _text()  # SQL takes "a" and "A" for one name
+        fields = [self.of(field) for field in type_info.get_field_types()]
+        x = self._variable()
+
+        def value(item: str) -> str:
+            values = [
+                field.of_item(f"try_element_at({x}, {literal(name)})")
+                for name, field in zip(names, fields, strict=True)
+            ]
+            struct = f"CASE WHEN {x} IS NOT NULL THEN {_struct(names, values)} END"
+            return f"get(transform(array(from_json({item}, 'map<string,string>')), {x} -> {struct}), 0)"
+
+        return SqlType(_struct_name(names, fields), value)
+
+    def _map(self, type_info: MapTypeInfo) -> SqlType:
+        key, item_type = self.of(type_info.key_type), self.of(type_info.value_type)
+        x, y = self._variable(), self._variable()
+        from_object = _is_text_in_json(type_info.key_type)
+        is_map = "<" not in key.name
+
+        def value(item: str) -> str:
+            if from_object:
+                entries, parts = (
+                    f"map_entries(from_json({item}, 'map<string,string>'))",
+                    (f"{y}.key", f"{y}.value"),
+                )
+            else:
+                pairs = (
+                    f"transform(from_json({item}, 'array<string>'), {y} -> from_json({y}, 'array<string>'))"
+                )
+                entries, parts = pairs, (f"get({y}, 0)", f"get({y}, 1)")
+            pair = _struct(["key", "value"], [key.of_item(parts[0]), item_type.of_item(parts[1])])
+            made = f"transform({entries}, {y} -> {pair})"
+            if not is_map:
+                return made
+            # Keys that are null or the same after the conversion would make the whole query fail.
+            sound = f"NOT exists({x}.key, k -> k IS NULL) AND size(array_distinct({x}.key)) = size({x}.key)"
+            return (
+                f"get(transform(array({made}), {x} -> CASE WHEN {sound} THEN map_from_entries({x}) END), 0)"
+            )
+
+        if is_map:
+            return SqlType(f"MAP<{key.name}, {item_type.name}>", value)
+        return SqlType(f"ARRAY<STRUCT<key: {key.name}, value: {item_type.name}>>", value)
+
+
+def _scalar(kind: str) -> SqlType:
+    if kind in _NUMBERS:
+        name = _NUMBERS[kind]
+        return SqlType(name, lambda item: f"try_cast({item} AS {name})")
+    if kind in _TEXTS:
+        return _text()
+    if kind == "BIG_INT":
+        return _matching("DECIMAL(38,0)", f"RLIKE '{_EXACT_INTEGER}'")
+    if kind == "BIG_DEC":
+        return _matching("DECIMAL(38,18)", f"RLIKE '{_EXACT_DECIMAL}'")
+    if kind == "SQL_DATE":
+        return SqlType("DATE", lambda item: f"try_cast({item} AS DATE)")
+    if kind == "SQL_TIMESTAMP":  # one with an offset from UTC is another kind of time
+        return _matching("TIMESTAMP_NTZ", "NOT RLIKE 'T.*[Z+-]'")
+    if kind == "INSTANT":
+        return SqlType("TIMESTAMP", lambda item: f"try_cast({item} AS TIMESTAMP)")
+    return _text()
+
+
+def _matching(name: str, condition: str) -> SqlType:
+    return SqlType(name, lambda item: f"CASE WHEN {item} {condition} THEN try_cast({item} AS {name}) END")
+
+
+def _is_text_in_json(key_type: TypeInformation) -> bool:
+    """Whether a map with such keys is an object in JSON."""
+    others = ("FLOAT", "DOUBLE", "BOOLEAN", PickledType.kind)
+    composite = isinstance(key_type, (TupleTypeInfo, RowTypeInfo, MapTypeInfo))
+    lists = isinstance(key_type, ElementsTypeInfo) and key_type.exact is not bytes
+    return not composite and not lists and key_type.kind not in others
+
+
+def _struct(names: list[str], values: list[str]) -> str:
+    return f"named_struct({', '.join(f'{literal(n)}, {v}' for n, v in zip(names, values, strict=True))})"
+
+
+def _struct_name(names: list[str], fields: list[SqlType]) -> str:
+    return f"STRUCT<{', '.join(f'{quoted(n)}: {f.name}' for n, f in zip(names, fields, strict=True))}>"
