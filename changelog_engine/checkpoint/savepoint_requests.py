@@ -93,8 +93,8 @@ class SavepointRequests:
             return write_savepoint(folder, checkpoint, target).path
         except ChangelogEngineError as failure:
             failure.add_note(
-                f"Checkpoint {checkpoint.id} is there: changelog-engine savepoint create {folder.storage.root} --at "
-                f"{checkpoint.id} makes a savepoint of it"
+                f"Checkpoint {checkpoint.id} is there: changelog-engine savepoint create {folder.storage.root} "
+                f"DIRECTORY --at {checkpoint.id} makes a savepoint of it"
             )
             raise
         finally:
@@ -148,5 +148,6 @@ class SavepointRequests:
         if self._ended is not None:
             where = "" if self._folder is None else f" {self._folder.storage.root}"
             raise JobExecutionError(
-                f"{self._ended}: changelog-engine savepoint create{where} makes a savepoint of its last checkpoint"
+                f"{self._ended}: changelog-engine savepoint create{where} DIRECTORY makes a savepoint of its last "
+                "checkpoint"
             )

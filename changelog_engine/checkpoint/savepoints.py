@@ -212,7 +212,7 @@ def _no_savepoint(storage: Storage) -> ChangelogEngineError:
     if DeltaLog.exists(storage.child(CHANGELOG)):
         return ForeignPathError(
             f"{storage.root} is the folder of a job, not a savepoint: make one of its checkpoints with changelog-engine "
-            f"savepoint create {storage.root}"
+            f"savepoint create {storage.root} DIRECTORY"
         )
     inside = [entry.name for entry in storage.list() if entry.is_folder and entry.name.startswith(_SAVEPOINT)]
     if inside:

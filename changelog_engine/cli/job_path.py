@@ -6,7 +6,7 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 from __future__ import annotations
 
 from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.checkpoint.job_folder import CHANGELOG, FORMAT_PROPERTY
+from changelog_engine.checkpoint.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
@@ -38,6 +38,21 @@ def open_changelog(path: str) -> DeltaLog:
             f"{found.root} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use a newer one"
         )
     return log
+
+
+def open_job(path: str) -> JobFolder:
+    """The folder of a job, by the path of it or of the changelog folder in it.
+
+    Raises:
+        StorageError, ForeignPathError, FormatVersionError: as ``open_changelog``.
+        ForeignPathError: the table does not lie in a job's folder.
+    """
+    log = open_changelog(path)
+    root, _, table = log.storage.root.rpartition("/")
+    if table != CHANGELOG:
+        raise ForeignPathError(f"{log.storage.root} is not the {CHANGELOG} folder of a job")
+    slug = root.rpartition("/")[2]
+    return JobFolder(log.properties().get(JOB_PROPERTY, slug), slug, Storage(root))
 
 
 def _jobs_in(base: Storage) -> str:

@@ -14,6 +14,7 @@ from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.cli.checkpoints import checkpoints
 from changelog_engine.cli.console import printable
 from changelog_engine.cli.run import run
+from changelog_engine.cli.savepoint import savepoint
 from changelog_engine.cli.state import state
 from changelog_engine.errors import ChangelogEngineError
 
@@ -52,5 +53,5 @@ def main() -> None:
     """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
 
 
-for _command in (run, checkpoints, state):
+for _command in (run, checkpoints, state, savepoint):
     main.add_command(_command)

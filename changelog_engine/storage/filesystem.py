@@ -202,9 +202,13 @@ class Storage:
         full = self.join(path)
         try:
             if self.local is not None:
-                self._run(lambda: shutil.rmtree(full), f"delete {full}")
+                self._run(lambda: shutil.rmtree(full), f"delete {full}", may_be_missing=True)
             else:
-                self._run(lambda: self._remote.delete_dir(self._remote_path(path)), f"delete {full}")
+                self._run(
+                    lambda: self._remote.delete_dir(self._remote_path(path)),
+                    f"delete {full}",
+                    may_be_missing=True,
+                )
         except FileNotFoundError:
             return
 

@@ -1,0 +1,87 @@
+"""``changelog-engine savepoint``: make, list and dispose of savepoints, without Spark. Running jobs are not disturbed."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import click
+from rich.text import Text
+
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint, list_savepoints
+from changelog_engine.cli.console import console, printable, table_of
+from changelog_engine.cli.job_path import open_job
+from changelog_engine.errors import RestoreError
+
+
+@click.group()
+def savepoint() -> None:
+    """Make, list and dispose of savepoints.
+
+    A savepoint is the whole state of a job at one checkpoint, in a folder of its own that can be moved and copied. A job
+    starts from it with execution.savepoint.path or changelog.restore.
+    """
+
+
+@savepoint.command()
+@click.argument("path")
+@click.argument("directory")
+@click.option("--at", type=click.IntRange(min=1), help="Checkpoint id; the newest when left out.")
+def create(path: str, directory: str, at: int | None) -> None:
+    """Make a savepoint of a checkpoint.
+
+    PATH is the job's folder, <base>/<job>; the job may be running. The savepoint is made below DIRECTORY; its path is
+    printed.
+    """
+    job = open_job(path)
+    lineage = Lineage(job.open_changelog())
+    checkpoint = lineage.newest_checkpoint() if at is None else lineage.checkpoint(at)
+    if checkpoint is None:
+        raise RestoreError(f"there is no checkpoint in {job.storage.root} yet")
+    click.echo(printable(create_savepoint(job, checkpoint, directory).path))
+
+
+@savepoint.command(name="list")
+@click.argument("directory")
+def list_(directory: str) -> None:
+    """List the savepoints below DIRECTORY, damaged and unfinished ones too."""
+    found = list_savepoints(directory)
+    if not found:
+        click.echo("no savepoints")
+        return
+    table = table_of("rows", "bytes", "checkpoint", "time (UTC)", "job", "savepoint", right=3)
+    for name, made in found:
+        if isinstance(made, Savepoint):
+            table.add_row(*_cells(made), Text(printable(name)))
+    if table.row_count:
+        console().print(table)
+    for name, made in found:
+        if not isinstance(made, Savepoint):
+            click.echo(printable(f"{name} can't be restored: {made}"))
+
+
+@savepoint.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def dispose(paths: tuple[str, ...], yes: bool) -> None:
+    """Delete savepoints. PATHS are their folders; other folders are refused."""
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("--yes is needed where nobody can be asked")
+    for path in paths:
+        if yes or click.confirm(f"Delete the savepoint {printable(path)}?"):
+            dispose_savepoint(path)
+            click.echo(f"disposed of {printable(path)}")
+
+
+def _cells(made: Savepoint) -> tuple[Text, ...]:
+    when = datetime.fromtimestamp(made.checkpoint.time_ms / 1000, UTC).isoformat(" ", timespec="milliseconds")
+    cells = (
+        f"{made.rows:,}",
+        f"{made.bytes:,}",
+        str(made.checkpoint.id),
+        when.removesuffix("+00:00"),
+        made.folder.name,
+    )
+    return tuple(Text(printable(cell)) for cell in cells)
