@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from changelog_engine.errors import StateLostError
 from changelog_engine.operators.blocks import encode_report
@@ -118,7 +121,21 @@ class Registry:
             self._drop(name)
 
 
+def _end_quietly() -> None:
+    """When the JVM ends first, PySpark's daemon prints a traceback for each worker it can no longer write to: no news."""
+    if getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None) != "pyspark.daemon":
+        return
+    print_exc = traceback.print_exc
+
+    def print_others(*arguments: Any, **options: Any) -> None:
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            print_exc(*arguments, **options)
+
+    traceback.print_exc = print_others
+
+
 REGISTRY = Registry()
+_end_quietly()
 _last_collection = time.monotonic()
 
 
