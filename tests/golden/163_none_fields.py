@@ -1,5 +1,5 @@
 # topic: types
-# checks: None inside rows, tuples, lists of pickled objects, row state and key parts; a row's fields of every basic
+# checks: None inside rows and pickled lists (in tuples of basic types real PyFlink fails); a row's fields of every basic
 #         type as None; nested rows and arrays of rows; rows as map values.
 import datetime
 from decimal import Decimal
@@ -37,12 +37,9 @@ ds = (
 )
 streams = [
     ds.map(tell, Types.STRING()),
-    ds.map(lambda r: [r.row, r.row], Types.LIST(inner)).map(
+    ds.map(lambda r: [r.row, r.row] if r.row is not None else [], Types.LIST(inner)).map(
         lambda rs: "rows %s" % [None if r is None else r.y for r in rs], Types.STRING()
     ),
-    ds.map(lambda r: (r.i, r.s), Types.TUPLE([Types.INT(), Types.STRING()]))
-    .rebalance()
-    .map(lambda t: "tuple %s" % (t,), Types.STRING()),
     env.from_collection([[None, 1], []]).map(lambda v: "untyped %s" % (v,), Types.STRING()),
 ]
 with streams[0].union(*streams[1:]).execute_and_collect() as it:
