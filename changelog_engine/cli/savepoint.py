@@ -59,7 +59,7 @@ def list_(directory: str) -> None:
         console().print(table)
     for name, made in found:
         if not isinstance(made, Savepoint):
-            click.echo(printable(f"{name} can't be restored: {made}"))
+            click.echo(printable(f"{name}: {made}"))
 
 
 @savepoint.command()
