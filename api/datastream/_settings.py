@@ -169,6 +169,12 @@ class EnvironmentSettings:
             tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),
             delete_on_cancel=get(options.CHECKPOINT_RETENTION) == "DELETE_ON_CANCELLATION",
             retained_checkpoints=get(options.CHECKPOINT_NUM_RETAINED),
+            materialize_interval_ms=max(get(options.MATERIALIZE_INTERVAL), 1)
+            if get(options.MATERIALIZE_ENABLED)
+            else None,
+            materialize_max_failures=get(options.MATERIALIZE_MAX_FAILURES),
+            history_retention_ms=get(options.HISTORY_RETENTION),
+            truncation_grace_ms=get(options.TRUNCATION_GRACE),
             restart=self._restart(),
             restore=self._restore(),
             claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",

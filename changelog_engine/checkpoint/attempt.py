@@ -82,6 +82,7 @@ class AttemptRun:
     def run(self) -> None:
         """Epochs until there is nothing left to do."""
         while True:
+            self.job.check()
             stopping = self.job.stopping.is_set()
             ending = self.progress.finished and self.epoch > 0
             if ending and not self._needs_last_epoch():

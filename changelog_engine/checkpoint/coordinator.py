@@ -60,6 +60,7 @@ class Coordinator:
         self.last: Checkpoint | None = None
         self.status = "CREATED"
         self.stopping = threading.Event()
+        self._failed_beside: ChangelogEngineError | None = None
         self.draining = False  # the end of the input is played before the last checkpoint
         self.keeps_result = False  # stopped as asked for, with a savepoint: not a cancellation
         self.savepoints = SavepointRequests(None if journal is None else journal.folder)
@@ -77,6 +78,20 @@ class Coordinator:
         """
         self.draining, self.keeps_result = drain, True
         self.stop()
+
+    def fail(self, failure: ChangelogEngineError) -> None:
+        """Fail the attempt at its next epoch: something beside the job failed for good. Safe from any thread."""
+        self._failed_beside = failure
+
+    def check(self) -> None:
+        """Raise what ``fail`` was given, once.
+
+        Raises:
+            ChangelogEngineError: that.
+        """
+        failure, self._failed_beside = self._failed_beside, None
+        if failure is not None:
+            raise failure
 
     def run(self, start: Checkpoint | None) -> JobOutcome:
         """Run until the input ends or the job is stopped.

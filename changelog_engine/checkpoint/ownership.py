@@ -26,7 +26,7 @@ from changelog_engine.changelog.model import Attempt
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.checkpoint.job_folder import LOCK_FILE, JobFolder
-from changelog_engine.errors import FencedError, StorageError
+from changelog_engine.errors import FencedError, RestoreError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.storage.retry import explain
@@ -142,7 +142,7 @@ def begin_attempt(
         engine=engine,
     )
     add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
-    commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}")
+    commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)
     return attempt
 
 
@@ -157,7 +157,11 @@ def write_row(
 
 
 def commit_fenced(
-    log: DeltaLog, adds: list[AddFile], metadata: dict[str, object], who: Callable[[], str]
+    log: DeltaLog,
+    adds: list[AddFile],
+    metadata: dict[str, object],
+    who: Callable[[], str],
+    parent: int | None = None,
 ) -> None:
     """Commit unless another driver took the job over since the log's version.
 
@@ -166,6 +170,7 @@ def commit_fenced(
 
     Raises:
         FencedError: an attempt or checkpoint of another driver is in the log.
+        RestoreError: ``parent`` is a checkpoint that was truncated since the log's version.
         StorageError: the commit failed; nothing of it is in the log, as far as the log can be read.
     """
     seen = log.version
@@ -174,6 +179,8 @@ def commit_fenced(
         log.refresh()
         if check_fence(log, seen, own, who()):
             return
+        if parent is not None:
+            _refuse_truncated(log, seen, parent)
         seen = log.version
         try:
             log.commit(adds, metadata=metadata)
@@ -216,6 +223,14 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
         log.version = since
         raise FencedError(_refusal(log.storage, strangers, own, who))
     return own in added
+
+
+def _refuse_truncated(log: DeltaLog, since: int, checkpoint: int) -> None:
+    removed = log.removed_since(since) if log.version != since else []
+    if any(path.startswith(f"{CHECKPOINT}-{checkpoint}-") for path in removed):
+        raise RestoreError(
+            f"checkpoint {checkpoint} in {log.storage.root} was truncated just now: restore a newer one"
+        )
 
 
 def _refusal(storage: Storage, strangers: list[str], own: str, who: str) -> str:

@@ -11,6 +11,7 @@ from changelog_engine.changelog.log_files import SNAPSHOT, parse_row
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -40,6 +41,13 @@ def plan_restore(folder: JobFolder, checkpoint: Checkpoint | None) -> RestorePoi
             f"checkpoint {checkpoint.id} needs the snapshot of checkpoint {checkpoint.snapshot}, which was retired. "
             f"Snapshots that are there: {there}. Nothing was changed"
         )
+    if newest is None and checkpoint.lineage:
+        first = checkpoint.lineage[0].first
+        if first not in Lineage(folder.open_changelog()).checkpoints:
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} needs the log from checkpoint {first} on, which was truncated, and there is no "
+                "snapshot on its lineage. Nothing was changed"
+            )
     return RestorePoint(table, checkpoint.id, checkpoint.lineage, newest)
 
 

@@ -21,6 +21,7 @@ from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.filesystem import Storage
 
 _COMMIT_TRIES = 20
 
@@ -164,6 +165,24 @@ def marker_paths(listing: pa.Table) -> list[tuple[str, tuple[int, int]]]:
     return [
         (path, (name.checkpoint, name.attempt)) for path, name in named if name and name.operation == SNAPSHOT
     ]
+
+
+def snapshot_files(storage: Storage, marker: str, listing: pa.Table) -> list[str]:
+    """The parts of a snapshot, those that it shares with older ones included.
+
+    Args:
+        storage: the snapshots table's folder.
+        marker: the file that says that it is complete.
+        listing: the files of the table (``DeltaLog.files``).
+
+    Raises:
+        CorruptChangelogError: the marker can't be read.
+    """
+    document = json.loads(read_row(storage, marker))
+    if "files" in document:
+        return [path for path, *_ in document["files"]]
+    whose = snapshot_of(marker)
+    return [p for p in listing["path"].to_pylist() if p != marker and snapshot_of(p) == whose]
 
 
 def snapshot_of(path: str) -> tuple[int, int] | None:

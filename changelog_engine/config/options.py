@@ -52,21 +52,21 @@ MATERIALIZE_ENABLED = Option(
     "state.changelog.periodic-materialize.enabled",
     "bool",
     True,
-    "Make snapshots of the state from time to time.",
+    "Make snapshots of the changelog's state from time to time, beside the job, and truncate the log after them.",
     older=("state.backend.changelog.periodic-materialize.enabled",),
 )
 MATERIALIZE_INTERVAL = Option(
     "state.changelog.periodic-materialize.interval",
     "duration",
     600_000,
-    "Time between two snapshots.",
+    "From the beginning of one snapshot to that of the next.",
     older=("state.backend.changelog.periodic-materialize.interval",),
 )
 MATERIALIZE_MAX_FAILURES = Option(
     "state.changelog.max-failures-allowed",
     "int",
     3,
-    "Failed snapshots in a row that are tolerated.",
+    "Failed snapshots in a row that are tolerated; one more fails the job, whose restart strategy decides.",
     older=("state.backend.changelog.max-failures-allowed",),
     minimum=0,
 )
@@ -135,7 +135,7 @@ CHECKPOINT_NUM_RETAINED = Option(
     "execution.checkpointing.num-retained",
     "int",
     1,
-    "Full snapshots kept when the changelog is off.",
+    "Checkpoints that stay restorable; with the changelog on, those of the history stay besides.",
     older=("state.checkpoints.num-retained",),
     minimum=1,
 )
@@ -289,7 +289,14 @@ HISTORY_RETENTION = Option(
     "changelog.history.retention",
     "duration",
     7 * 86_400_000,
-    "How long the history of state stays queryable.",
+    "How long mutations and old states stay; older ones that no restore needs are truncated after a snapshot. 0 truncates "
+    "at once.",
+)
+TRUNCATION_GRACE = Option(
+    "changelog.truncation.grace",
+    "duration",
+    None,
+    "How long truncated files stay on the disk for those who read them; unset: the interval of snapshots, at most 5 min.",
 )
 EPOCH_TARGET = Option(
     "changelog.epoch.target", "duration", None, "Target time of one epoch; unset: adaptive."

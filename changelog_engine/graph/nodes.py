@@ -184,7 +184,11 @@ class JobSettings:
         min_pause_ms: least time between the end of one checkpoint and the start of the next.
         tolerable_failures: failed checkpoints in a row that do not fail the job.
         delete_on_cancel: externalized cleanup DELETE_ON_CANCELLATION.
-        retained_checkpoints: snapshots kept when the changelog is off.
+        retained_checkpoints: checkpoints that can be restored when the history is off; without changelog, snapshots kept.
+        materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
+        materialize_max_failures: failures of that in a row that do not fail the job.
+        history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
+        truncation_grace_ms: how long truncated files stay on the disk; None: the interval, at most 5 minutes.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
             attempts, 1 s; off: none).
         restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
@@ -213,6 +217,10 @@ class JobSettings:
     tolerable_failures: int = 0
     delete_on_cancel: bool = False
     retained_checkpoints: int = 1
+    materialize_interval_ms: int | None = None
+    materialize_max_failures: int = 3
+    history_retention_ms: int = 7 * 86_400_000
+    truncation_grace_ms: int | None = None
     restart: RestartSettings | None = None
     restore: str = "auto"
     claim_savepoint: bool = False

@@ -6,6 +6,7 @@ Everything that can be refused is refused before the folder is touched, and ever
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import queue
 import signal
@@ -71,6 +72,10 @@ class RunningJob:
         self.coordinator = Coordinator(
             self.job_id, plan, settings, self._runner, self._journal, self, observer
         )
+        self._beside = None
+        if self._journal is not None:  # above this layer, so found by its name
+            beside = importlib.import_module("materializer.schedule").beside_job
+            self._beside = beside(self._journal.folder, settings, self.coordinator.fail)
 
     def run(self) -> JobOutcome:
         """Run to the end, in this thread.
@@ -79,7 +84,11 @@ class RunningJob:
             JobExecutionError: the job failed.
         """
         try:
+            if self._beside is not None:
+                self._beside.start()
             self._outcome = self.coordinator.run(self._start)
+            if self._beside is not None:
+                self._beside.stop()
             if self._outcome.cancelled and self._delete_on_cancel and self._journal is not None:
                 self._journal.discard()
             return self._outcome
@@ -88,6 +97,8 @@ class RunningJob:
             self.coordinator.status = "FAILED"
             raise
         finally:
+            if self._beside is not None:
+                self._beside.stop()
             self._runner.close()
             if self._journal is not None:
                 self._journal.close()

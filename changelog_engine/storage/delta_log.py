@@ -169,6 +169,10 @@ class DeltaLog:
         """Paths of the files that commits after a version added, up to the current version."""
         return [action["add"]["path"] for action in self._actions_since(version) if "add" in action]
 
+    def removed_since(self, version: int) -> list[str]:
+        """Paths of the files that commits after a version removed, up to the current version."""
+        return [action["remove"]["path"] for action in self._actions_since(version) if "remove" in action]
+
     def files(self) -> pa.Table:
         """The files of the newest version.
 

@@ -1,0 +1,149 @@
+"""Fold tasks in processes of their own.
+
+Why not in the job's Spark: its task slots belong to epochs, and a fold that holds one delays the next barrier by as long as
+it takes. Why not in the driver's threads: a fold holds Python's lock for long stretches. A process of its own yields to the
+job by its niceness, and gives its memory back when it ends.
+
+Invariants:
+    * A worker reads tasks from its standard input and ends when that ends, so none outlives the driver by more than a task.
+    * The user's program is never imported or run in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.errors import StorageError
+from materializer.fold_task import FoldResult, FoldTask, fold_range
+
+NICENESS = 10
+
+
+class FoldProcesses:
+    """Runs fold tasks in processes; they start with ``__call__`` and end with it.
+
+    Args:
+        processes: how many at most.
+        niceness: added to that of this process.
+
+    Example:
+        >>> materialize(folder, run=FoldProcesses(2))  # doctest: +SKIP
+    """
+
+    def __init__(self, processes: int = 1, niceness: int = NICENESS) -> None:
+        self._processes = processes
+        self._niceness = niceness
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._stopped = threading.Event()
+
+    def __call__(self, tasks: Sequence[FoldTask]) -> list[FoldResult]:
+        """Run tasks.
+
+        Raises:
+            ChangelogEngineError: what a task raised, the first in the order of tasks.
+            StorageError: a process died, or ``stop`` was called.
+        """
+        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for index in range(len(tasks)):
+            waiting.put(index)
+        results: dict[int, FoldResult] = {}
+        failures: dict[int, BaseException] = {}
+        threads = [
+            threading.Thread(
+                target=self._drive, args=(tasks, waiting, results, failures), name="materializer", daemon=True
+            )
+            for _ in range(min(self._processes, len(tasks)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[min(failures)]
+        return [results[index] for index in range(len(tasks))]
+
+    def stop(self) -> None:
+        """End the processes at once; what they wrote is garbage that truncation removes. Safe from any thread."""
+        self._stopped.set()
+        for worker in list(self._workers):
+            worker.kill()
+
+    def _drive(
+        self,
+        tasks: Sequence[FoldTask],
+        waiting: queue.SimpleQueue[int],
+        results: dict[int, FoldResult],
+        failures: dict[int, BaseException],
+    ) -> None:
+        worker = _start(self._niceness)
+        self._workers.add(worker)
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        index = -1
+        try:
+            while not failures and not self._stopped.is_set():
+                try:
+                    index = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                pickle.dump(tasks[index], worker.stdin)
+                worker.stdin.flush()
+                answer = pickle.load(worker.stdout)  # our own child's
+                if isinstance(answer, BaseException):
+                    raise answer
+                results[index] = answer
+            if self._stopped.is_set():
+                raise StorageError("the materialization was stopped")
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            words = "was stopped" if self._stopped.is_set() else f"died with status {worker.wait()}"
+            failures[index] = StorageError(f"a process of the materializer {words}: nothing was committed")
+        except BaseException as failure:
+            failures[index] = failure
+        finally:
+            self._workers.discard(worker)
+            with contextlib.suppress(OSError):
+                worker.stdin.close()
+            worker.wait()
+            worker.stdout.close()
+
+
+def _start(niceness: int) -> subprocess.Popen[bytes]:
+    code = f"from materializer.processes import serve; serve({niceness})"
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+        start_new_session=True,  # Ctrl-C is the driver's to handle
+    )
+
+
+def serve(niceness: int) -> None:
+    """What a worker process does: tasks from standard input, results to standard output."""
+    os.nice(niceness)
+    tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not garble the answers
+    while True:
+        try:
+            task = pickle.load(tasks)
+        except EOFError:
+            return
+        answer: Any
+        try:
+            answer = fold_range(task)
+        except Exception as failure:
+            answer = failure
+        try:
+            pickle.dump(answer, answers)
+            answers.flush()
+        except BrokenPipeError:
+            return

@@ -1,0 +1,131 @@
+"""The schedule beside a job: a materialization every interval, in a thread of its own, then a truncation.
+
+Invariants:
+    * One in flight; the next one begins an interval after the last began, or at once when that took longer.
+    * The job's thread never waits for it: the fold runs in another process, and commits go to another table. Only a
+      truncation commits to the job's table, once.
+    * A failure is tolerated; more than so many in a row fail the job, as in Flink.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.graph.nodes import JobSettings
+from materializer.lock import MaterializerBusyError
+from materializer.materialize import Materialization, materialize
+from materializer.processes import FoldProcesses
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+log = logging.getLogger("changelog_engine")
+
+
+class Schedule:
+    """Materializes and truncates from time to time.
+
+    Args:
+        folder: the job's folder.
+        interval_ms: from the beginning of one materialization to that of the next.
+        retention: what truncation keeps; None never truncates.
+        max_failures: failures in a row that are tolerated.
+        give_up: called with the failure after one more.
+        run: runs fold tasks; has ``stop``.
+    """
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        interval_ms: int,
+        retention: Retention | None,
+        max_failures: int,
+        give_up: Callable[[ChangelogEngineError], None],
+        run: FoldProcesses | None = None,
+    ) -> None:
+        self.failures = 0
+        self.done: Materialization | None = None
+        self._folder = folder
+        self._interval_s = interval_ms / 1000
+        self._retention = retention
+        self._max_failures = max_failures
+        self._give_up = give_up
+        self._run = run or FoldProcesses()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="materializer", daemon=True)
+
+    def start(self) -> None:
+        """Begin: the first materialization comes after an interval."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, in the middle of a materialization too; waits for the thread."""
+        self._stopping.set()
+        self._run.stop()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def once(self) -> None:
+        """One materialization and truncation; a failure is counted."""
+        try:
+            done = materialize(self._folder, run=self._run)
+            if done is not None:
+                self.done = done
+                log.info(
+                    "materialized checkpoint %d: %d rows of the log, %d pieces written and %d kept, in %.1f s",
+                    done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
+                )  # fmt: skip
+            if self._retention is not None:
+                truncate(self._folder, self._retention)
+            self.failures = 0
+        except MaterializerBusyError as busy:
+            log.info("%s", busy)
+        except Exception as failure:
+            if self._stopping.is_set():
+                return
+            self._failed(failure)
+
+    def _failed(self, failure: Exception) -> None:
+        self.failures += 1
+        log.warning(
+            "materialization of %s failed (%d in a row; %d are tolerated): %s",
+            self._folder.storage.root, self.failures, self._max_failures, failure,
+        )  # fmt: skip
+        if self.failures > self._max_failures:
+            self.failures = 0
+            if not isinstance(failure, ChangelogEngineError):
+                failure = StorageError(f"the materialization failed: {failure!r}")
+            self._give_up(failure)
+
+    def _loop(self) -> None:
+        wait = self._interval_s
+        while not self._stopping.wait(wait):
+            began = time.monotonic()
+            self.once()
+            wait = max(0.0, self._interval_s - (time.monotonic() - began))
+
+
+def beside_job(
+    folder: JobFolder, settings: JobSettings, give_up: Callable[[ChangelogEngineError], None]
+) -> Schedule | None:
+    """The schedule that a job's settings ask for; None for none.
+
+    Args:
+        folder: the job's folder.
+        settings: of the job.
+        give_up: see Schedule.
+    """
+    interval_ms = settings.materialize_interval_ms
+    if interval_ms is None or not settings.changelog:
+        return None
+    grace_ms = settings.truncation_grace_ms
+    retention = Retention(
+        history_ms=settings.history_retention_ms,
+        retained=settings.retained_checkpoints,
+        grace_ms=min(interval_ms, 300_000) if grace_ms is None else grace_ms,
+    )
+    return Schedule(folder, interval_ms, retention, settings.materialize_max_failures, give_up)
