@@ -54,11 +54,6 @@ show(
     .disable_cleanup_in_background()
     .build(),
 )
-try:
-    StateTtlConfig.new_builder(Time.seconds(0)).build()
-    print("a time of zero is allowed")
-except Exception:
-    print("a time of zero is an error")
 
 
 class Counting(KeyedProcessFunction):
