@@ -75,13 +75,6 @@ class SourceHead:
         Returns:
             Split id to (next position, finished).
         """
-        reached = self._read_splits(positions, max_records, budget_ms, durable)
-        self.head.note(positions, reached)
-        return reached
-
-    def _read_splits(
-        self, positions: dict[str, Any], max_records: int, budget_ms: int, durable: bool
-    ) -> dict[str, tuple[Any, bool]]:
         deadline = time.monotonic() + budget_ms / 1000
         left, room = max_records, float(_LARGEST_EPOCH_BYTES)
         reached: dict[str, tuple[Any, bool]] = {

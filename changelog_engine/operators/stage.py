@@ -163,6 +163,8 @@ class StageRuntime:
         if positions:
             durable = order.barrier or not order.checkpoint_id
             reached = source.read(positions, order.max_records, order.budget_ms, durable)
+            if order.checkpoint_id:
+                source.head.note(positions, reached)
             report.sources[source.uid] = reached
         else:
             reached = {}
