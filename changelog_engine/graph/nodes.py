@@ -217,7 +217,7 @@ class JobSettings:
     tolerable_failures: int = 0
     delete_on_cancel: bool = False
     retained_checkpoints: int = 1
-    materialize_interval_ms: int | None = None
+    materialize_interval_ms: int | None = 600_000
     materialize_max_failures: int = 3
     history_retention_ms: int = 7 * 86_400_000
     truncation_grace_ms: int | None = None
