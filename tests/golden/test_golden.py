@@ -1,8 +1,9 @@
 """The programs beside this file, with what real PyFlink 1.20.1 printed for them.
 
-``NAME.expected`` was written by real PyFlink, run twice with the same result; never by this engine. Lines are
-compared sorted, unless the program's first line is ``# ordered``. All programs run in two processes at the same
-time, each with a Spark session of its own: one has the programs that sleep, one the rest.
+``NAME.expected`` was written by real PyFlink, run twice with the same result; never by this engine. A line that was
+put right by hand is named in its program. Lines are compared sorted, unless the program's first line is ``# ordered``.
+All programs run in two processes at the same time, each with a Spark session of its own: one has the programs that
+sleep, one the rest.
 """
 
 from __future__ import annotations
