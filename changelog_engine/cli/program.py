@@ -13,9 +13,11 @@ import click
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.cli.checkpoints import checkpoints
 from changelog_engine.cli.console import printable
+from changelog_engine.cli.replay import replay
 from changelog_engine.cli.run import run
 from changelog_engine.cli.savepoint import savepoint
 from changelog_engine.cli.state import state
+from changelog_engine.cli.verify import verify
 from changelog_engine.errors import ChangelogEngineError
 
 
@@ -53,5 +55,5 @@ def main() -> None:
     """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
 
 
-for _command in (run, checkpoints, state, savepoint):
+for _command in (run, replay, checkpoints, state, savepoint, verify):
     main.add_command(_command)
