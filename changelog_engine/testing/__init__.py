@@ -3,6 +3,8 @@
 from changelog_engine.testing.capture import without_spark
 from changelog_engine.testing.harness import HarnessSnapshot, KeyedCoHarness, KeyedHarness, OperatorHarness
 from changelog_engine.testing.log_rows import Mutation
+from changelog_engine.testing.replay import ReplayReport, replay_job
+from changelog_engine.testing.replay_compare import Difference
 from changelog_engine.testing.scripted_source import (
     At,
     Checkpoint,
@@ -17,14 +19,17 @@ __all__ = [
     "At",
     "Checkpoint",
     "Crash",
+    "Difference",
     "HarnessSnapshot",
     "KeyedCoHarness",
     "KeyedHarness",
     "Mutation",
     "OperatorHarness",
     "Pause",
+    "ReplayReport",
     "ScriptedCrashError",
     "ScriptedSource",
     "Watermark",
+    "replay_job",
     "without_spark",
 ]

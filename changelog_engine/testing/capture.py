@@ -64,46 +64,48 @@ def _stage(given: JobFiles) -> None:
 
 
 class _Taken(BaseException):
-    """Ends the program whose job was taken; programs catch no such thing by accident."""
-
-
-class CapturedJob:
-    """A job that a program asked to be executed.
+    """Ends the program whose job was taken; programs catch no such thing by accident.
 
     Args:
-        graph: the job.
-        settings: how it would run.
+        failure: what the action raised.
     """
 
-    def __init__(self, graph: JobGraph, settings: JobSettings) -> None:
-        self.graph = graph
-        self.settings = settings
+    def __init__(self, failure: Exception | None) -> None:
+        self.failure = failure
 
 
-def capture_job(program: Callable[[], Any], name: str | None = None) -> CapturedJob | list[str]:
-    """Run a program up to the execution of a job, which is taken and not run.
+def capture_job(
+    program: Callable[[], Any], action: Callable[[JobGraph, JobSettings], None], name: str | None = None
+) -> list[str] | None:
+    """Run a program up to the execution of a job, which is given to an action instead of being run.
+
+    The action is called within the program's ``execute()``, with its main module, classes and globals in place; the program
+    ends there.
 
     Args:
         program: builds the job and executes it.
+        action: takes the job and its settings.
         name: of the job; None for the first. Executions of other jobs before it do nothing and succeed.
 
     Returns:
-        The job; or the names of all jobs that the program executed, when it is not among them.
+        None; or the names of all jobs that the program executed, when the wanted one is not among them.
 
     Raises:
-        Exception: what the program raises before it.
+        Exception: what the program raises before it, or the action.
     """
     from changelog_engine.checkpoint.contracts import JobOutcome
     from changelog_engine.spark import launch
 
     seen: list[str] = []
-    taken: list[CapturedJob] = []
 
     def take(graph: JobGraph, settings: JobSettings, observer: Any = None) -> Any:
         seen.append(graph.name)
         if name is None or graph.name == name:
-            taken.append(CapturedJob(graph, settings))
-            raise _Taken
+            try:
+                action(graph, settings)
+            except Exception as error:
+                raise _Taken(error) from None
+            raise _Taken(None)
         return JobOutcome("captured", 0, False, None, 0)
 
     def take_started(graph: JobGraph, settings: JobSettings, observer: Any = None) -> Any:
@@ -118,10 +120,11 @@ def capture_job(program: Callable[[], Any], name: str | None = None) -> Captured
             results=lambda node: iter(()),
         )
 
-    with (
-        mock.patch.object(launch, "run_job", take),
-        mock.patch.object(launch, "start_job", take_started),
-        contextlib.suppress(_Taken),
-    ):
-        program()
-    return taken[0] if taken else seen
+    with mock.patch.object(launch, "run_job", take), mock.patch.object(launch, "start_job", take_started):
+        try:
+            program()
+        except _Taken as taken:
+            if taken.failure is not None:
+                raise taken.failure from None
+            return None
+    return seen

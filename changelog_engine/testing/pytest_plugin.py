@@ -1,0 +1,67 @@
+"""The fixture ``replay`` for pytest. In a conftest.py: ``pytest_plugins = ["changelog_engine.testing.pytest_plugin"]``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from changelog_engine.testing.replay import ReplayReport
+
+    Replay = Callable[..., ReplayReport]
+
+
+@pytest.fixture
+def replay() -> Replay:
+    """A function that replays a recorded piece of a job and fails the test unless all is equal.
+
+    ``replay(program, start, end=None, job=None, arguments=())``: ``program`` is a callable that builds and executes the job,
+    or the path of a script, run with ``arguments`` as ``changelog-engine run`` would; the others are those of
+    `changelog_engine.testing.replay_job`. Gives the report.
+
+    Source: no counterpart in PyFlink
+
+    Example:
+        >>> def test_the_job_still_does_what_it_did(replay):  # doctest: +SKIP
+        ...     replay("jobs/visits.py", start=3, end=7)
+    """
+
+    def check(
+        program: Callable[[], Any] | str | os.PathLike[str],
+        start: int | None,
+        end: int | None = None,
+        job: str | None = None,
+        arguments: Sequence[str] = (),
+    ) -> ReplayReport:
+        from changelog_engine.testing.replay import replay_job
+
+        if callable(program):
+            report = replay_job(program, start, end, job)
+        else:
+            with _script(os.fspath(program), arguments) as run:
+                report = replay_job(run, start, end, job)
+        if not report.equal:
+            pytest.fail(report.text(), pytrace=False)
+        return report
+
+    return check
+
+
+@contextlib.contextmanager
+def _script(path: str, arguments: Sequence[str]) -> Iterator[Callable[[], None]]:
+    """A script as a program; arguments, import path and alias are as before afterwards."""
+    from changelog_engine.launcher import alias_installed, run_program
+    from changelog_engine.launcher.alias import remove_alias
+
+    had_alias, argv, search = alias_installed(), list(sys.argv), list(sys.path)
+    try:
+        yield lambda: run_program(path, arguments)
+    finally:
+        sys.argv[:], sys.path[:] = argv, search
+        if not had_alias:
+            remove_alias()

@@ -1,0 +1,134 @@
+"""A job's sources and sinks as a replay has them: sources read exactly to given positions, sinks write nothing.
+
+A position of a replayed source is (where it stands, where the epoch ended, whether the split ended there).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.errors import RestoreError
+
+_PATIENCE_S = 30.0  # for a source that has nothing to give for a while
+
+
+class ReplaySource:
+    """A source that reads ranges.
+
+    Args:
+        source: the job's own.
+        name: of its operator, for messages.
+    """
+
+    def __init__(self, source: Any, name: str) -> None:
+        self.source = source
+        self.name = name
+        self.bounded = getattr(source, "bounded", True)
+        self.parallel = getattr(source, "parallel", True)
+        self.output_type = getattr(source, "output_type", None)
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """Those of the source."""
+        found: list[Split] = self.source.splits(parallelism)
+        return found
+
+    def reader(self, split: Split) -> ReplayReader:
+        """A reader of the split."""
+        return ReplayReader(self.source.reader(split), f"split {split.id!r} of source {self.name!r}")
+
+
+class ReplayReader:
+    """Reads with a source's reader up to the position where an epoch ended, and not further."""
+
+    def __init__(self, reader: Any, what: str) -> None:
+        self._reader = reader
+        self._what = what
+
+    @property
+    def watermark(self) -> int | None:
+        """See SplitReader."""
+        found: int | None = getattr(self._reader, "watermark", None)
+        return found
+
+    def begin_epoch(self, durable: bool) -> None:
+        """See SplitReader: what was read is durable, as it is in the log."""
+        begin = getattr(self._reader, "begin_epoch", None)
+        if begin is not None:
+            begin(True)
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """The next elements before the end of the epoch.
+
+        Raises:
+            RestoreError: the source does not come to where the epoch ended: its data are gone or others.
+        """
+        at, end, ended = position
+        deadline = time.monotonic() + _PATIENCE_S
+        finished = False
+        while not same(at, end) or (ended and not finished):
+            before, watermark = at, self.watermark
+            values, at, finished, times = self._read(at, end, max_records)
+            if finished and not same(at, end):
+                raise self._lost(f"it ends at {at}")
+            if len(values) and same(before, end):
+                raise self._lost(f"it goes on to {at}")
+            if len(values) or self.watermark != watermark:
+                done = finished and ended and same(at, end)
+                return Range(values, (at, end, ended), done, times)
+            if same(before, at) and not finished:
+                if time.monotonic() > deadline:
+                    raise self._lost(f"for {_PATIENCE_S:.0f} s it gives nothing after {at}")
+                time.sleep(0.001)
+        return Range([], (at, end, ended), ended)
+
+    def _read(self, at: Any, end: Any, most: int) -> Range:
+        """A read that does not pass the end. Only positions that are numbers tell how far that is."""
+        if type(at) is not int or type(end) is not int:
+            found: Range = self._reader.read(at, 1)
+            return found
+        if at > end:
+            raise self._lost(f"it stands at {at}")
+        most = max(1, min(most, end - at))
+        while True:
+            found = self._reader.read(at, most)
+            if found.next <= end or same(at, end):
+                return found
+            if most == 1:
+                raise self._lost(f"it goes from {at} to {found.next}")
+            most //= 2
+
+    def _lost(self, why: str) -> RestoreError:
+        return RestoreError(
+            f"{self._what} does not come to the position where the recorded epoch ended: {why}. A replay needs the source's "
+            "data as they were"
+        )
+
+    def close(self) -> None:
+        """Close the source's reader."""
+        self._reader.close()
+
+
+class NoSink:
+    """A sink that writes nothing."""
+
+    def writer(self, subtask: int, parallelism: int) -> NoSink:
+        """Itself."""
+        return self
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Forget the elements."""
+
+    def flush(self) -> None:
+        """Nothing to flush."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two positions are the same, one of which may have been JSON in between."""
+    return one == other or json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -1,0 +1,240 @@
+"""Replays: unchanged deterministic code gives the recorded mutations and state; changed code is found out (cases 37, 38)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.functions import Keep, rounds
+from support.graphs import GraphBuilder, keyed_job
+from support.jobs import TestJob
+from support.script import Failure, Fault, Script
+from support.scripts import EXACT, scripts
+
+from api.common import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.testing.replay import ReplayReport, replay_graph
+
+
+class Sessions(KeyedProcessFunction):
+    """Values, lists, maps and timers that depend on the order of elements and watermarks."""
+
+    factor = 1
+    fails_at: Any = None
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.PICKLED_BYTE_ARRAY()))
+        self.late = runtime_context.get_map_state(MapStateDescriptor("late", Types.LONG(), Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        key, number = value
+        if number == self.fails_at:
+            raise ValueError("not this one")
+        factor = self.factor if key == 1 else 1
+        self.total.update((self.total.value() or 0) + number * factor)
+        self.seen.add({number, number + 1})
+        watermark = ctx.timer_service().current_watermark()
+        if number <= watermark:
+            self.late.put(number, watermark)
+        ctx.timer_service().register_event_time_timer(number + 3)
+        yield key, self.total.value()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key(), timestamp, len(list(self.seen.get()))
+        self.seen.clear()
+
+
+def graph(
+    function: KeyedProcessFunction | None = None, parallelism: int = 2, records: int = 40, keys: int = 5
+) -> JobGraph:
+    return keyed_job(
+        rounds(keys, records),
+        function or Sessions(),
+        timestamp=lambda element: element[1] - element[1] % 3,
+        parallelism=parallelism,
+        key_type=Types.LONG(),
+        max_parallelism=8,
+    )
+
+
+def changed(**attributes: Any) -> Sessions:
+    function = Sessions()
+    for name, value in attributes.items():
+        setattr(function, name, value)
+    return function
+
+
+def recorded(base: Path, script: Script | None = None, **settings: Any) -> TestJob:
+    job = TestJob(base, script or Script((3, 5), (False, True, True)), **settings)
+    job.run(graph())
+    return job
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def replay(job: TestJob, now: JobGraph, start: int | None, end: int | None = None) -> ReplayReport:
+    return replay_graph(now, job.settings, start, end)
+
+
+@given(scripts(EXACT, parallelism=2), st.data())
+def test_unchanged_code_is_equal_whatever_happened(
+    tmp_path_factory: pytest.TempPathFactory, script: Script, data: st.DataObject
+) -> None:
+    """Epochs of any size, several to a checkpoint, crashes and restarts in between."""
+    job = recorded(tmp_path_factory.mktemp("job"), script)
+    last = job.commits[-1]
+    ids = [n for segment in last.lineage for n in range(segment.first, segment.last + 1)]
+    start = data.draw(st.sampled_from([None, *ids[:-1]]))
+    report = replay(job, graph(parallelism=data.draw(st.integers(1, 3))), start, last.id)
+    assert report.equal, report.text()
+    later = [n for n in ids if start is None or n > start]
+    assert report.checkpoints == len(later)
+    counted = {row.id: row.rows for row in job.commits}
+    assert report.recorded == report.replayed == sum(counted[n] for n in later)
+
+
+def test_nothing_is_written_and_no_sink_is_called(tmp_path: Path) -> None:
+    job = recorded(tmp_path / "jobs")
+    before = contents(tmp_path)
+    handed_out = len(job.output)
+    assert replay(job, graph(), 2).equal
+    assert not replay(job, graph(changed(factor=2)), 2).equal
+    assert contents(tmp_path) == before
+    assert len(job.output) == handed_out
+
+
+def test_a_change_is_found_at_its_first_mutation(tmp_path: Path) -> None:
+    job = recorded(tmp_path)
+    report = replay(job, graph(changed(factor=3)), None)
+    assert not report.equal
+    assert {(each.operator, each.state, each.key) for each in (*report.mutations, *report.state)} == {
+        ("process", "total", 1)
+    }
+    first = report.mutations[0]
+    numbers = [number for key, number in rounds(5, 40) if key == 1]
+    assert [mutation.value for mutation in first.recorded] == [1, 1 + 6]
+    assert [mutation.value for mutation in first.replayed] == [3, 3 + 18]
+    (final,) = report.state
+    assert [mutation.value for mutation in final.recorded] == [sum(numbers)]
+    assert [mutation.value for mutation in final.replayed] == [3 * sum(numbers)]
+    assert report.counts() == {("process", "total"): (1, 1)}
+    text = report.text(limit=1)
+    assert "'total' of 'process': mutations of 1 keys differ, final state of 1" in text
+    assert "checkpoint 1: 'total' of 'process', key 1: mutation 1 of 2 recorded and 2 replayed\n" in text
+    assert "  recorded: put 1\n  replayed: put 3\n" in text
+    assert f"  recorded: {sum(numbers)}\n  replayed: {3 * sum(numbers)}\n" in text
+    assert "more differences of mutations" in text
+
+
+def test_a_change_that_the_range_does_not_meet_is_equal(tmp_path: Path) -> None:
+    job = recorded(tmp_path)
+    half = job.commits[len(job.commits) // 2].id
+    assert replay(job, graph(changed(fails_at=0)), half).equal
+    failing = replay(job, graph(changed(fails_at=39)), half)
+    assert not failing.equal
+    assert "not this one" in str(failing)
+    assert replay(job, graph(changed(fails_at=39)), 1, half).equal
+
+
+class Forgets(Sessions):
+    """Declares one state less."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.total.update((self.total.value() or 0) + value[1])
+        yield value
+
+
+def test_mutations_that_do_not_come_any_more_are_missing(tmp_path: Path) -> None:
+    job = recorded(tmp_path)
+    report = replay(job, graph(Forgets()), 2)
+    found = {(each.state, bool(each.recorded), bool(each.replayed)) for each in report.mutations}
+    gone = {("seen", True, False), ("event time timers", True, False)}
+    assert gone <= found <= {*gone, ("event time timers", True, True)}  # a key may also fire one of before
+    assert "total" not in {each.state for each in report.mutations}
+    assert "  replayed: nothing\n" in report.text(limit=1000)
+
+
+def test_branches_are_replayed_apart(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script((4,), (True,)))
+    job.run(graph())
+    first_branch = job.commits[-1].id
+    job.run_driver(graph(changed(factor=2)), restore="3")
+    second_branch = job.commits[-1].id
+    assert replay(job, graph(), 2, first_branch).equal
+    assert replay(job, graph(changed(factor=2)), 3, second_branch).equal
+    assert not replay(job, graph(), 3, second_branch).equal
+    assert not replay(job, graph(changed(factor=2)), 3, first_branch).equal
+    with pytest.raises(RestoreError, match=f"{second_branch} does not come after checkpoint 5 on one branch"):
+        replay(job, graph(), 5, second_branch)
+
+
+def test_what_cannot_be_replayed_says_why(tmp_path: Path) -> None:
+    job = recorded(tmp_path)
+    last = job.commits[-1].id
+    with pytest.raises(RestoreError, match="no changelog in"):
+        replay_graph(replace(graph(), name="other"), job.settings, None)
+    assert not (tmp_path / "other").exists()
+    with pytest.raises(RestoreError, match=f"no checkpoint {last + 1}"):
+        replay(job, graph(), 1, last + 1)
+    with pytest.raises(RestoreError, match="nothing to replay between"):
+        replay(job, graph(), last, last)
+    with pytest.raises(RestoreError, match=r"'total'.*'process'.*was written with"):
+        replay(job, graph(Keep2()), 2)
+    with pytest.raises(RestoreError, match=r"(?s)source 'source' does not come to the position"):
+        replay(job, graph(records=20), 2)
+    off = TestJob(tmp_path / "off", Script((5,), (True,)), changelog=False, retained_checkpoints=9)
+    off.run(graph())
+    with pytest.raises(RestoreError, match="made without the changelog"):
+        replay(off, graph(), 1)
+    part = next(
+        p for p in sorted((tmp_path / "job" / "changelog").glob("part-*")) if not p.name.startswith("part-1-")
+    )
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(CorruptChangelogError, match=part.name):
+        replay(job, graph(), 1)
+
+
+class Keep2(Keep):
+    """A state of another type under a known name."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.kept = runtime_context.get_list_state(ListStateDescriptor("total", Types.STRING()))
+
+
+def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path) -> None:
+    """Watermarks move at the end of each epoch, not of each checkpoint; sources end in different epochs."""
+    build = GraphBuilder("job", 2, 8)
+    one = build.timestamps(build.source(rounds(3, 9), uid="one"), lambda element: element[1])
+    other = build.timestamps(build.source(rounds(4, 30), uid="other"), lambda element: element[1] // 2)
+    both = build.add(NodeKind.UNION, "union", one, other)
+    build.collect(build.process(build.key_by(both, lambda element: element[0]), Sessions(), uid="process"))
+    job = TestJob(tmp_path, Script((2,), (False, False, False, True), (Failure(6, Fault.WORKER),)))
+    job.run(build.graph())
+    assert len(job.commits) < len(job.committed_epochs)
+    for start in (None, *(row.id for row in job.commits[:-1])):
+        report = replay(job, build.graph(), start)
+        assert report.equal, report.text()
+    marks = [
+        states[uid]
+        for row in job.commits
+        for subtasks in row.operator_state.values()
+        for states in subtasks.values()
+        for uid in ("one", "other")
+        if uid in states
+    ]
+    assert marks
