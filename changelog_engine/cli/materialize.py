@@ -1,0 +1,101 @@
+"""``changelog-engine materialize``: snapshots of a job's state, and truncation of its log, whether the job runs or not."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from changelog_engine.cli.console import printable
+from changelog_engine.cli.job_path import open_job
+from changelog_engine.config.parsing import parse_duration_ms
+from changelog_engine.errors import ChangelogEngineError
+from materializer.fold_task import fold_range
+from materializer.materialize import Runner
+from materializer.materialize import materialize as make_snapshot
+from materializer.processes import FoldProcesses
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+
+class _Duration(click.ParamType):
+    name = "duration"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        try:
+            return parse_duration_ms(str(value))
+        except ValueError as error:
+            self.fail(str(error), parameter, context)
+
+
+@click.command()
+@click.argument("path")
+@click.option("--at", type=click.IntRange(min=1), help="Checkpoint id; the newest when left out.")
+@click.option("--every", type=_Duration(), help="Go on until Ctrl-C, beginning one so often, such as 10m.")
+@click.option(
+    "--retention",
+    type=_Duration(),
+    help="Truncate afterwards, and keep the history of so long, such as 7d; 0 keeps what restores need. Without it nothing "
+    "is truncated.",
+)
+@click.option("--retained", type=click.IntRange(min=1), default=1, help="Checkpoints that stay restorable.")
+@click.option(
+    "--grace", type=_Duration(), default="5m", help="How long truncated files stay on the disk [default: 5m]."
+)
+@click.option(
+    "--processes", type=click.IntRange(min=1), help="Processes that fold; the machine's cores when left out."
+)
+@click.option("--spark", metavar="MASTER", help="Fold as a Spark job on this master instead.")
+def materialize(
+    path: str,
+    at: int | None,
+    every: int | None,
+    retention: int | None,
+    retained: int,
+    grace: int,
+    processes: int | None,
+    spark: str | None,
+) -> None:
+    """Make a snapshot of a job's newest checkpoint, so that a restore reads it and only the log after it.
+
+    PATH is the job's folder, <base>/<job>. The job may be running; one that is made beside the job already is left alone.
+    """
+    if at is not None and every is not None:
+        raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")
+    folder = open_job(path)
+    keep = None if retention is None else Retention(retention, retained, grace)
+    run: Runner = (
+        SparkFolds(spark, fold_range)
+        if spark
+        else FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
+    )
+    while True:
+        began = time.monotonic()
+        try:
+            _once(folder, at, run, keep)
+        except ChangelogEngineError as error:
+            if every is None:
+                raise
+            click.echo(f"failed, and is tried again: {printable(str(error))}", err=True)
+        if every is None:
+            return
+        time.sleep(max(0.0, every / 1000 - (time.monotonic() - began)))
+
+
+def _once(folder: Any, at: int | None, run: Runner, keep: Retention | None) -> None:
+    done = make_snapshot(folder, at, run)
+    if done is None:
+        click.echo("nothing to do: there is no checkpoint without a snapshot")
+    else:
+        click.echo(
+            f"snapshot of checkpoint {done.checkpoint}: {done.log_rows:,} rows of the log folded into {done.rows:,}, "
+            f"{done.written} pieces written ({done.bytes:,} bytes) and {done.kept} kept, {done.seconds:.1f} s"
+        )
+    if keep is not None:
+        gone = truncate(folder, keep)
+        click.echo(
+            f"truncated: {gone.log_files} files of the log, {gone.merged} merged ones in their place, "
+            f"{gone.snapshot_files} of snapshots; {gone.deleted} deleted from the disk"
+        )
