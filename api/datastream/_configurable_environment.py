@@ -107,7 +107,7 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         """Make checkpoints: after a failure the job goes on from the last one.
 
         Args:
-            interval: time between checkpoints in ms, at least 1.
+            interval: time between checkpoints in ms, at least 10.
             mode: the guarantee asked for; None leaves it as it is, EXACTLY_ONCE by default.
 
         Returns:

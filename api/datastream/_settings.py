@@ -181,6 +181,7 @@ class EnvironmentSettings:
             ignore_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
             savepoint_dir=get(program_options.SAVEPOINT_DIR),
             batch=batch,
+            thread_mode=get(program_options.EXECUTION_MODE) == "thread",
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
             epoch_max_records=get(options.BUNDLE_SIZE),
             part_max_bytes=get(options.PART_MAX_BYTES),

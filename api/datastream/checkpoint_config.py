@@ -32,6 +32,9 @@ class ExternalizedCheckpointCleanup(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
+_LEAST_MS = 10  # of an interval and of a timeout, as in Flink
+
+
 class CheckpointConfig(NamesOfPyFlink):
     """Everything about checkpoints: a view on the settings of an environment.
 
@@ -101,7 +104,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """Set the time between checkpoints.
 
         Args:
-            checkpoint_interval: ms, at least 1.
+            checkpoint_interval: ms, at least 10.
 
         Returns:
             This object.
@@ -110,7 +113,9 @@ class CheckpointConfig(NamesOfPyFlink):
             ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_checkpoint_interval: the interval in ms"
-        self._settings.set(options.CHECKPOINT_INTERVAL, f"{whole_number(checkpoint_interval, what, 1)} ms")
+        self._settings.set(
+            options.CHECKPOINT_INTERVAL, f"{whole_number(checkpoint_interval, what, _LEAST_MS)} ms"
+        )
         return self
 
     def get_checkpoint_timeout(self) -> int:
@@ -122,7 +127,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """Set how long a checkpoint may take; a longer one counts as failed.
 
         Args:
-            checkpoint_timeout: ms, at least 1.
+            checkpoint_timeout: ms, at least 10.
 
         Returns:
             This object.
@@ -131,7 +136,9 @@ class CheckpointConfig(NamesOfPyFlink):
             ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_checkpoint_timeout: the timeout in ms"
-        self._settings.set(options.CHECKPOINT_TIMEOUT, f"{whole_number(checkpoint_timeout, what, 1)} ms")
+        self._settings.set(
+            options.CHECKPOINT_TIMEOUT, f"{whole_number(checkpoint_timeout, what, _LEAST_MS)} ms"
+        )
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
@@ -267,9 +274,10 @@ class CheckpointConfig(NamesOfPyFlink):
         return cleanup not in (None, ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS)
 
     def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointCleanup | None:
-        """What happens to the job's checkpoints when it is cancelled; None when nobody set it."""
-        if not self._settings.layers().is_set(options.CHECKPOINT_RETENTION):
-            return None
+        """What happens to the job's checkpoints when it is cancelled; default NO_EXTERNALIZED_CHECKPOINTS.
+
+        The documentation says None for the default; PyFlink gives this.
+        """
         return ExternalizedCheckpointCleanup[self._settings.get(options.CHECKPOINT_RETENTION)]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:

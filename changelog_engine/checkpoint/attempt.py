@@ -41,6 +41,7 @@ log = logging.getLogger("changelog_engine")
 
 _IDLE_MS = (20, 1_000)
 _SOURCE_BUDGET_MS = 1_000
+_ONE_BY_ONE = 32  # so many records, in thread mode
 _SHARED = "shared"  # where a stage keeps what all of its subtasks have alike
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
@@ -77,6 +78,7 @@ class AttemptRun:
         self.budget_ms = min(target_ms, _SOURCE_BUDGET_MS)
         self.barriers = BarrierClock(interval, self.settings.min_pause_ms, job.clock())
         self.last_epoch_ms = 0.0
+        self.read_records = 0
         self.next_timer_ms: int | None = None
 
     def run(self) -> None:
@@ -125,8 +127,9 @@ class AttemptRun:
                 job.savepoints.taken(job.last, final)
         self._hand_out()
         self.last_epoch_ms = (time.monotonic() - began) * 1000
-        if reads:
+        if reads and not self._one_by_one:
             self.sizer.observe(share, self.last_epoch_ms / 1000)
+        self.read_records += records
         if job.observer is not None:
             mutations = sum(report.mutations for report in reports)
             metrics = {name: figure for report in reports for name, figure in report.metrics.items()}
@@ -166,10 +169,15 @@ class AttemptRun:
             barrier=barrier,
             # Sources without positions to read have ended, and say so by the largest watermark.
             positions={} if final and job.draining else self.progress.for_subtask(planned, subtask),
-            max_records=self.sizer.records if reads else 0,
+            max_records=0 if not reads else 1 if self._one_by_one else self.sizer.records,
             budget_ms=self.budget_ms,
             final=final,
+            paced=self._one_by_one,
         )
+
+    @property
+    def _one_by_one(self) -> bool:
+        return self.settings.thread_mode and self.read_records < _ONE_BY_ONE
 
     def _take(self, reports: list[EpochReport]) -> tuple[int, int]:
         """Positions, parts and output of the reports; returns records read, in all and by the busiest source subtask."""

@@ -195,9 +195,7 @@ class StageBuilder:
         if node.kind is NodeKind.SIDE_OUTPUT:
             return stateless.SideOutputOperator(node.name, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
-            timestamps = stateless.TimestampsOperator(node.name, node.output_type, function)
-            timestamps.periodic = not self.settings.batch
-            return timestamps
+            return stateless.TimestampsOperator(node.name, node.output_type, function)
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
         if node.kind in TWO_INPUTS:

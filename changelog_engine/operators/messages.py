@@ -31,6 +31,7 @@ class EpochOrder(NamedTuple):
         max_records: how many elements each source of this subtask may read.
         budget_ms: stop reading after this time, whatever max_records says.
         final: the job ends after this epoch: close the functions.
+        paced: watermarks keep to real time: one comes when 200 ms of work lie behind the last.
     """
 
     run: str
@@ -48,6 +49,7 @@ class EpochOrder(NamedTuple):
     max_records: int
     budget_ms: int
     final: bool
+    paced: bool = False
 
 
 @dataclass

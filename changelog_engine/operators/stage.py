@@ -25,10 +25,12 @@ from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, EpochReport
 from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore, describe
 from changelog_engine.operators.two_inputs import operator_of
 
 _STEP = 16_384
+_PACE_MS = 200
 
 
 class StageRuntime:
@@ -87,6 +89,9 @@ class StageRuntime:
         self.keys = keys
         self.clock = clock
         self.done: int | None = None
+        self.batch = batch
+        self._busy_ms = 0.0
+        self._assigners = [op for op in operators.values() if isinstance(op, TimestampsOperator)]
         self._idle = False  # whether all inputs are idle, as the heads were told
         self._heads = list(dict.fromkeys(operator_of(head) for group in heads.values() for head in group))
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
@@ -143,6 +148,8 @@ class StageRuntime:
         for block in blocks:
             self._process(block, order, report)
         self._tell_idleness()
+        for assigner in self._assigners:
+            assigner.periodic = self._watermarks_due(order, time.time() * 1000 - report.started_ms)
         now = self.clock()
         for operator in self.operators.values():
             operator.end_epoch(now)
@@ -213,6 +220,15 @@ class StageRuntime:
             due = keyed.next_processing_timer()
             if due is not None and due <= (now := self.clock()):
                 keyed.fire_processing_timers(now)
+
+    def _watermarks_due(self, order: EpochOrder, busy_ms: float) -> bool:
+        """Whether periodic watermarks are made at the end of this epoch: none in BATCH mode; see EpochOrder.paced."""
+        if order.paced:
+            self._busy_ms += busy_ms
+            if self._busy_ms < _PACE_MS:
+                return False
+            self._busy_ms = 0.0
+        return not self.batch
 
     def _tell_idleness(self) -> None:
         """Pass on that all inputs are idle, or no longer."""

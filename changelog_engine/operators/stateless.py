@@ -123,7 +123,7 @@ class TimestampsOperator(Operator):
     def __init__(self, name: str, output: TypeInformation | None, spec: Any) -> None:
         super().__init__(name, output)
         self.spec = spec
-        self.periodic = True  # False in BATCH mode: no watermark before the end
+        self.periodic = True  # whether this epoch ends with a watermark
         self.largest: int | None = None
         self.idle = False
         self._last_element_ms: int | None = None

@@ -12,7 +12,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
@@ -183,16 +184,20 @@ class WindowOperator(KeyedOperator):
         if event_time is self.event_time and time == self._cleanup_time(window):
             self._remove(window, own, state)
 
+    def _due(self, queue: Any, until: int) -> Iterable[Any]:
+        """Take timers that are due off their queue, those included that are set meanwhile."""
+        return iter(partial(queue.pop_due, until), None)
+
     def _fire_timers(self, queue: Any, until: int, event_time: bool) -> None:
         cursor, place = self.cursor, self.place
         out: list[Any] = []
         out_times: list[int] | None = [] if event_time else None
         self.call = "on_event_time" if event_time else "on_processing_time"
         try:
-            while (timer := queue.pop_due(until)) is not None:
-                cursor.key = timer[1][0]
-                cursor.timestamp = place.timestamp = timer[0]
-                self.on_timer(timer[0], event_time, out, out_times)
+            for timestamp, place.key in self._due(queue, until):
+                cursor.key = place.key[0]
+                cursor.timestamp = place.timestamp = timestamp
+                self.on_timer(timestamp, event_time, out, out_times)
                 if len(out) >= _EMIT_AT:
                     self.emit_results(out, out_times)
                     out = []

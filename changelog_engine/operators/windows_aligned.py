@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind
@@ -64,8 +64,13 @@ class AlignedWindowOperator(WindowOperator):
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
         elif self.cell is not None and self.assigner.slide == self.assigner.size:
             self._run_tumbling(identities, values, times, out, out_times)
+        elif self.cell is not None:
+            self._run_sliding(identities, values, times, out, out_times)
         else:
-            self._run_event_time(identities, values, times, out, out_times)
+            self._run_lists(identities, values, times, out, out_times)
+
+    def _due(self, queue: Any, until: int) -> Iterable[Any]:
+        return queue.take_due(until)  # type: ignore[no-any-return] # nothing sets timers while these fire
 
     def on_timer(self, time: int, event_time: bool, out: list[Any], out_times: list[int] | None) -> None:
         start, end = self.place.key[1]
@@ -120,7 +125,7 @@ class AlignedWindowOperator(WindowOperator):
             if lateness and before is None:
                 register(end - 1 + lateness)
 
-    def _run_event_time(
+    def _run_sliding(
         self,
         identities: list[Any],
         values: Sequence[Any],
@@ -128,7 +133,58 @@ class AlignedWindowOperator(WindowOperator):
         out: list[Any],
         out_times: list[int] | None,
     ) -> None:
-        """Add elements to windows of event time."""
+        """Combine elements in sliding windows of event time."""
+        cursor, place, register = self.cursor, self.place, self.timers.event.register
+        value_of, update, combine = self.cell.value, self.cell.update, self.spec.contents.function
+        reducing = self.spec.contents.kind is StateKind.REDUCING
+        reduce = combine.reduce if reducing else None
+        assigner, lateness, watermark = self.assigner, self.lateness, self.timers.watermark
+        size, slide, offset = assigner.size, assigner.slide, assigner.offset
+        over = watermark + 1
+        gone = over - lateness
+        last = end = MIN_WATERMARK
+        windows: list[tuple[int, int]] = []  # of all times from last to end
+        for cursor.key, time, value in zip(identities, times, values, strict=True):
+            place.timestamp = time
+            key = cursor.key
+            if not last <= time < end:
+                last = time - (time - offset) % slide
+                # Windows end at times of their own when they are no whole number of slides long.
+                end = last + slide if size % slide == 0 else time + 1
+                windows = [(start, start + size) for start in range(last, time - size, -slide)]
+            taken = False
+            for window in windows:
+                if window[1] <= gone:
+                    continue
+                taken = True
+                place.key = (key, window)
+                before = value_of()
+                if reduce is not None:
+                    combined = value if before is None else reduce(before, value)
+                    if combined is None:
+                        self.contents.add(value)  # raises: a reduction holds no None
+                else:
+                    combined = combine.add(value, combine.create_accumulator() if before is None else before)
+                update(combined)
+                if window[1] <= over:
+                    cursor.timestamp = time
+                    self._fire(*window, out, out_times)
+                elif before is None:
+                    register(window[1] - 1)
+                if lateness and before is None:
+                    register(window[1] - 1 + lateness)
+            if not taken and time + lateness <= watermark:
+                self.late(value, time)
+
+    def _run_lists(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int],
+        out: list[Any],
+        out_times: list[int] | None,
+    ) -> None:
+        """Add elements to the lists of windows of event time."""
         cursor, place = self.cursor, self.place
         add, register = self.contents.add, self.timers.event.register
         assigner, lateness, watermark = self.assigner, self.lateness, self.timers.watermark
