@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,9 +21,12 @@ from typing import NamedTuple
 from changelog_engine.checkpoint.commit import verify_parts
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.snapshots import SnapshotStore
+from changelog_engine.errors import CorruptChangelogError
 from materializer.fold_task import FoldResult, FoldTask, run_here
 from materializer.lock import MaterializerLock
 from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
+
+_LOG = logging.getLogger("changelog_engine")
 
 Runner = Callable[[Sequence[FoldTask]], list[FoldResult]]
 
@@ -82,12 +86,29 @@ def materialize(
     began = time.monotonic()
     log = folder.open_snapshots()
     with MaterializerLock(folder):
-        plan = plan_snapshot(folder, checkpoint_id, piece_bytes)
-        if plan is None:
+        folded = _fold(folder, checkpoint_id, run, piece_bytes)
+        if folded is None:
             return None
-        results = run(plan.tasks)
-        done = _commit(folder, SnapshotStore(log), plan, results)
+        done = _commit(folder, SnapshotStore(log), *folded)
     return done._replace(seconds=time.monotonic() - began)
+
+
+def _fold(
+    folder: JobFolder, checkpoint_id: int | None, run: Runner, piece_bytes: int
+) -> tuple[SnapshotPlan, list[FoldResult]] | None:
+    """Steps 1 and 2; a snapshot that can't be read is passed over, when the log is complete without it."""
+    broken: frozenset[int] = frozenset()
+    while True:
+        plan = None
+        try:
+            plan = plan_snapshot(folder, checkpoint_id, piece_bytes, broken)
+            return None if plan is None else (plan, run(plan.tasks))
+        except CorruptChangelogError as error:
+            unusable = None if plan is None else plan.previous
+            if unusable is None or unusable in broken:
+                raise
+            _LOG.warning("the snapshot of checkpoint %d is passed over: %s", unusable, error)
+            broken |= {unusable}
 
 
 def _commit(

@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import read_row
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.part_reader import is_logged
 from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files, select_suffix
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore
 from changelog_engine.checkpoint.snapshots import marker_paths
+from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.storage.delta_log import DeltaLog
 from materializer.fold_task import FoldTask
@@ -47,7 +49,10 @@ class SnapshotPlan(NamedTuple):
 
 
 def plan_snapshot(
-    folder: JobFolder, checkpoint_id: int | None = None, piece_bytes: int = PIECE_BYTES
+    folder: JobFolder,
+    checkpoint_id: int | None = None,
+    piece_bytes: int = PIECE_BYTES,
+    broken: frozenset[int] = frozenset(),
 ) -> SnapshotPlan | None:
     """Plan the snapshot of a checkpoint.
 
@@ -55,12 +60,13 @@ def plan_snapshot(
         folder: the job's folder.
         checkpoint_id: which; None for the one that the job would go on from.
         piece_bytes: about how large a piece of a snapshot gets.
+        broken: snapshots not to build on.
 
     Returns:
         The plan; None when there is nothing to do: no checkpoint yet, or it has a snapshot.
 
     Raises:
-        RestoreError: there is no such checkpoint.
+        RestoreError: there is no such checkpoint, or neither snapshot nor log to make its state from.
         CorruptChangelogError: a row about the log can't be read.
     """
     delta = folder.open_changelog()
@@ -68,12 +74,12 @@ def plan_snapshot(
     checkpoint = newest_point(lineage) if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
     if checkpoint is None:
         return None
-    previous = _previous(folder, checkpoint)
-    if previous == checkpoint.id:
+    point = plan_restore(folder, checkpoint)
+    if point.snapshot == checkpoint.id and not broken:
         return None
+    previous = _previous(folder, checkpoint, point, broken)
     document, base = _base(folder, checkpoint, previous)
     suffix = select_suffix(part_files(delta.files()), checkpoint.lineage, previous)
-    point = RestorePoint(folder.changelog.root, checkpoint.id, checkpoint.lineage, previous)
     tasks = []
     cells = {}
     shapes = {op["uid"]: (op["parallelism"], op["max_parallelism"]) for op in checkpoint.operators}
@@ -115,12 +121,23 @@ def newest_point(lineage: Lineage) -> Checkpoint | None:
     return newest
 
 
-def _previous(folder: JobFolder, checkpoint: Checkpoint) -> int | None:
+def _previous(
+    folder: JobFolder, checkpoint: Checkpoint, point: RestorePoint, broken: frozenset[int]
+) -> int | None:
+    """The newest snapshot to build on; an older one, or none, when the log is complete from there on."""
+    if point.snapshot is None or point.snapshot not in broken:
+        return point.snapshot
     usable = [
         id for id, attempts in complete_snapshots(folder).items()
-        if id <= checkpoint.id and attempt_of(checkpoint.lineage, id) in attempts
+        if id <= checkpoint.id and id not in broken and attempt_of(checkpoint.lineage, id) in attempts
     ]  # fmt: skip
-    return max(usable, default=None)
+    previous = max(usable, default=None)
+    if not is_logged(point, previous, point.snapshot):
+        raise RestoreError(
+            f"the snapshot of checkpoint {point.snapshot} in {folder.snapshots.root} can't be read, and the log before it "
+            "was truncated"
+        )
+    return previous
 
 
 def _base(
@@ -136,6 +153,9 @@ def _base(
     files = {file.path: file for file in part_files(listing)}
     own = [f for f in files.values() if f.name and (f.name.checkpoint, f.name.attempt) == (previous, attempt)]
     pieces = pieces_of(document, sorted(own, key=lambda file: file.name or ()))
+    missing = [piece.path for piece in pieces if piece.path not in files]
+    if missing:
+        raise CorruptChangelogError(f"{folder.snapshots.join(missing[0])} is not in its table any more")
     return document, [(piece, files[piece.path]) for piece in pieces]
 
 

@@ -142,6 +142,11 @@ def read_suffix(
     return _Reader(point, key_groups, operators, dictionaries).suffix(after)
 
 
+def is_logged(point: RestorePoint, after: int | None, last: int) -> bool:
+    """Whether the log has every part of a lineage after a checkpoint (None: from the beginning) up to another."""
+    return _Reader(point, range(0), None)._logged(after, last)
+
+
 class _Reader:
     """One restore of one subtask."""
 

@@ -20,7 +20,7 @@ from materializer.retention import Retention
 from materializer.truncation import truncate
 
 
-class _Duration(click.ParamType):
+class _Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
@@ -66,11 +66,11 @@ def materialize(
         raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")
     folder = open_job(path)
     keep = None if retention is None else Retention(retention, retained, grace)
-    run: Runner = (
-        SparkFolds(spark, fold_range)
-        if spark
-        else FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
-    )
+    run: Runner = FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
+    if spark:
+        from changelog_engine.spark.materialize_job import SparkFolds  # loads PySpark
+
+        run = SparkFolds(spark, fold_range)
     while True:
         began = time.monotonic()
         try:
