@@ -7,23 +7,16 @@ with one subtask.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.connectors.collection import CollectionSource
-from changelog_engine.connectors.sinks import CollectSink
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import (
-    TWO_INPUTS,
     JobGraph,
     JobSettings,
-    Node,
-    NodeKind,
-    Partitioner,
-    PartitionSpec,
     StateKind,
 )
 from changelog_engine.graph.plan import plan_job
@@ -32,6 +25,7 @@ from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import describe
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.testing.harness_graph import cut_out, find_operator
 from changelog_engine.testing.log_rows import Mutation, mutations_of, table_of, user_value
 
 _NOWHERE = "harness"  # mutations are taken from the buffer before any would be written
@@ -98,7 +92,7 @@ class OperatorHarness:
     """
 
     def __init__(self, graph: JobGraph, operator: str, max_parallelism: int | None = None) -> None:
-        nodes, self._node = _cut(graph, _find(graph, operator))
+        nodes, self._node = cut_out(graph, find_operator(graph, operator))
         self._plan = plan_job(JobGraph(graph.name, nodes, 1, max_parallelism or graph.max_parallelism))
         self._functions = {node.id: node.function for node in nodes}
         self._settings = JobSettings(changelog=True)
@@ -348,145 +342,5 @@ class OperatorHarness:
         self.close()
 
 
-class KeyedHarness(OperatorHarness):
-    """A KeyedProcessFunction (or any function of a keyed stream) by itself.
-
-    Args:
-        function: a KeyedProcessFunction.
-        key_selector: a callable or KeySelector: element to key.
-        key_type: declared type of the keys; None for undeclared.
-        output_type: declared type of the output, which is then checked; None for undeclared.
-        max_parallelism: number of key groups, 128 by default.
-
-    Raises:
-        ConfigurationError: function or key selector cannot be used.
-        UserFunctionError: the function's ``open()`` raised.
-
-    Source: no counterpart in PyFlink; Flink's KeyedOneInputStreamOperatorTestHarness
-
-    Example:
-        >>> class Twice:
-        ...     def process_element(self, value, ctx):
-        ...         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
-        ...         yield 2 * value
-        ...     def on_timer(self, timestamp, ctx):
-        ...         yield ctx.get_current_key()
-        >>> harness = KeyedHarness(Twice(), lambda value: value % 2)
-        >>> harness.process_element(3, 100)
-        >>> harness.output, harness.event_time_timers
-        ([6], [(110, 1)])
-        >>> harness.process_watermark(110)
-        >>> harness.output
-        [6, 1]
-        >>> [mutation.operation for mutation in harness.mutations]
-        ['register_timer', 'delete_timer']
-    """
-
-    def __init__(
-        self,
-        function: Any,
-        key_selector: Any,
-        key_type: Any = None,
-        output_type: Any = None,
-        max_parallelism: int | None = None,
-    ) -> None:
-        _check(function, "KeyedHarness", "process_element")
-        key_by = _key_by("KeyedHarness", 1, 0, key_selector, key_type)
-        operator = Node(2, NodeKind.PROCESS, "process", (1,), function, output_type, "process")
-        nodes = (_source(0), key_by, operator)
-        super().__init__(JobGraph("harness", nodes, 1), "process", max_parallelism)
-
-
-class KeyedCoHarness(OperatorHarness):
-    """A KeyedCoProcessFunction by itself.
-
-    Args:
-        function: a KeyedCoProcessFunction.
-        key_selector1: key of the first input's elements.
-        key_selector2: key of the second input's elements.
-        key_type: declared type of the keys; None for undeclared.
-        output_type: declared type of the output; None for undeclared.
-
-    Raises:
-        ConfigurationError: function or key selectors cannot be used.
-
-    Source: no counterpart in PyFlink; Flink's KeyedTwoInputStreamOperatorTestHarness
-    """
-
-    def __init__(
-        self,
-        function: Any,
-        key_selector1: Any,
-        key_selector2: Any,
-        key_type: Any = None,
-        output_type: Any = None,
-    ) -> None:
-        _check(function, "KeyedCoHarness", "process_element1", "process_element2")
-        keys = (
-            _key_by("KeyedCoHarness", 2, 0, key_selector1, key_type),
-            _key_by("KeyedCoHarness", 3, 1, key_selector2, key_type),
-        )
-        operator = Node(4, NodeKind.CO_PROCESS, "process", (2, 3), function, output_type, "process")
-        super().__init__(JobGraph("harness", (_source(0), _source(1), *keys, operator), 1), "process")
-
-    def process_element1(self, value: Any, timestamp: int | None = None) -> None:
-        """Give an element to the first input; see `OperatorHarness.process_element`."""
-        self.process_element(value, timestamp, 1)
-
-    def process_element2(self, value: Any, timestamp: int | None = None) -> None:
-        """Give an element to the second input; see `OperatorHarness.process_element`."""
-        self.process_element(value, timestamp, 2)
-
-
 def _present(states: dict[str, Any]) -> dict[str, Any]:
     return {uid: state for uid, state in states.items() if state is not None}
-
-
-def _check(function: Any, what: str, *methods: str) -> None:
-    missing = [name for name in methods if not callable(getattr(function, name, None))]
-    if missing:
-        raise ConfigurationError(f"{what}: function must have {missing[0]}(value, ctx), got {function!r}")
-
-
-def _key_by(what: str, number: int, origin: int, selector: Any, key_type: Any) -> Node:
-    key_of = getattr(selector, "get_key", selector)
-    if not callable(key_of):
-        raise ConfigurationError(
-            f"{what}: key_selector must be callable or have get_key(value), got {selector!r}"
-        )
-    return Node(number, NodeKind.KEY_BY, "key_by", (origin,), key_of, key_type=key_type)
-
-
-def _source(number: int) -> Node:
-    return Node(number, NodeKind.SOURCE, f"input {number + 1}", (), CollectionSource([]))
-
-
-def _find(graph: JobGraph, operator: str) -> Node:
-    wanted = [node for node in graph.nodes if node.uid == operator]
-    wanted = wanted or [node for node in graph.nodes if node.name == operator and node.inputs]
-    if len(wanted) != 1:
-        names = ", ".join(repr(node.uid or node.name) for node in graph.nodes if node.inputs)
-        count = "no operator has" if not wanted else f"{len(wanted)} operators have"
-        raise ConfigurationError(f"OperatorHarness: {count} the uid or name {operator!r}; there are {names}")
-    if wanted[0].kind in (NodeKind.SINK, NodeKind.SOURCE, NodeKind.SIDE_OUTPUT):
-        raise ConfigurationError(
-            f"OperatorHarness: {operator!r} is a {wanted[0].kind.value}; choose an operator"
-        )
-    return wanted[0]
-
-
-def _cut(graph: JobGraph, wanted: Node) -> tuple[tuple[Node, ...], int]:
-    """The operator between empty sources, what partitions its inputs, and a sink; and its id there."""
-    nodes: list[Node] = []
-    inputs = []
-    for position, number in enumerate(wanted.inputs if wanted.kind in TWO_INPUTS else wanted.inputs[:1]):
-        before = graph.nodes[number]
-        nodes.append(replace(_source(len(nodes)), name=f"input {position + 1}"))
-        if before.kind not in (NodeKind.KEY_BY, NodeKind.PARTITION):
-            before = Node(0, NodeKind.PARTITION, "input", (), PartitionSpec(Partitioner.GLOBAL))
-        nodes.append(replace(before, id=len(nodes), inputs=(len(nodes) - 1,), uid=None, parallelism=None))
-        inputs.append(len(nodes) - 1)
-    uid = wanted.uid or wanted.name
-    nodes.append(replace(wanted, id=len(nodes), inputs=tuple(inputs), uid=uid, parallelism=1))
-    nodes.append(Node(len(nodes), NodeKind.SINK, "output", (len(nodes) - 1,), CollectSink()))
-    return tuple(nodes), len(nodes) - 2

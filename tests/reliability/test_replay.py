@@ -16,9 +16,16 @@ from support.jobs import TestJob
 from support.script import Failure, Fault, Script
 from support.scripts import EXACT, scripts
 
-from api.common import Types
-from api.datastream import KeyedProcessFunction
-from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from api.common import Duration, Time, Types, WatermarkStrategy
+from api.common.watermark_strategy import TimestampAssigner
+from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.testing.replay import ReplayReport, replay_graph
@@ -238,3 +245,62 @@ def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path) -
         if uid in states
     ]
     assert marks
+
+
+def test_epochs_as_the_engine_cuts_them(tmp_path: Path) -> None:
+    """Many epochs to a checkpoint, at sizes and times of the engine's own choice."""
+    job = TestJob(tmp_path, None, checkpoint_interval_ms=40, epoch_target_ms=5, epoch_max_records=150)
+    job.run(graph(records=6_000, keys=50))
+    for start in (None, *(row.id for row in job.commits[:-1][-2:])):
+        report = replay(job, graph(records=6_000, keys=50), start)
+        assert report.equal, report.text()
+
+
+class Fleeting(KeyedProcessFunction):
+    """The number of the last element, for a while."""
+
+    def open(self, runtime_context: Any) -> None:
+        descriptor = ValueStateDescriptor("last", Types.LONG())
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.days(1)).build())
+        self.last = runtime_context.get_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield self.last.value()
+        self.last.update(value[1])
+
+
+def test_times_of_a_time_to_live_do_not_count(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script((4,), (True, False)))
+    job.run(graph(Fleeting()))
+    for start in (None, 2):
+        report = replay(job, graph(Fleeting()), start)
+        assert report.equal, report.text()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_windows_on_every_backend(tmp_path: Path, backend: str) -> None:
+    def job_graph(size_ms: int) -> JobGraph:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(2)
+        kind = Types.TUPLE([Types.LONG(), Types.LONG()])
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(
+            Duration.of_millis(3)
+        ).with_timestamp_assigner(ByNumber())
+        stream = env.from_collection(rounds(3, 40), kind).assign_timestamps_and_watermarks(strategy)
+        windows = stream.key_by(lambda element: element[0], Types.LONG()).window(
+            TumblingEventTimeWindows.of(Time.milliseconds(size_ms))
+        )
+        windows.reduce(lambda one, two: (one[0], one[1] + two[1])).uid("windows").print()
+        return env.generate_stream_graph(job_name="job")
+
+    job = TestJob(tmp_path, Script((3, 4), (False, True)), state_backend=backend)
+    job.run(job_graph(10))
+    assert replay(job, job_graph(10), 2).equal
+    assert replay(job, job_graph(10), None).equal
+    different = replay(job, job_graph(20), 2)
+    assert any(each.namespace is not None for each in different.mutations)
+
+
+class ByNumber(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return value[1]

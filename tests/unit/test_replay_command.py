@@ -1,0 +1,140 @@
+"""``changelog-engine replay`` and the pytest fixture, on a job that was recorded without Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from changelog_engine.cli import main
+from changelog_engine.launcher import alias_installed
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """\
+import sys
+
+from pyflink.common import Types, WatermarkStrategy
+from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from pyflink.datastream.state import ValueStateDescriptor
+
+from changelog_engine.testing import Checkpoint, ScriptedSource
+
+weight = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+
+
+class Page:
+    def __init__(self, name):
+        self.name = name
+
+
+class Visits(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, user, ctx):
+        self.count.update((self.count.value() or 0) + weight)
+        self.last.update(Page(user))
+        yield user, self.count.value()
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+env.enable_changelog_state_backend(True)
+env.enable_checkpointing(10)
+env.from_collection([1]).print()
+env.execute("first")
+users = ["ann", "bob", Checkpoint(), "ann", Checkpoint(), "ann", "cid"]
+stream = env.from_source(ScriptedSource(users), WatermarkStrategy.no_watermarks(), "users")
+stream.key_by(lambda user: user).process(Visits()).uid("visits").print()
+env.execute("visits")
+"""
+RECORD = """\
+from changelog_engine.launcher import run_program
+from changelog_engine.testing import without_spark
+
+with without_spark():
+    run_program("visits.py")
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a script and what a run of it left."""
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "visits.py").write_text(SCRIPT)
+    (folder / "record.py").write_text(RECORD)
+    subprocess.run(
+        [sys.executable, "record.py"], cwd=folder, env=environment(), check=True, capture_output=True
+    )
+    return folder
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+
+
+def replay(recorded: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
+    monkeypatch.chdir(recorded)
+    before = (list(sys.argv), list(sys.path), alias_installed())
+    result = CliRunner().invoke(main, ["replay", *arguments])
+    assert (sys.argv, sys.path, alias_installed()) == before
+    return result
+
+
+def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = replay(recorded, monkeypatch, "visits.py", "--from", "0", "--job", "visits")
+    assert result.output == (
+        "replay of 'visits' from the start to checkpoint 3: equal (3 checkpoints, 10 mutations recorded, 10 replayed)\n"
+    )
+    assert result.exit_code == 0
+    changed = replay(
+        recorded, monkeypatch, "visits.py", "--from", "1", "--to", "2", "--job", "visits", "--", "5"
+    )
+    assert changed.exit_code == 1
+    assert "checkpoint 2: 'count' of 'visits', key 'ann': mutation 1 of 1" in changed.output
+    assert "  recorded: put 2\n  replayed: put 6\n" in changed.output
+    assert replay(recorded, monkeypatch, "--from", "0", "visits.py").exit_code == 0  # the first job
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["visits.py", "--from", "7", "--job", "visits"], "there is no checkpoint 7 in"),
+        (["visits.py", "--from", "0", "--job", "other"], "no job 'other'; it executes 'first', 'visits'"),
+        (["visits.py", "--from", "0", "--", "many"], "visits.py failed before it executed a job"),
+        (["visits.py", "--from", "0", "-D", "changelog.restroe=1"], "changelog.restore"),
+        (["visits.py"], "Missing option '--from'"),
+        (["visits.py", "--from", "3", "--job", "visits"], "nothing to replay between checkpoints 3 and 3"),
+        (["nothing.py", "--from", "3"], "nothing.py is not a script"),
+    ],
+    ids=["checkpoint", "job", "script fails", "option", "no start", "no range", "no script"],
+)
+def test_what_cannot_be_replayed_is_2_and_says_why(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], why: str
+) -> None:
+    result = replay(recorded, monkeypatch, *arguments)
+    assert result.exit_code == 2
+    assert why in result.output
+
+
+def test_the_fixture_passes_and_fails_tests(recorded: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test_recorded.py"
+    test.write_text(
+        "def test_same(replay):\n"
+        f"    assert replay({str(recorded / 'visits.py')!r}, 1, job='visits').replayed == 6\n"
+        "def test_other(replay):\n"
+        f"    replay({str(recorded / 'visits.py')!r}, 1, 2, 'visits', ['2'])\n"
+    )
+    plugin = ["-p", "changelog_engine.testing.pytest_plugin", "-p", "no:cacheprovider", "-c", os.devnull]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, str(test)],
+        cwd=recorded, env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert re.search(r"1 failed, 1 passed", done.stdout), done.stdout + done.stderr
+    assert "'count' of 'visits': mutations of 1 keys differ, final state of 1" in done.stdout
