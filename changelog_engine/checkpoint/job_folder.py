@@ -87,6 +87,11 @@ def job_slug(name: str) -> str:
     return f"{readable or 'job'}-{digest}"
 
 
+def table_properties(name: str) -> dict[str, str]:
+    """The properties of a job's tables."""
+    return {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: name, **_TABLE_PROPERTIES}
+
+
 def find_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
     """A job's folder as it would be; looks at nothing and makes nothing."""
     slug = job_slug(name)
@@ -166,9 +171,7 @@ def _open_or_create(table: Storage, name: str) -> DeltaLog:
     _check_table(table, name)
     if not DeltaLog.exists(table):
         try:
-            return DeltaLog.create(
-                table, SCHEMA, {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: name, **_TABLE_PROPERTIES}
-            )
+            return DeltaLog.create(table, SCHEMA, table_properties(name))
         except CommitConflictError:
             _check_table(table, name)
     return DeltaLog(table)

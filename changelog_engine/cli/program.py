@@ -13,6 +13,7 @@ import click
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.cli.checkpoints import checkpoints
 from changelog_engine.cli.console import printable
+from changelog_engine.cli.fork import fork
 from changelog_engine.cli.materialize import materialize
 from changelog_engine.cli.replay import replay
 from changelog_engine.cli.run import run
@@ -56,5 +57,5 @@ def main() -> None:
     """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
 
 
-for _command in (run, replay, checkpoints, state, savepoint, verify, materialize):
+for _command in (run, replay, checkpoints, state, savepoint, verify, materialize, fork):
     main.add_command(_command)

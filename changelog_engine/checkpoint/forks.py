@@ -1,0 +1,215 @@
+"""Forks: a job of its own that starts from a checkpoint of another.
+
+On one local disk the fork shares the files of its parent by hard links; elsewhere it has copies. Either way each of the
+two truncates and deletes as it likes: a shared file is gone when nobody has a name of it any more.
+
+Steps (a crash after 1 to 3 leaves a hidden folder on a local disk; elsewhere a folder that no job accepts):
+    1. The parent's checkpoint is protected.
+    2. Links or copies of all that its lineage has: parts, rows, snapshots.
+    3. The fork's tables list them; one commit adds an attempt whose parent is the checkpoint: there the job starts.
+    4. On a local disk the folder gets its name.
+
+Invariants:
+    * The parent is not changed, and whatever happens to it later does not reach the fork.
+    * A fork appears under its name only when it is complete (local disks).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from changelog_engine.changelog.log_files import parse_row
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.part_selection import on_lineage, part_files
+from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.checkpoint.job_folder import JobFolder, job_slug, table_properties
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.ownership import write_row
+from changelog_engine.checkpoint.protection import protecting
+from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.checkpoint.snapshots import marker_paths, snapshot_files
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    CorruptChangelogError,
+    StorageError,
+)
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
+from changelog_engine.storage.sharing import publish_folder, share_file
+
+
+class Fork(NamedTuple):
+    """A fork that was made.
+
+    Args:
+        folder: its folder.
+        checkpoint: the checkpoint it starts from.
+        shared, copied: how many files.
+        shared_bytes, copied_bytes: of these.
+    """
+
+    folder: JobFolder
+    checkpoint: Checkpoint
+    shared: int
+    copied: int
+    shared_bytes: int
+    copied_bytes: int
+
+
+def fork_job(
+    parent: JobFolder,
+    checkpoint: Checkpoint,
+    path: str,
+    engine: str,
+    name: str | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Fork:
+    """Make a job out of a checkpoint of another, which may be running.
+
+    Args:
+        parent: the folder of the other job.
+        checkpoint: which of its checkpoints.
+        path: the fork's folder, ``<base>/<job>``; there is none yet.
+        engine: version of this engine.
+        name: the fork's job name; by default the last part of the path.
+        clock: seconds since 1970.
+
+    Raises:
+        ConfigurationError: a job of that name would not look for its tables in that folder.
+        RestoreError: the checkpoint can't be restored.
+        CorruptChangelogError: a file of the parent is missing.
+        StorageError: the path is taken, or can't be written.
+    """
+    root = Storage(path).root
+    above, _, slug = root.rpartition("/")
+    name = slug if name is None else name
+    if job_slug(name) != slug:
+        raise ConfigurationError(
+            f"a job named {name!r} has its tables in a folder named {job_slug(name)!r}, not {slug!r}: choose another path "
+            "or name"
+        )
+    base = Storage(above)
+    if base.exists(slug):
+        raise StorageError(f"{root} is there already: fork into a new folder")
+    point = plan_restore(parent, checkpoint)
+    base.make_dirs()
+    building = f"{TEMPORARY_PREFIX}fork-{uuid.uuid4().hex}" if base.local is not None else slug
+    target = JobFolder(name, slug, base.child(building))
+    try:
+        with protecting(parent, checkpoint.id, point.snapshot, "fork"):
+            made = _Forking(parent, checkpoint, target).run(engine, clock)
+        if base.local is not None:
+            publish_folder(base, building, slug)
+    except BaseException:
+        with contextlib.suppress(ChangelogEngineError):
+            target.storage.delete_tree()
+        raise
+    return made._replace(folder=JobFolder(name, slug, base.child(slug)))
+
+
+class _Forking:
+    """Steps 2 and 3."""
+
+    def __init__(self, parent: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> None:
+        self.parent = parent
+        self.checkpoint = checkpoint
+        self.target = target
+        self.sizes: dict[bool, list[int]] = {True: [], False: []}  # shared, copied
+
+    def run(self, engine: str, clock: Callable[[], float]) -> Fork:
+        if DeltaLog.exists(self.parent.snapshots):
+            self._snapshots()
+        log = self.parent.open_changelog()
+        newest_attempt = Lineage(log).newest_attempt_id
+        storage = self.target.changelog
+        storage.make_dirs()
+        listing = log.files()
+        adds = self._share(log.storage, storage, listing, self._log_files(listing))
+        attempt = Attempt(
+            id=newest_attempt + 1,
+            parent=self.checkpoint.id,
+            owner=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            time_ms=int(clock() * 1000),
+            engine=engine,
+        )
+        row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
+        table = DeltaLog.create(storage, SCHEMA, table_properties(self.target.name))
+        table.commit([*adds, row], metadata={"fork": self.checkpoint.id, "of": self.parent.name})
+        shared, copied = self.sizes[True], self.sizes[False]
+        return Fork(self.target, self.checkpoint, len(shared), len(copied), sum(shared), sum(copied))
+
+    def _log_files(self, listing: pa.Table) -> list[str]:
+        """What the lineage has in the changelog."""
+        lineage = self.checkpoint.lineage
+        attempts = {segment.attempt for segment in lineage}
+        wanted = []
+        for path in listing["path"].to_pylist():
+            name = parse_row(path)
+            if name is None:
+                continue
+            if name.operation == ATTEMPT and name.attempt in attempts:
+                wanted.append(path)
+            if name.operation == CHECKPOINT and on_lineage(lineage, name.attempt, name.checkpoint):
+                wanted.append(path)
+        for file in part_files(listing):
+            if file.name is not None:
+                if on_lineage(lineage, file.name.attempt, file.name.checkpoint):
+                    wanted.append(file.path)
+            elif file.first_checkpoint is None or file.first_checkpoint <= self.checkpoint.id:
+                wanted.append(
+                    file.path
+                )  # merged parts, of other branches too: readers take what is on the lineage
+        return wanted
+
+    def _snapshots(self) -> None:
+        """The lineage's snapshots."""
+        log = self.parent.open_snapshots()
+        listing = log.files()
+        wanted: dict[str, None] = {}
+        for marker, (checkpoint, attempt) in marker_paths(listing):
+            if on_lineage(self.checkpoint.lineage, attempt, checkpoint):
+                wanted.update(dict.fromkeys([marker, *snapshot_files(log.storage, marker, listing)]))
+        if not wanted:
+            return
+        storage = self.target.snapshots
+        storage.make_dirs()
+        adds = self._share(log.storage, storage, listing, wanted)
+        DeltaLog.create(storage, SCHEMA, table_properties(self.target.name)).commit(adds)
+
+    def _share(
+        self, source: Storage, target: Storage, listing: pa.Table, wanted: Iterable[str]
+    ) -> list[AddFile]:
+        columns = (listing[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
+        listed = {path: (size, time_ms) for path, size, time_ms in zip(*columns, strict=True)}
+        adds = []
+        for path in wanted:
+            size, time_ms = listed[path]
+            try:
+                shared = share_file(source, target, path)
+                footer = target.read_footer(path)
+            except FileNotFoundError as error:
+                raise CorruptChangelogError(f"{source.join(path)} is missing: nothing was forked") from error
+            except pa.ArrowException as error:
+                raise CorruptChangelogError(
+                    f"{source.join(path)} can't be read: {error}. Nothing was forked"
+                ) from error
+            if target.size(path) != size:
+                raise CorruptChangelogError(
+                    f"{source.join(path)} has {target.size(path)} bytes, it was written with {size}: nothing was forked"
+                )
+            self.sizes[shared].append(size)
+            adds.append(AddFile(path, size, time_ms, delta_stats(footer)))
+        target.sync_folder()
+        return adds
