@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from support.graphs import keyed_job
@@ -93,8 +93,21 @@ def entries(rows: list[Row], value: str, profile: str) -> dict[Any, Any]:
     return found
 
 
+@pytest.fixture
+def interpreted(sql: SparkSession) -> Iterator[None]:
+    """Many queries over few rows: compiling them would take most of the time."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: sql.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        sql.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        sql.conf.set(name, value)
+
+
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-@settings(max_examples=3)
+@settings(max_examples=2, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_equals_the_python_fold(profile: str, data: st.DataObject, sql: SparkSession) -> None:
     """The state of any checkpoint on any branch, and what the history says was valid at each checkpoint of its lineage."""

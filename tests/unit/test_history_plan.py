@@ -1,0 +1,223 @@
+"""What state history is made of before Spark comes in: names, literals, files, times, columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.functions import Count, rounds
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import Script
+
+from api.common import Types
+from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.errors import (
+    CorruptChangelogError,
+    ForeignPathError,
+    RestoreError,
+    StorageError,
+    TypeMismatchError,
+)
+from changelog_engine.graph.key_groups import key_group
+from changelog_engine.history.fold_sql import StateColumns, Times, rows_sql
+from changelog_engine.history.history import _key_filter
+from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sql_name, view_names
+from changelog_engine.history.tables import Tables, described_state
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+from materializer.materialize import materialize
+
+NAMES = st.text(alphabet="aAbB_-. '`\\$\U0001f600", max_size=4)
+
+
+@given(st.sets(st.tuples(NAMES, NAMES), max_size=6))
+def test_no_two_views_share_a_name(states: set[tuple[str, str]]) -> None:
+    named = view_names(states)
+    assert set(named) == states
+    views = [view.lower() for name in named.values() for view in (name, name + HISTORY_SUFFIX)]
+    assert len({*views, *RESERVED}) == len(views) + len(RESERVED)
+    for name in views:
+        assert name.isascii()
+        assert name.replace("_", "a").isalnum()
+        assert not name[0].isdigit()
+
+
+def test_names_of_views() -> None:
+    plain = [("visits", "count"), ("2 ops", "s")]
+    assert view_names(plain) == {plain[0]: "visits_count", plain[1]: "_2_ops_s"}
+    long = view_names([("o" * 300, "s" * 300), ("o" * 300, "s" * 299)])
+    assert all(len(name) == 80 for name in long.values())
+    assert len(set(long.values())) == 2
+    clash = view_names([("a", "b"), ("a", "b_history"), ("A", "c"), ("a", "C"), ("a", "d")])
+    assert clash["a", "d"] == "a_d"
+    assert all(len(name.rpartition("_")[2]) == 10 for state, name in clash.items() if state[1] != "d")
+    assert sql_name("") == "_"
+
+
+@pytest.mark.parametrize("text", ["it's", "a\\", "${x}", "\n", "\U0001f600", "a;--", "\x00"])
+def test_literals_of_other_text_are_bytes(text: str) -> None:
+    assert literal(text) == f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> TestJob:
+    """Checkpoints 1 to 4, two subtasks, one part each: eight parts."""
+    job = TestJob(tmp_path, Script((8,)))
+    job.run(counting(rounds(8, 32)))
+    return job
+
+
+def counting(elements: Any) -> Any:
+    return keyed_job(
+        elements, Count(), key_type=Types.LONG(), parallelism=2, max_parallelism=128, uid="count"
+    )
+
+
+def tables(job: TestJob) -> Tables:
+    return Tables(f"{job.settings.base_path}/job")
+
+
+def checkpoints_of(files: tuple[str, ...]) -> list[int]:
+    return sorted({int(file.split("-")[1]) for file in files})
+
+
+def test_a_key_needs_the_parts_of_its_subtask(job: TestJob) -> None:
+    opened = tables(job)
+    point = opened.checkpoint()
+    assert [c.id for c in job.commits] == [1, 2, 3, 4, 5][: len(job.commits)]
+    whole = opened.state(point, "count")
+    assert len(whole.log) == sum(c.parts for c in job.commits)
+    operator, _ = described_state(point, "count", "count")
+    for key in range(8):
+        groups, where = _key_filter(operator, key)
+        group = key_group(key, 128)
+        assert (list(groups), where) == ([group], f"key_group = {group} AND key = '{key}'")
+        files = opened.history(point, "count", groups).log
+        assert {file.split("-")[4] for file in files} == {str(group * 2 // 128)}
+    assert opened.state(point, "another operator").log == ()
+
+
+def test_keys_of_other_types_are_refused(job: TestJob) -> None:
+    operator, _ = described_state(tables(job).checkpoint(), "count", "count")
+    with pytest.raises(TypeMismatchError, match="LONG"):
+        _key_filter(operator, "1")
+
+
+def test_only_files_of_the_lineage(job: TestJob) -> None:
+    last = job.commits[-1].id
+    job.run_driver(counting(rounds(8, 32)), restore="2")
+    opened = tables(job)
+    newest = opened.checkpoint()
+    assert checkpoints_of(opened.state(newest, "count").log) == [1, 2, last + 1, last + 2]
+    assert checkpoints_of(opened.state(opened.checkpoint(3), "count").log) == [1, 2, 3]
+    first, times = opened.times(newest)
+    by_id = {c.id: c.time_ms for c in job.commits}
+    line = [1, 2, last + 1, last + 2]
+    assert first == 1
+    assert [times[number - 1] for number in line] == [by_id[number] for number in line]
+    assert times[2:last] == [None] * (last - 2)
+
+
+def test_the_newest_snapshot_comes_first(job: TestJob) -> None:
+    folder = find_job_folder(job.settings.base_path, "job")
+    for checkpoint in (1, 3):
+        materialize(folder, checkpoint)
+    opened = tables(job)
+    for at, snapshot, log in ((4, 3, [4]), (3, 3, []), (2, 1, [2])):
+        found = opened.state(opened.checkpoint(at), "count")
+        assert (found.snapshot, checkpoints_of(found.log)) == (snapshot, log)
+        assert found.base
+    whole = opened.history(opened.checkpoint(4), "count")
+    assert (whole.snapshot, whole.base, checkpoints_of(whole.log)) == (None, (), [1, 2, 3, 4])
+    _remove(folder, "part-1-")
+    cut = tables(job)
+    found = cut.history(cut.checkpoint(4), "count")
+    assert (found.snapshot, checkpoints_of(found.log)) == (1, [2, 3, 4])
+
+
+@pytest.mark.parametrize("prefix", ["part-1-", "part-3-", "part-", "part-2-1-1-0"])
+def test_a_log_with_a_hole_is_refused(job: TestJob, prefix: str) -> None:
+    _remove(find_job_folder(job.settings.base_path, "job"), prefix)
+    opened = tables(job)
+    for select in (opened.state, opened.history):
+        with pytest.raises(CorruptChangelogError, match=r"attempt 1 has \d of 8 parts, and no snapshot"):
+            select(opened.checkpoint(4), "count")
+    if prefix == "part-3-":
+        assert checkpoints_of(opened.state(opened.checkpoint(2), "count").log) == [1, 2]
+
+
+def _remove(folder: Any, prefix: str) -> None:
+    log = folder.open_changelog()
+    gone = [path for path in log.files()["path"].to_pylist() if path.startswith(prefix)]
+    assert gone
+    log.commit([], gone)
+
+
+def test_full_snapshots_without_a_log(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script((8,)), changelog=False)
+    job.run(counting(rounds(8, 32)))
+    opened = tables(job)
+    newest = opened.checkpoint()
+    for found in (opened.state(newest, "count"), opened.history(newest, "count")):
+        assert (found.snapshot, found.log) == (newest.id, ())
+        assert found.base
+
+
+def test_points(job: TestJob, tmp_path: Path) -> None:
+    opened = tables(job)
+    assert opened.checkpoint().id == job.commits[-1].id
+    assert opened.checkpoint(2).id == 2
+    with pytest.raises(RestoreError, match="there is no checkpoint 77"):
+        opened.checkpoint(77)
+    with pytest.raises(RestoreError, match=r"no state 'x' of operator 'count'; it has 'count'.'count'"):
+        described_state(opened.checkpoint(), "count", "x")
+    with pytest.raises(StorageError, match="no changelog in"):
+        Tables(str(tmp_path))
+    DeltaLog.create(Storage(str(tmp_path / "foreign")), SCHEMA, {})
+    with pytest.raises(ForeignPathError, match="is a Delta table, but no changelog"):
+        Tables(str(tmp_path / "foreign"))
+
+
+def test_columns_of_states() -> None:
+    operator = {"uid": "op", "key_type": Types.TUPLE([Types.STRING(), Types.LONG()]).spec()}
+    state = {
+        "name": "s",
+        "kind": "map",
+        "value_type": Types.DOUBLE().spec(),
+        "map_key_type": Types.LONG().spec(),
+    }
+    columns = StateColumns.of(operator, {**state, "namespace": "time_window"})
+    assert columns.key.name == "STRUCT<`f0`: STRING, `f1`: BIGINT>"
+    assert columns.map_key is not None
+    assert columns.window is not None
+    assert (columns.map_key.name, columns.value_name, columns.ttl) == ("BIGINT", "DOUBLE", False)
+    assert columns.window.name == "STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
+    assert columns.identity_names() == ["key_json", "window_json", "map_key_json"]
+    timed = Types.TUPLE([Types.LONG(), Types.STRING()]).spec()
+    lists = StateColumns.of(
+        {"uid": "op"}, {"name": "l", "kind": "list", "value_type": timed, "ttl": {"ttl_ms": 1}}
+    )
+    assert (lists.key.name, lists.map_key, lists.window, lists.value_name) == (
+        "STRING",
+        None,
+        None,
+        "ARRAY<STRING>",
+    )
+    assert lists.ttl
+
+
+def test_merged_files_are_cut_to_the_lineage() -> None:
+    lineage = (Segment(1, 1, 2), Segment(3, 9, 11))
+    found = rows_sql(None, "SELECT * FROM log", 1, lineage)
+    assert found.endswith(
+        "WHERE sequence IS NOT NULL AND checkpoint_id > 1 AND ((attempt = 1 AND checkpoint_id BETWEEN 1 AND 2) "
+        "OR (attempt = 3 AND checkpoint_id BETWEEN 9 AND 11))"
+    )
+    assert "WHERE sequence IS NOT NULL" in rows_sql(None, "x", None, ())
+    assert Times(5, [1000, None]).milliseconds("id").startswith("CASE WHEN id >= 5 THEN")
