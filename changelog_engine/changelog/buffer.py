@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from changelog_engine.state.backend import Cursor
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
 class StateLog:
@@ -76,8 +78,8 @@ class StateLog:
         """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone."""
         identities, namespace = self.keys, None
         if self._namespaces is not None:
-            identities = [key for key, _ in self.keys]
-            namespace = self._namespaces.texts([namespace for _, namespace in self.keys])
+            identities = list(map(_FIRST, self.keys))
+            namespace = self._namespaces.texts(list(map(_SECOND, self.keys)))
         keys = self._key_codec.texts(identities)
         groups = pa.array(key_groups(identities, self._max_parallelism), pa.int32())
         columns: dict[str, Any] = {

@@ -35,7 +35,8 @@ class LoggingCell(CellHandle):
             if value is None:
                 self.clear()
                 return
-            value = self._admission.admit(value)
+            if self._plain is None or not self._plain(value):
+                value = self._admission.admit(value)
         key = self._cursor.key
         self._log_key(key)
         self._log_value(value)
@@ -62,7 +63,8 @@ class TimedLoggingCell(LoggingCell):
             if value is None:
                 self.clear()
                 return
-            value = self._admission.admit(value)
+            if self._plain is None or not self._plain(value):
+                value = self._admission.admit(value)
         cursor = self._cursor
         key = cursor.key
         self._log_key(key)
@@ -147,7 +149,8 @@ class LoggingMap(MapHandle):
         if type(map_key) is not self._exact_key or type(value) is not self._exact_value:
             super().put(map_key, value)
             return
-        cursor, table = self._cursor, self._table  # the short way of what super() does with plain keys and values
+        # The short way of what super() does with plain keys and values.
+        cursor, table = self._cursor, self._table
         key = cursor.key
         self._log_key(key)
         self._log_map_key(map_key)
@@ -178,9 +181,12 @@ class LoggingMap(MapHandle):
             super().clear()
 
     def _record(self, identity: Any, value: Any, operation: str) -> None:
-        assert self._log.map_keys is not None
-        self._log.map_keys.append(identity)
-        record(self._log, self._cursor, value, operation)
+        self._log_key(self._cursor.key)
+        self._log_map_key(identity)
+        self._log_value(value)
+        self._log_operation(operation)
+        if self._log_time is not None:
+            self._log_time(self._cursor.timestamp)
 
 
 class LoggingTimers(TimerQueue):
@@ -188,18 +194,42 @@ class LoggingTimers(TimerQueue):
 
     def __init__(self, cursor: Cursor, log: StateLog) -> None:
         super().__init__(cursor)
+        assert log.operations is not None
         self._log = log
+        self._log_key, self._log_value = log.keys.append, log.values.append
+        self._log_operation = log.operations.append
+        self._log_time = None if log.times is None else log.times.append
 
     def register(self, timestamp: int) -> None:
         timer = (timestamp, self._cursor.key)
         if timer not in self.live:
-            record(self._log, self._cursor, timestamp, rows.REGISTER_TIMER)
+            self._record(timer, rows.REGISTER_TIMER)
             self.add(*timer)
 
     def delete(self, timestamp: int) -> None:
-        if (timestamp, self._cursor.key) in self.live:
-            record(self._log, self._cursor, timestamp, rows.DELETE_TIMER)
-            super().delete(timestamp)
+        timer = (timestamp, self._cursor.key)
+        if timer in self.live:
+            self._record(timer, rows.DELETE_TIMER)
+            del self.live[timer]
+
+    def take_due(self, until: int) -> list[tuple[int, Any]]:
+        due = super().take_due(until)
+        log = self._log
+        timestamps = [timestamp for timestamp, _ in due]
+        log.keys.extend([key for _, key in due])
+        log.values.extend(timestamps)
+        if log.operations is not None:
+            log.operations.extend([rows.DELETE_TIMER] * len(due))
+        if log.times is not None:
+            log.times.extend(timestamps)
+        return due
+
+    def _record(self, timer: tuple[int, Any], operation: str) -> None:
+        self._log_key(timer[1])
+        self._log_value(timer[0])
+        self._log_operation(operation)
+        if self._log_time is not None:
+            self._log_time(self._cursor.timestamp)
 
 
 def record(log: StateLog, cursor: Cursor, value: Any, operation: str | None = None) -> None:

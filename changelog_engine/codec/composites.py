@@ -126,7 +126,7 @@ def _columns(values: list[Any], width: int) -> list[list[Any]]:
     """The fields of many tuples as one list a field."""
     if set(map(len, values)) - {width}:
         raise NotExact
-    return list(map(list, zip(*values, strict=True))) if values else [[] for _ in range(width)]
+    return [list(map(itemgetter(index), values)) for index in range(width)]
 
 
 class RowForm(JsonForm):

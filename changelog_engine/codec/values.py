@@ -178,7 +178,7 @@ class Codec:
         for start in range(0, len(values), columns.CHUNK_ROWS):
             chunk = values[start : start + columns.CHUNK_ROWS]
             try:
-                texts, payloads = _arrays(list(map(dumps, self._form.to_json(chunk))), None)
+                texts, payloads = self._chunk_texts(chunk), None
             except _HARD:
                 encoded = list(map(self.encode, chunk))
                 texts, payloads = _arrays([one[0] for one in encoded], [one[1] for one in encoded])
@@ -193,6 +193,11 @@ class Codec:
             for texts, payloads in zip(text_pieces, payload_pieces, strict=True)
         ]
         return pa.concat_arrays(text_pieces), pa.concat_arrays(filled)
+
+    def _chunk_texts(self, chunk: list[Any]) -> pa.Array:
+        written = self._form.to_json(chunk)
+        texts = columns.array_texts(written)
+        return pa.array(list(map(dumps, written)), pa.string()) if texts is None else texts
 
     def decode_many(self, texts: Any, payloads: Any = None) -> list[Any]:
         """The values of the log's columns ``value`` and ``payload``.

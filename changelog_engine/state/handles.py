@@ -38,6 +38,7 @@ class Admission:
         self.cursor = cursor
         self.type = spec.value_type
         self.exact = self.type.exact
+        self.plain = self.type.quick_test()
         self.mutable = not self.type.immutable
         self.copy: Callable[[Any], Any] = self.type.copy if self.mutable else _keep
 
@@ -74,6 +75,7 @@ class CellHandle:
         self._get = table.get
         self._admission = admission
         self._exact = admission.exact
+        self._plain = admission.plain
         self._default = admission.spec.default
 
     def value(self) -> Any:
@@ -86,7 +88,8 @@ class CellHandle:
             if value is None:
                 self.clear()
                 return
-            value = self._admission.admit(value)
+            if self._plain is None or not self._plain(value):
+                value = self._admission.admit(value)
         self._table[self._cursor.key] = value
 
     def clear(self) -> None:
@@ -115,6 +118,10 @@ class ReducingHandle:
         self._cell = cell
         self._reduce = reduce
         self._admission = admission
+        self._value = cell.value
+        self._cell_checks = (
+            admission.plain is not None
+        )  # else it leaves the range of whole numbers to the log
 
     @property
     def cell(self) -> Any:
@@ -127,11 +134,12 @@ class ReducingHandle:
 
     def add(self, value: Any) -> None:
         """Fold one value in."""
-        before = self._cell.value()
-        if before is None:
-            self._cell.update(self._admission.present(value))
-        else:
-            self._cell.update(self._admission.present(self._reduce(before, value)))
+        before = self._value()
+        if before is not None:
+            value = self._reduce(before, value)
+        if value is None or not self._cell_checks:
+            value = self._admission.present(value)
+        self._cell.update(value)
 
     def clear(self) -> None:
         """Forget the folded value."""
@@ -258,6 +266,10 @@ class MapHandle:
         identity = map_key if type(map_key) is self._exact_key else self._identity(map_key)
         value = None if value is None else self._admission.admit(value)
         self._put(identity, self._copy(value))
+
+    def entry(self) -> Any:
+        """All of the current key's map, by identities, or None: not to be changed, and mutable values not to be given away."""
+        return self._table.get(self._cursor.key)
 
     def put_all(self, entries: Any) -> None:
         """Set many values; takes a dict or pairs."""

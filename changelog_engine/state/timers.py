@@ -9,7 +9,9 @@ Invariants:
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from changelog_engine.state.backend import Cursor, KeyIdentity
 
@@ -78,3 +80,31 @@ class TimerQueue:
         self._cursor.timestamp = timestamp
         self.delete(timestamp)
         return timestamp, key
+
+    def take_due(self, until: int) -> list[tuple[int, KeyIdentity]]:
+        """Take all timers at or before a time off the queue, for a caller that sets and deletes none while they fire.
+
+        Args:
+            until: ms.
+
+        Returns:
+            (timestamp, key) in the order in which ``pop_due`` would give them; the cursor stays where it is.
+        """
+        heap, live = self._heap, self.live
+        taken: list[tuple[int, int, KeyIdentity]] = []
+        for _ in range(1 + len(heap) // 16):
+            if not heap or heap[0][0] > until:
+                break
+            taken.append(heappop(heap))
+        else:  # a large part of them: sorted at once, which leaves a heap as well
+            heap.sort()
+            count = bisect_right(heap, until, key=itemgetter(0))
+            taken += heap[:count]
+            del heap[:count]
+        due: list[tuple[int, KeyIdentity]] = []
+        for timestamp, order, key in taken:
+            timer = (timestamp, key)
+            if live.get(timer) == order:
+                del live[timer]
+                due.append(timer)
+        return due

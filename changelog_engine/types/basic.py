@@ -55,6 +55,14 @@ class IntegerTypeInfo(BasicTypeInfo):
             raise Misfit(self, value, f"outside {self.low} to {self.high}")
         return value  # type: ignore[no-any-return]
 
+    def fits_all(self, values: list[Any]) -> bool:
+        """See TypeInformation.fits_all."""
+        if set(map(type, values)) != {int}:
+            return False
+        if self.low is None or self.high is None:
+            return True
+        return bool(self.low <= min(values) and max(values) <= self.high)
+
 
 class DoubleTypeInfo(BasicTypeInfo):
     """DOUBLE: Python's float."""

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.row import Row, field_names_of, make_row
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 
 def _default_names(count: int) -> list[str]:
     return [f"f{index}" for index in range(count)]
+
+
+@lru_cache(maxsize=1024)
+def _test_of(fields: tuple[tuple[type, int | None, int | None], ...]) -> Callable[[Any], bool]:
+    """A test of tuples, in one expression: state is tested once per record.
+
+    Args:
+        fields: of each field the class, and for whole numbers of so many bits the smallest and the largest.
+    """
+    terms = [f"type(v) is tuple and len(v) == {len(fields)}"]
+    for index, (_, low, high) in enumerate(fields):
+        terms.append(f"type(v[{index}]) is c{index}")
+        if low is not None:
+            terms.append(f"{low} <= v[{index}] <= {high}")
+    classes = {f"c{index}": field[0] for index, field in enumerate(fields)}
+    test: Callable[[Any], bool] = eval(f"lambda v: {' and '.join(terms)}", classes)
+    return test
 
 
 class _FieldsTypeInfo(TypeInformation):
@@ -78,6 +98,27 @@ class TupleTypeInfo(_FieldsTypeInfo):
         values: Sequence[Any] = value._values if isinstance(value, Row) else value
         fitted, changed = self._fit_fields(value, values, widen)
         return tuple(fitted) if changed or type(value) is not tuple else value
+
+    def fits_all(self, values: list[Any]) -> bool:
+        """See TypeInformation.fits_all."""
+        if set(map(type, values)) != {tuple} or set(map(len, values)) != {len(self._types)}:
+            return False
+        return all(
+            field_type.fits_all(list(map(itemgetter(index), values)))
+            for index, field_type in enumerate(self._types)
+        )
+
+    def quick_test(self) -> Callable[[Any], bool] | None:
+        """See TypeInformation.quick_test."""
+        fields: list[tuple[type, int | None, int | None]] = []
+        for field_type in self._types:
+            if isinstance(field_type, IntegerTypeInfo):
+                fields.append((int, field_type.low, field_type.high))
+            elif field_type.sure is not None:
+                fields.append((field_type.sure, None, None))
+            else:
+                return None
+        return _test_of(tuple(fields))
 
     def copy(self, value: Any) -> Any:
         """See TypeInformation.copy."""

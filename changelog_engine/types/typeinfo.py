@@ -134,6 +134,18 @@ class TypeInformation:
         except Misfit as misfit:
             raise TypeMismatchError(misfit.message(what)) from None
 
+    def fits_all(self, values: list[Any]) -> bool:
+        """A quick test of many values: True only when every one fits as it is, and none is None.
+
+        Args:
+            values: any objects.
+        """
+        return self.sure is not None and set(map(type, values)) == {self.sure}
+
+    def quick_test(self) -> Callable[[Any], bool] | None:
+        """A quick test of one value, true only when it fits as it is and is not None; None when there is no such test."""
+        return None
+
     def copy(self, value: Any) -> Any:
         """A private deep copy of a valid value; immutable ones are given back as they are."""
         return value

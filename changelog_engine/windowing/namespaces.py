@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.codec.canonical import canonical_text, from_canonical
+from changelog_engine.codec.columns import array_texts
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.windowing.serializers import (
     CountWindowSerializer,
@@ -56,11 +57,13 @@ class WindowCodec:
 
     def texts(self, identities: list[Any], /) -> pa.Array:
         """See NamespaceCodec; a dictionary, because windows repeat."""
-        different = dict.fromkeys(identities)
-        words = pa.array([self.text(identity) for identity in different], pa.string())
-        numbers = dict(zip(different, range(len(different)), strict=True))
-        indices = pa.array(list(map(numbers.__getitem__, identities)), pa.int32())
-        return pa.DictionaryArray.from_arrays(indices, words)
+        numbers: dict[Any, int] = {}
+        number = numbers.setdefault
+        indices = pa.array([number(identity, len(numbers)) for identity in identities], pa.int32())
+        return pa.DictionaryArray.from_arrays(indices, self._words(list(numbers)))
+
+    def _words(self, identities: list[Any]) -> pa.Array:
+        return pa.array([self.text(identity) for identity in identities], pa.string())
 
     def from_texts(self, texts: pa.Array, /) -> list[Any]:
         """See NamespaceCodec."""
@@ -87,6 +90,13 @@ class TimeWindows(WindowCodec):
 
     def text(self, identity: Any) -> str:
         return f"[{identity[0]},{identity[1]}]"
+
+    def _words(self, identities: list[Any]) -> pa.Array:
+        try:
+            words = array_texts(identities)
+        except TypeError:  # whole numbers of more than 64 bits
+            words = None
+        return super()._words(identities) if words is None else words
 
     def from_text(self, text: str) -> tuple[int, int]:
         start, end = text[1:-1].split(",")
