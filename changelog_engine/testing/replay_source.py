@@ -12,6 +12,7 @@ from typing import Any
 
 from changelog_engine.connectors.protocols import Position, Range, Split
 from changelog_engine.errors import RestoreError
+from changelog_engine.testing.scripted_source import ScriptedReader
 
 _PATIENCE_S = 30.0  # for a source that has nothing to give for a while
 
@@ -47,6 +48,8 @@ class ReplayReader:
     def __init__(self, reader: Any, what: str) -> None:
         self._reader = reader
         self._what = what
+        if isinstance(reader, ScriptedReader):
+            reader.replays = True
 
     @property
     def watermark(self) -> int | None:

@@ -195,6 +195,7 @@ class ScriptedReader:
         self._durable = True
         self._pause: tuple[int, float] | None = None  # index, end
         self.watermark: int | None = None
+        self.replays = False  # in a replay nothing crashes or pauses
 
     def begin_epoch(self, durable: bool) -> None:
         """See SplitReader."""
@@ -223,6 +224,8 @@ class ScriptedReader:
             self.watermark = item.timestamp
         elif isinstance(item, Checkpoint):
             return int(self._durable)
+        elif self.replays:
+            return 1
         elif isinstance(item, Crash):
             self._source.crash(index)
         elif isinstance(item, Pause):

@@ -22,7 +22,7 @@ from pyflink.common import Types, WatermarkStrategy
 from pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.state import ValueStateDescriptor
 
-from changelog_engine.testing import Checkpoint, ScriptedSource
+from changelog_engine.testing import Checkpoint, Crash, Pause, ScriptedSource
 
 weight = int(sys.argv[1]) if len(sys.argv) > 1 else 1
 
@@ -49,7 +49,7 @@ env.enable_changelog_state_backend(True)
 env.enable_checkpointing(10)
 env.from_collection([1]).print()
 env.execute("first")
-users = ["ann", "bob", Checkpoint(), "ann", Checkpoint(), "ann", "cid"]
+users = ["ann", "bob", Checkpoint(), "ann", Crash(), Checkpoint(), Pause(5), "ann", "cid"]
 stream = env.from_source(ScriptedSource(users), WatermarkStrategy.no_watermarks(), "users")
 stream.key_by(lambda user: user).process(Visits()).uid("visits").print()
 env.execute("visits")
