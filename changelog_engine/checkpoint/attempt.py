@@ -79,6 +79,7 @@ class AttemptRun:
         self.barriers = BarrierClock(interval, self.settings.min_pause_ms, job.clock())
         self.last_epoch_ms = 0.0
         self.read_records = 0
+        self._sources = sum(node.kind is NodeKind.SOURCE for node in self.plan.graph.nodes)
         self.next_timer_ms: int | None = None
 
     def run(self) -> None:
@@ -177,7 +178,8 @@ class AttemptRun:
 
     @property
     def _one_by_one(self) -> bool:
-        return self.settings.thread_mode and self.read_records < _ONE_BY_ONE
+        """Of several sources one would wait for the other's slow records: what they read first stays one epoch."""
+        return self.settings.thread_mode and self._sources == 1 and self.read_records < _ONE_BY_ONE
 
     def _take(self, reports: list[EpochReport]) -> tuple[int, int]:
         """Positions, parts and output of the reports; returns records read, in all and by the busiest source subtask."""

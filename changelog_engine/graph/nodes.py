@@ -197,8 +197,8 @@ class JobSettings:
         savepoint_dir: where savepoints go that name no directory; None for nowhere.
         batch: runtime mode BATCH: each key's elements are processed together at the end of the input, and only final
             results leave; nothing is checkpointed.
-        thread_mode: PyFlink's thread mode has no bundles: the first records come one to an epoch, so that timers fire
-            between those that take long, as they do there.
+        thread_mode: PyFlink's thread mode has no bundles: the first records of a job's only source come one to an
+            epoch, so that timers fire between those that take long, as they do there.
         epoch_target_ms: None for adaptive.
         epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
         part_max_bytes: bound of one part.
