@@ -27,7 +27,13 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.errors import CorruptChangelogError, FencedError, RestoreError, StorageError
+from changelog_engine.errors import (
+    CorruptChangelogError,
+    FencedError,
+    JobExecutionError,
+    RestoreError,
+    StorageError,
+)
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer import truncation
@@ -330,7 +336,7 @@ def test_a_driver_whose_start_was_truncated_is_refused(tmp_path: Path) -> None:
     log = folder.open_changelog()  # decides to start from checkpoint 2
     materialize(folder)
     truncate(folder, AT_ONCE)
-    with pytest.raises(RestoreError, match="checkpoint 2 .* was truncated just now"):
+    with pytest.raises(RestoreError, match=r"checkpoint 2 .* was truncated just now"):
         begin_attempt(log, 1, 2, "test")
     assert Lineage(folder.open_changelog()).newest_attempt_id == 1
 
@@ -349,9 +355,11 @@ def test_a_running_driver_commits_past_a_truncation_and_not_past_a_driver(tmp_pa
             begin_attempt(folder.open_changelog(), 1, job.commits[-1].id, "another")
         inner(log, *arguments)
 
-    with mock.patch.object(commit_module, "commit_fenced", with_a_truncation_before):
-        with pytest.raises(Exception, match="took the job") as raised:
-            job.run_driver(keyed_job(ELEMENTS, Count(), key_type=Types.LONG()))
+    with (
+        mock.patch.object(commit_module, "commit_fenced", with_a_truncation_before),
+        pytest.raises(JobExecutionError, match="took the job") as raised,
+    ):
+        job.run_driver(keyed_job(ELEMENTS, Count(), key_type=Types.LONG()))
     assert isinstance(raised.value.__cause__, FencedError)
     assert [checkpoint.id for checkpoint in job.commits] == [1, 2, 3, 4, 5]
 
