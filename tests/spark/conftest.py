@@ -30,6 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.log.level", "OFF")
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.local.dir", str(local))
+        .config("spark.sql.warehouse.dir", str(local))
         .getOrCreate()
     )
     yield session

@@ -137,18 +137,19 @@ def test_equals_the_python_fold(profile: str, data: st.DataObject, sql: SparkSes
         folds = {c.id: state_at(job.table(), c.id, allow_pickle=True) for c in job.commits}
         opened = history.open(sql, f"{base}/job")
         newest, other = job.commits[-1], data.draw(st.sampled_from(job.commits), "checkpoint")
+        earlier = data.draw(st.sampled_from(STATES), "state")
         assert opened.checkpoint_id == newest.id
         for views in opened.states:
             name = views.state
             rows = sql.table(f"{opened.database}.{views.view}").collect()
             assert entries(rows, "value", profile) == folded(folds[newest.id], name, profile)
-            rows = opened.state("process", name, other.id).collect()
-            assert entries(rows, "value", profile) == folded(folds[other.id], name, profile)
             changes = sql.table(f"{opened.database}.{views.history_view}").collect()
             for segment in newest.lineage:
                 for number in range(segment.first, segment.last + 1):
                     valid = [row for row in changes if _valid_at(row, number)]
                     assert entries(valid, "value_after", profile) == folded(folds[number], name, profile)
+        rows = opened.state("process", earlier, other.id).collect()
+        assert entries(rows, "value", profile) == folded(folds[other.id], earlier, profile)
         assert {views.state for views in opened.states} == set(STATES)
         opened.close()
 
