@@ -28,6 +28,7 @@ from api.datastream.state import (
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.testing import At, Checkpoint, Crash, Pause, ScriptedSource, Watermark
 from changelog_engine.testing.replay import ReplayReport, replay_graph
 
 
@@ -254,6 +255,28 @@ def test_epochs_as_the_engine_cuts_them(tmp_path: Path) -> None:
     for start in (None, *(row.id for row in job.commits[:-1][-2:])):
         report = replay(job, graph(records=6_000, keys=50), start)
         assert report.equal, report.text()
+
+
+def test_watermarks_of_a_source_come_where_they_came(tmp_path: Path) -> None:
+    items: list[Any] = []
+    for key, number in rounds(3, 30):
+        items.append(At((key, number), number))
+        if number % 4 == 3:
+            items += [Watermark(number - 1), *([Crash()] if number % 8 == 3 else [Checkpoint(), Pause(1)])]
+    job_graph = keyed_job(
+        ScriptedSource(items), Sessions(), key_type=Types.LONG(), parallelism=2, max_parallelism=8
+    )
+    job = TestJob(tmp_path, Script((3,), (False, True, True)))
+    job.run(job_graph)
+    for start in (None, *(row.id for row in job.commits[:-1])):
+        report = replay(job, job_graph, start)
+        assert report.equal, report.text()
+    fewer = [item for item in items if item != Watermark(14)]
+    other = keyed_job(
+        ScriptedSource(fewer), Sessions(), key_type=Types.LONG(), parallelism=2, max_parallelism=8
+    )
+    with pytest.raises(RestoreError, match="does not come to the position"):
+        replay(job, other, None)
 
 
 class Fleeting(KeyedProcessFunction):
