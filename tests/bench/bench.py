@@ -1,8 +1,8 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth,
-small_epochs, restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their names. Sizes: see
-sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The exit status
+fold, snapshot, beside, small_epochs, restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before
+their names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The exit status
 is 1 when a measurement failed; a missed target is for people to judge.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from engine import EngineBench
+from materializing import MaterializerBench
 from peers import Peers
 from report import evaluate, print_table
 from sizes import sizes_from_environment
@@ -35,6 +36,7 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     sizes = sizes_from_environment()
     engine = EngineBench(work, sizes)
+    materializer = MaterializerBench(engine)
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
     parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
@@ -44,6 +46,9 @@ def main() -> int:
         "restore": engine.restore,
         "memory": engine.memory,
         "growth": engine.growth,
+        "fold": materializer.fold,
+        "snapshot": materializer.snapshot,
+        "beside": materializer.beside,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
     }

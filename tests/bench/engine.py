@@ -112,6 +112,11 @@ class EngineBench:
                 result |= {f"{role}_mb": late / 2**20, f"{role}_growth": late / early}
         return result
 
+    def run_count(self, name: str, records: int, settings: dict[str, str]) -> Path:
+        """The main run again with other settings; gives the folder of its tables."""
+        self._run(name, records, self.sizes.keys, settings)
+        return self._base(name)
+
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
         records = self.sizes.workload

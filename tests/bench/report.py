@@ -93,6 +93,18 @@ GOALS = (
     Goal("memory of workers, late / early", ("memory",), _field("memory", "workers_growth"), "x", 1.1, False),
     Goal("memory of driver, late / early", ("memory",), _field("memory", "driver_growth"), "x", 1.1, False),
     Goal("memory of JVM, late / early", ("memory",), _field("memory", "jvm_growth"), "x"),
+    Goal("fold of the log, 2 processes", ("fold",), _field("fold", "mutations_per_s"), "rows/s", 10_000_000),
+    Goal("fold of the log, one core", ("fold",), _field("fold", "mutations_per_cpu_s"), "rows/s", 5_000_000),
+    Goal("snapshot of 1 M changed keys", ("snapshot",), _field("snapshot", "seconds"), "s", 5, False),
+    Goal("throughput beside snapshots every 10 s", ("beside",), _field("beside", "ratio"), "x", 0.85),
+    Goal(
+        "checkpoint beside snapshots, p99",
+        ("beside",),
+        _field("beside", "with_acknowledgement_p99_ms"),
+        "ms",
+        250,
+        False,
+    ),
     Goal("log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes"),
     *(
         goal
