@@ -45,7 +45,9 @@ class Remember(KeyedProcessFunction):
         yield "timer", timestamp
 
 
-def run(source: ScriptedSource, base: Path, interval_ms: int | None = 10, name: str = "scripted") -> list[Any]:
+def run(
+    source: ScriptedSource, base: Path, interval_ms: int | None = 10, name: str = "scripted"
+) -> list[Any]:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
     env.configure(
