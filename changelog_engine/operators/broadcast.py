@@ -17,7 +17,7 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import Clock, ElementContext, KeyedElementContext
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
 
 
@@ -217,20 +217,9 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of the broadcast side, which has no key."""
-        context, process = port.context, self.function.process_broadcast_element
-        out: list[Any] = []
-        out_times: list[int] | None = None if times is None else []
-        context.current_timestamp = MIN_WATERMARK
         try:
-            for index, value in enumerate(values):
-                before = len(out)
-                if times is not None:
-                    context.current_timestamp = times[index]
-                result = process(value, context)
-                if result is not None:
-                    out.extend(result)
-                if times is not None and out_times is not None:
-                    out_times.extend([times[index]] * (len(out) - before))
+            process = self.function.process_broadcast_element
+            out, out_times = run_elements(process, port.context, values, times)
         except Exception as error:
             raise user_failure(error, self.name, port.call) from error
         self.emit_tagged(out, out_times)

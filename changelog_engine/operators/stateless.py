@@ -76,6 +76,28 @@ class FlatMapOperator(FunctionOperator):
         self.emit(out, out_times)
 
 
+def run_elements(
+    process_element: Any, context: ElementContext, values: Sequence[Any], times: Sequence[int] | None
+) -> tuple[list[Any], list[int] | None]:
+    """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times."""
+    context.current_timestamp = MIN_WATERMARK
+    out: list[Any] = []
+    if times is None:
+        for value in values:
+            result = process_element(value, context)
+            if result is not None:
+                out.extend(result)
+        return out, None
+    out_times: list[int] = []
+    for value, context.current_timestamp in zip(values, times, strict=True):
+        before = len(out)
+        result = process_element(value, context)
+        if result is not None:
+            out.extend(result)
+        out_times.extend([context.current_timestamp] * (len(out) - before))
+    return out, out_times
+
+
 class ProcessOperator(FunctionOperator):
     """process() on a stream that is not keyed."""
 
@@ -86,21 +108,8 @@ class ProcessOperator(FunctionOperator):
         self.element_context = ElementContext(name, clock)
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        context = self.element_context
-        process_element = self.function.process_element
-        context.current_timestamp = MIN_WATERMARK
-        out: list[Any] = []
-        out_times: list[int] | None = None if times is None else []
         try:
-            for index, value in enumerate(values):
-                before = len(out)
-                if times is not None:
-                    context.current_timestamp = times[index]
-                result = process_element(value, context)
-                if result is not None:
-                    out.extend(result)
-                if out_times is not None and times is not None:
-                    out_times.extend([times[index]] * (len(out) - before))
+            out, out_times = run_elements(self.function.process_element, self.element_context, values, times)
         except Exception as error:
             raise user_failure(error, self.name, "process_element") from error
         self.emit_tagged(out, out_times)

@@ -10,11 +10,9 @@ from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.keyed import TimerOperator, run_process
-from changelog_engine.operators.messages import MIN_WATERMARK
-from changelog_engine.operators.stateless import FunctionOperator
+from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
-# Calls one input's function for an element: (value, out) -> None.
-Apply = Callable[[Any, list[Any]], None]
+Call = Callable[[Any, Any], Any]
 
 _CALLS = {
     NodeKind.CO_MAP: ("map1", "map2"),
@@ -43,26 +41,21 @@ class InputPort:
         self.operator.process_keyed_input(self, identities, values, times)
 
 
-def apply_of(kind: NodeKind, function: Any, call: str, name: str, context: Any) -> Apply:
-    """How one input's elements are given to the function."""
-    method = getattr(function, call)
+def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
+    """One input's method as a process function has it: (value, context) to what it gives, or None."""
+    method = getattr(function, name)
 
-    def co_map(value: Any, out: list[Any]) -> None:
+    def co_map(value: Any, context: Any) -> Any:
         result = method(value)
-        if result is not None:  # PyFlink leaves it out, and so does flat_map of connected streams
-            out.append(result)
+        return (
+            None if result is None else (result,)
+        )  # PyFlink leaves None out, of flat_map of connected streams too
 
-    def co_flat_map(value: Any, out: list[Any]) -> None:
+    def co_flat_map(value: Any, context: Any) -> Any:
         result = method(value)
-        if result is not None:
-            out.extend(results_of(result, name, call))
+        return None if result is None else results_of(result, operator, name)
 
-    def process(value: Any, out: list[Any]) -> None:
-        result = method(value, context)
-        if result is not None:
-            out.extend(result)
-
-    return {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}.get(kind, process)
+    return {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}.get(kind, method)
 
 
 class TwoInputs(FunctionOperator):
@@ -93,20 +86,9 @@ class TwoInputs(FunctionOperator):
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of one input."""
-        context = port.context
-        context.current_timestamp = MIN_WATERMARK
-        out: list[Any] = []
-        out_times: list[int] | None = None if times is None else []
-        apply = apply_of(self.kind, self.function, port.call, self.name, context)
         try:
-            if times is None or out_times is None:
-                for value in values:
-                    apply(value, out)
-            else:
-                for value, context.current_timestamp in zip(values, times, strict=True):
-                    before = len(out)
-                    apply(value, out)
-                    out_times.extend([context.current_timestamp] * (len(out) - before))
+            call = call_of(self.kind, self.function, port.call, self.name)
+            out, out_times = run_elements(call, port.context, values, times)
         except Exception as error:
             raise user_failure(error, self.name, port.call) from error
         self.emit_tagged(out, out_times)
@@ -146,16 +128,8 @@ class KeyedTwoInputs(TimerOperator):
         out: list[Any] = []
         out_times: list[int] | None = None if times is None else []
         try:
-            if self.kind in (NodeKind.CO_PROCESS, NodeKind.BROADCAST_PROCESS):
-                method = getattr(self.function, port.call)
-                run_process(method, port.context, cursor, identities, values, times, out, out_times)
-            else:
-                apply = apply_of(self.kind, self.function, port.call, self.name, port.context)
-                for index, (cursor.key, value) in enumerate(zip(identities, values, strict=True)):
-                    before = len(out)
-                    apply(value, out)
-                    if times is not None and out_times is not None:
-                        out_times.extend([times[index]] * (len(out) - before))
+            call = call_of(self.kind, self.function, port.call, self.name)
+            run_process(call, port.context, cursor, identities, values, times, out, out_times)
         except Exception as error:
             raise user_failure(error, self.name, port.call, self.keys.key_of(cursor.key)) from error
         self.emit_tagged(out, out_times)
