@@ -76,6 +76,18 @@ def run(package: str, records: int, keys: int, settings: dict[str, str]) -> dict
     return {"records": records, "seconds": seconds, "records_per_s": records / seconds}
 
 
+def report(result: dict[str, Any]) -> None:
+    """Print the result where the bench looks for it."""
+    sys.stdout.flush()
+    print("RESULT " + json.dumps(result), flush=True)
+
+
+def leave_own_folder() -> None:
+    """The script's own folder must not shadow packages of the same names."""
+    own = Path(__file__).parent.resolve()
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != own]
+
+
 def main() -> None:
     """Command line: package, records, keys, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -85,14 +97,9 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.settings)
-    result = run(arguments.package, arguments.records, arguments.keys, settings)
-    sys.stdout.flush()
-    print("RESULT " + json.dumps(result), flush=True)
+    report(run(arguments.package, arguments.records, arguments.keys, settings))
 
 
 if __name__ == "__main__":
-    # The script's own folder must not shadow packages of the same names.
-    sys.path[:] = [
-        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).parent.resolve()
-    ]
+    leave_own_folder()
     main()

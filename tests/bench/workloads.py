@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from keyed_count import MULTIPLIER
+from keyed_count import MULTIPLIER, leave_own_folder, report
 
 KEYS = 10_000
 RECORDS_PER_MS = 10
@@ -139,14 +136,9 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.settings)
-    result = run(arguments.package, arguments.workload, arguments.records, settings)
-    sys.stdout.flush()
-    print("RESULT " + json.dumps(result), flush=True)
+    report(run(arguments.package, arguments.workload, arguments.records, settings))
 
 
 if __name__ == "__main__":
-    # The script's own folder must not shadow packages of the same names.
-    sys.path[:] = [
-        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).parent.resolve()
-    ]
+    leave_own_folder()
     main()
