@@ -28,16 +28,19 @@ class ReadOnlyBroadcastMap:
         self._spec = spec
         self._entries = entries
         self._keys = key_codec_for(spec.map_key_type)
-        mutable = not spec.value_type.immutable
-        self._copy = spec.value_type.copy if mutable else _same
+        exact = getattr(spec.map_key_type, "exact", None)
+        self._exact_key = exact if exact in (int, str) else None
+        self._mutable = not spec.value_type.immutable
+        self._copy = spec.value_type.copy if self._mutable else _same
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
-        return self._copy(self._entries.get(self._keys.identity(key)))
+        value = self._entries.get(key if type(key) is self._exact_key else self._keys.identity(key))
+        return self._copy(value) if self._mutable else value
 
     def contains(self, key: Any) -> bool:
         """Whether the key is there."""
-        return self._keys.identity(key) in self._entries
+        return (key if type(key) is self._exact_key else self._keys.identity(key)) in self._entries
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Pairs of key and value, as they were at the call."""
