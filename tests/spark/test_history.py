@@ -144,6 +144,7 @@ def test_equals_the_python_fold(profile: str, data: st.DataObject, sql: SparkSes
             rows = sql.table(f"{opened.database}.{views.view}").collect()
             assert entries(rows, "value", profile) == folded(folds[newest.id], name, profile)
             changes = sql.table(f"{opened.database}.{views.history_view}").collect()
+            check_before(changes, name)
             for segment in newest.lineage:
                 for number in range(segment.first, segment.last + 1):
                     valid = [row for row in changes if _valid_at(row, number)]
@@ -152,6 +153,18 @@ def test_equals_the_python_fold(profile: str, data: st.DataObject, sql: SparkSes
         assert entries(rows, "value", profile) == folded(folds[other.id], earlier, profile)
         assert {views.state for views in opened.states} == set(STATES)
         opened.close()
+
+
+def check_before(changes: list[Row], state: str) -> None:
+    """Every mutation's value before is what the one before it left."""
+    live: dict[str, dict[str | None, str | None]] = {}
+    for row in sorted(changes, key=lambda row: (row.valid_from_checkpoint, row.sequence)):
+        entries_of_key = live.setdefault(row.key_json, {})
+        map_key = row.map_key_json if state == "map" else None
+        assert row.value_before_json == entries_of_key.get(map_key)
+        if row.operation == "clear":
+            entries_of_key.clear()
+        entries_of_key[map_key] = row.value_after_json
 
 
 def _valid_at(row: Row, checkpoint: int) -> bool:
