@@ -9,9 +9,11 @@ Invariants:
 
 from __future__ import annotations
 
-from operator import itemgetter
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog import rows
@@ -24,6 +26,7 @@ from changelog_engine.state.backend import Cursor
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
+_PUT_OR_CLEAR = pa.array([rows.PUT, rows.CLEAR], pa.string())
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
@@ -108,9 +111,10 @@ class StateLog:
             if self.operations.count(first) == len(self.operations):
                 return first
             return pa.array(self.operations, pa.string()).dictionary_encode()
-        if CLEARED not in self.values:
+        cleared = np.array(list(map(is_, self.values, repeat(CLEARED))), np.int32)
+        if not cleared.any():
             return rows.PUT
-        return pa.array([rows.CLEAR if v is CLEARED else rows.PUT for v in self.values]).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(pa.array(cleared), _PUT_OR_CLEAR)
 
     def _map_key_column(self) -> pa.Array:
         assert self.map_keys is not None and self._map_codec is not None

@@ -73,9 +73,13 @@ class TimedLoggingCell(LoggingCell):
         self._table[key] = value
 
     def clear(self) -> None:
-        if self._get(self._cursor.key) is not None:
-            self._log_time(self._cursor.timestamp)
-            super().clear()
+        cursor = self._cursor
+        key = cursor.key
+        if self._get(key) is not None:
+            self._log_key(key)
+            self._log_value(CLEARED)
+            self._log_time(cursor.timestamp)
+            self._table.pop(key, None)
 
 
 class LoggingCopyingCell(CopyingCellHandle):

@@ -11,6 +11,8 @@ Invariants:
 from __future__ import annotations
 
 import functools
+import operator
+from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -135,10 +137,12 @@ class Codec:
         if kinds <= {Encoded, _Cleared}:
             pairs = [(None, None) if value is CLEARED else value for value in values]
             return _arrays([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        if Encoded not in kinds:
+            present = list(map(operator.is_not, values, repeat(CLEARED)))
+            texts_there, there = self.encode_many(list(compress(values, present)))
+            return _spread(texts_there, present), None if there is None else _spread(there, present)
         raw = [value for value in values if type(value) not in (Encoded, _Cleared)]
         raw_texts, raw_payloads = self.encode_many(raw)
-        if Encoded not in kinds:
-            return _spread(raw_texts, values), None if raw_payloads is None else _spread(raw_payloads, values)
         rest = iter(zip(raw_texts.to_pylist(), _pylist(raw_payloads, len(raw)), strict=True))
         texts: list[str | None] = []
         payloads: list[bytes | None] = []
@@ -271,12 +275,12 @@ def _as_binary(payloads: Any) -> pa.Array:
     return payloads
 
 
-def _spread(column: pa.Array, values: list[Any]) -> pa.Array:
-    """A column with nulls put in where the values are CLEARED."""
+def _spread(column: pa.Array, present: list[bool]) -> pa.Array:
+    """A column with nulls put in where nothing is present."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    absent = np.fromiter((value is CLEARED for value in values), np.bool_, len(values))
-    return column.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
+    there = np.array(present, np.bool_)
+    return column.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
 
 def _pylist(payloads: pa.Array | None, count: int) -> list[bytes | None]:

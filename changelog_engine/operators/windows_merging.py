@@ -16,6 +16,7 @@ from changelog_engine.windowing.assigner import MergingWindowAssigner
 from changelog_engine.windowing.namespaces import WindowCodec
 
 MERGING_WINDOWS = "__merging_windows"
+_MAX_READ = 65_536
 
 # (merged window, windows that became it, state window of the first, state windows of the others)
 OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
@@ -44,24 +45,63 @@ class MergingWindows:
         self._assigner = assigner
         self._codec = codec
         self._map = context.declare(StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING()))
+        self._read: dict[str, Any] = {}  # identities by texts, to parse few
 
     def state_window(self, identity: Any) -> Any:
         """The identity of the state window of a window, or None when the key has no such window."""
         text = self._map.get(self._codec.text(identity))
-        return None if text is None else self._codec.from_text(text)
+        return None if text is None else self.read(text)
 
     def held(self) -> list[tuple[Any, Any]]:
         """Pairs of the key's windows and their state windows."""
-        from_text = self._codec.from_text
-        return [(from_text(own), from_text(state)) for own, state in self._map.items()]
+        entry, read = self._map.entry(), self.read
+        return [] if entry is None else [(read(own), read(state)) for own, state in entry.items()]
+
+    def read(self, text: str) -> Any:
+        """The identity of a text of the map."""
+        identity = self._read.get(text)
+        if identity is None:
+            identity = self._remember(text, self._codec.from_text(text))
+        return identity
+
+    def touching(self, start: int, end: int) -> tuple[int, Any, Any]:
+        """For windows that are pairs of start and end: those of the key that overlap or touch a span.
+
+        Args:
+            start: of the span.
+            end: of the span.
+
+        Returns:
+            How many they are (2: or more), and one of them with its state window; None and None for none.
+        """
+        entry, read = self._map.entry(), self._read.get
+        found: Any = None
+        home: Any = None
+        if entry is None:
+            return 0, None, None
+        for text, state in entry.items():
+            own = read(text) or self.read(text)
+            if own[0] <= end and own[1] >= start:
+                if found is not None:
+                    return 2, found, self.read(home)
+                found, home = own, state
+        return (0, None, None) if found is None else (1, found, self.read(home))
 
     def put(self, identity: Any, state: Any) -> None:
         """Remember a window and its state window."""
-        self._map.put(self._codec.text(identity), self._codec.text(state))
+        text = self._codec.text(identity)
+        self._remember(text, identity)
+        self._map.put(text, text if identity is state else self._codec.text(state))
 
     def remove(self, identity: Any) -> None:
         """Forget a window."""
         self._map.remove(self._codec.text(identity))
+
+    def _remember(self, text: str, identity: Any) -> Any:
+        if len(self._read) >= _MAX_READ:
+            self._read.clear()
+        self._read[text] = identity
+        return identity
 
     def add(self, window: Any, is_late: Callable[[Any], bool], on_merge: OnMerge) -> tuple[Any, Any] | None:
         """Add a window to those of the key, and merge what merges with it.

@@ -268,7 +268,7 @@ class MapHandle:
         self._put(identity, self._copy(value))
 
     def entry(self) -> Any:
-        """All of the current key's map, by identities, or None: not to be changed, and mutable values not to be given away."""
+        """All of the current key's map, by identities, or None: neither it nor what is in it may be changed."""
         return self._table.get(self._cursor.key)
 
     def put_all(self, entries: Any) -> None:

@@ -104,7 +104,9 @@ class TimerQueue:
         due: list[tuple[int, KeyIdentity]] = []
         for timestamp, order, key in taken:
             timer = (timestamp, key)
-            if live.get(timer) == order:
-                del live[timer]
+            held = live.pop(timer, None)
+            if held == order:
                 due.append(timer)
+            elif held is not None:  # it was deleted and set again
+                live[timer] = held
         return due
