@@ -31,7 +31,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_selection import on_lineage, part_files
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
-from changelog_engine.checkpoint.job_folder import JobFolder, job_slug, table_properties
+from changelog_engine.checkpoint.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.checkpoint.protection import protecting
@@ -85,7 +85,8 @@ def fork_job(
         clock: seconds since 1970.
 
     Raises:
-        ConfigurationError: a job of that name would not look for its tables in that folder.
+        ConfigurationError: a job of that name would not look for its tables in that folder, or it would lie in the folder
+            of another.
         RestoreError: the checkpoint can't be restored.
         CorruptChangelogError: a file of the parent is missing.
         StorageError: the path is taken, or can't be written.
@@ -101,6 +102,7 @@ def fork_job(
     base = Storage(above)
     if base.exists(slug):
         raise StorageError(f"{root} is there already: fork into a new folder")
+    refuse_inside_a_job(base)
     point = plan_restore(parent, checkpoint)
     base.make_dirs()
     building = f"{TEMPORARY_PREFIX}fork-{uuid.uuid4().hex}" if base.local is not None else slug

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.changelog.part_reader import SNAPSHOTS
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.errors import ForeignPathError, FormatVersionError
+from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 from changelog_engine.storage.retry import Retry
@@ -90,6 +90,18 @@ def job_slug(name: str) -> str:
 def table_properties(name: str) -> dict[str, str]:
     """The properties of a job's tables."""
     return {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: name, **_TABLE_PROPERTIES}
+
+
+def refuse_inside_a_job(folder: Storage) -> None:
+    """Raise when a folder is that of a job or one of its tables: what does not belong there would keep the job from running.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    if any(DeltaLog.exists(table) for table in (folder, folder.child(CHANGELOG), folder.child(SNAPSHOTS))):
+        raise ConfigurationError(
+            f"{folder.root} is the folder of a job or of one of its tables: choose another"
+        )
 
 
 def find_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:

@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from importlib.metadata import PackageNotFoundError, version
 
@@ -19,7 +20,7 @@ from changelog_engine.checkpoint.protection import protected_snapshots
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.checkpoint.savepoint_restore import import_savepoint
 from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import RestoreError, StorageError
 from changelog_engine.storage.delta_log import DeltaLog
 
 log = logging.getLogger("changelog_engine")
@@ -161,7 +162,8 @@ class JobJournal:
         try:
             self._of_attempt().maintain()
             if self._claimed is not None:
-                dispose_savepoint(self._claimed.path)
+                with contextlib.suppress(RestoreError):  # somebody else did
+                    dispose_savepoint(self._claimed.path)
                 self._claimed = None
             if not self.changelog:
                 self._snapshots = self._snapshots[-self.retained :]

@@ -27,7 +27,13 @@ from changelog_engine.changelog.log_files import SNAPSHOT, parse_row, read_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint
 from changelog_engine.changelog.part_reader import SNAPSHOTS, read_part
 from changelog_engine.changelog.part_selection import PartFile, part_files
-from changelog_engine.checkpoint.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.checkpoint.job_folder import (
+    CHANGELOG,
+    FORMAT_PROPERTY,
+    JOB_PROPERTY,
+    JobFolder,
+    refuse_inside_a_job,
+)
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -103,12 +109,14 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
         job: the job's name.
 
     Raises:
+        ConfigurationError: the directory is the folder of a job.
         ForeignPathError: the directory is a file.
         StorageError: it can't be written.
     """
     base = Storage(directory)
     if base.is_file():
         raise ForeignPathError(f"the savepoint directory {base.root} is a file: name a folder")
+    refuse_inside_a_job(base)
     slug = f"{_SAVEPOINT}{short_id}-{uuid.uuid4().hex[:12]}"
     storage = base.child(slug)
     storage.make_dirs()

@@ -177,6 +177,7 @@ def test_refusals(parent: Path, tmp_path: Path) -> None:
     before = sorted(path.name for path in (tmp_path / "base").iterdir())
     assert "is there already" in refused(cli(parent, tmp_path / "base" / "taken"))
     assert "is there already" in refused(cli(parent, parent))
+    assert "is the folder of a job" in refused(cli(parent, parent / "x"))
     assert "there is no checkpoint 99" in refused(cli(parent, tmp_path / "base" / "x", "--at", 99))
     assert "has its tables in a folder named" in refused(cli(parent, tmp_path / "base" / "a b"))
     assert "has its tables in a folder named" in refused(cli(parent, tmp_path / "base" / "x", "--name", "y"))

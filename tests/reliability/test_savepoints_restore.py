@@ -189,6 +189,18 @@ def test_claim_disposes_after_the_first_checkpoint(tmp_path: Path, claim: bool) 
     assert by_key(first.output + job.output) == by_key(counted(ELEMENTS))
 
 
+def test_a_claimed_savepoint_that_somebody_removed(tmp_path: Path) -> None:
+    first, path = stopped_savepoint(tmp_path)
+
+    class Removing(TestJob):
+        def on_commit(self, checkpoint: Checkpoint) -> None:
+            shutil.rmtree(path, ignore_errors=True)
+
+    job = Removing(tmp_path / "second", Script(sizes=(5,)), restart=NO_RESTART)
+    job.run_driver(graph(), restore=path, claim_savepoint=True)
+    assert by_key(first.output + job.output) == by_key(counted(ELEMENTS))
+
+
 def test_case_31_into_a_job_with_a_history(tmp_path: Path) -> None:
     """The savepoint begins a branch; what was there stays as it was, and ids go on."""
     job = TestJob(tmp_path / "job", Script(sizes=(5,), failures=(Failure(3, Fault.HANDED_OUT),)))

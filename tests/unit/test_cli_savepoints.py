@@ -119,6 +119,8 @@ def test_dispose_refuses_what_is_not_a_savepoint(job: Path, tmp_path: Path) -> N
 def test_create_refuses(job: Path, tmp_path: Path) -> None:
     assert "there is no checkpoint 99" in refused(cli("savepoint", "create", job, tmp_path / "x", "--at", 99))
     assert "there is no changelog" in refused(cli("savepoint", "create", tmp_path, tmp_path / "x"))
+    for inside in (job, job / "changelog"):
+        assert "is the folder of a job" in refused(cli("savepoint", "create", job, inside))
     (tmp_path / "file").write_text("mine")
     assert "is a file: name a folder" in refused(cli("savepoint", "create", job, tmp_path / "file"))
     copy = shutil.copytree(job, tmp_path / "copy")
