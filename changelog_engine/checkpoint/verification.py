@@ -31,6 +31,7 @@ from changelog_engine.storage.filesystem import Storage
 
 T = TypeVar("T")
 _Who = tuple[int, int]  # attempt, checkpoint
+_TRIES = 3
 
 
 class Fault(NamedTuple):
@@ -77,7 +78,21 @@ def verify(folder: JobFolder) -> Verification:
     Raises:
         StorageError: the list of files itself can't be read.
     """
+    for _ in range(_TRIES - 1):
+        found = _Verifier(folder).run()
+        if not found.faults or not _vanished(folder, found.faults):
+            return found
     return _Verifier(folder).run()
+
+
+def _vanished(folder: JobFolder, faults: list[Fault]) -> bool:
+    """Whether a file with a fault has left its table meanwhile: the job retired or truncated it while it was looked for."""
+    listed: set[str] = set()
+    for table in (folder.snapshots, folder.changelog):
+        listing = _listing(table)
+        if listing is not None:
+            listed.update(table.join(path) for path in listing["path"].to_pylist())
+    return any(fault.file not in listed for fault in faults)
 
 
 class _Verifier:

@@ -21,14 +21,18 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import PartName, crc32, parse_part, part_name, read_row, row_file
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
+from changelog_engine.checkpoint import verification
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.checkpoint.snapshots import SnapshotStore
 from changelog_engine.checkpoint.verification import Verification, verify
 from changelog_engine.cli import main
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
 
 ELEMENTS = [(key, number) for key, number in rounds(6, 60)]
 
@@ -295,11 +299,26 @@ def test_folders_that_are_no_job(tmp_path: Path) -> None:
     assert "there is no changelog" in result.output
 
 
+def test_a_snapshot_that_is_retired_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job goes on and removes what was listed; that is no fault."""
+    TestJob(tmp_path, Script(sizes=(10,)), changelog=False, retained_checkpoints=2).run(job_graph())
+    folder = find_job_folder(str(tmp_path), "job")
+    newest = Lineage(folder.open_changelog()).newest_checkpoint_id
+    assert verify(folder).restorable == [newest - 1, newest]
+    lineages = verification._Verifier._lineages
+
+    def retiring(self: Any) -> None:
+        SnapshotStore(folder.open_snapshots()).retire({newest})
+        lineages(self)
+
+    monkeypatch.setattr(verification._Verifier, "_lineages", retiring)
+    found = verify(folder)
+    assert found.faults == []
+    assert found.restorable == [newest]
+
+
 def test_after_materialization_and_truncation(tmp_path: Path) -> None:
     """What was truncated is no fault."""
-    from materializer.retention import Retention
-    from materializer.truncation import truncate
-
     TestJob(tmp_path, Script(sizes=(10,))).run(job_graph())
     folder = find_job_folder(str(tmp_path), "job")
     materialize(folder, 4)
