@@ -15,7 +15,7 @@ from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.checkpoint.lineage import Lineage
 from materializer.snapshot_plan import newest_point
 
-_SPREAD = 1.25  # a kept snapshot of the history is so many times older than the next one
+_SPREAD = 1.25  # a snapshot goes when the one before it is at most so many times older than the one after it
 
 
 class Retention(NamedTuple):
@@ -167,14 +167,11 @@ def _spread(
         pair for pair in sorted(times, reverse=True)
         if times[pair] and any(first <= pair[0] <= last for first, last in history.values())
     ]  # fmt: skip
-    kept = set(within[:2])
-    last_age = 0.0
-    for pair in within:
-        age = float(max(now_ms - times[pair], 1))
-        if age >= _SPREAD * last_age:
-            kept.add(pair)
-            last_age = age
-    return kept
+    kept = list(within[-1:])  # from the oldest on, so that each neighbour that stays is known
+    for pair, newer in zip(reversed(within[2:-1]), reversed(within[1:-2]), strict=True):
+        if now_ms - times[kept[-1]] > _SPREAD * (now_ms - times[newer]):
+            kept.append(pair)
+    return {*kept, *within[:2]}
 
 
 def _base(snapshots: set[tuple[int, int]], line: tuple[Segment, ...]) -> tuple[int, int] | None:

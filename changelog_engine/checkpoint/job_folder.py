@@ -28,7 +28,11 @@ JOB_PROPERTY = "changelog.job.name"
 _PLAIN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _HASHED = re.compile(r"-[0-9a-f]{10}$")
 # Rows carry checkpoint ids and lineage of their own, so old versions of the Delta table are not kept for time travel.
-_TABLE_PROPERTIES = {"delta.logRetentionDuration": "interval 1 days"}
+# What truncation removed is forgotten soon, or each Delta checkpoint would name every file of the last week once more.
+_TABLE_PROPERTIES = {
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""The materializer's parts: pieces, plans, retention over many days and branches, processes, the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from test_commit_helpers import Driver, state_at
+
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.cli.program import main
+from changelog_engine.errors import CorruptChangelogError
+from materializer import truncation
+from materializer.materialize import materialize
+from materializer.pieces import ENTRIES, Piece, cut
+from materializer.processes import FoldProcesses
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+DAY_MS = 86_400_000
+AT_ONCE = Retention(history_ms=0, retained=1, grace_ms=0)
+
+
+@given(first=st.integers(0, 50), size=st.integers(0, 50), pieces=st.sampled_from([1, 2, 4, 8, 64]))
+def test_pieces_cover_a_range_and_nest(first: int, size: int, pieces: int) -> None:
+    groups = range(first, first + size)
+    found = cut(groups, pieces)
+    assert [group for piece in found for group in piece] == list(groups)
+    assert all(len(piece) > 0 for piece in found)
+    finer = {piece.start for piece in cut(groups, 2 * pieces)}
+    assert {piece.start for piece in found} <= finer
+
+
+def test_a_piece_stands_for_exactly_its_groups() -> None:
+    piece = Piece("p", "count", ENTRIES, 4, 7)
+    assert piece.stands_for("count", ENTRIES, range(4, 8))
+    assert not piece.stands_for("count", ENTRIES, range(4, 7))
+    assert piece.may_hold("count", ENTRIES, range(7, 9))
+    assert not piece.may_hold("count", ENTRIES, range(8, 9))
+    assert not piece.may_hold("other", ENTRIES, range(4, 8))
+
+
+def test_operators_that_the_checkpoint_does_not_know_are_kept(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1, "bb": 2})
+    last = driver.checkpoint({"a": 3})
+    done = materialize(driver.folder)
+    assert done is not None
+    assert (done.checkpoint, done.previous, done.log_rows, done.rows) == (2, None, 3, 2)
+    truncate(driver.folder, AT_ONCE)
+    assert state_at(driver.folder, last) == {"a": 3, "bb": 2}
+    assert materialize(driver.folder) is None
+
+
+def test_a_full_snapshot_is_built_on(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1, "bb": 2})
+    driver.sequence.clear()  # a snapshot's rows are counted by themselves
+    last = driver.checkpoint({"a": 3})
+    done = materialize(driver.folder)
+    assert done is not None
+    assert (done.previous, done.log_rows) == (1, 1)
+    assert state_at(driver.folder, last) == {"a": 3, "bb": 2}
+
+
+def test_many_days_leave_a_bounded_number_of_files(tmp_path: Path) -> None:
+    """A day has four checkpoints and one materialization; a week of history stays."""
+    driver = Driver.start(tmp_path)
+    folder = driver.folder
+    retention = Retention(history_ms=7 * DAY_MS, retained=1, grace_ms=1_000)
+    counts, listed = [], []
+    with mock.patch.object(truncation.merge_small, "__defaults__", (4,)):
+        for day in range(1, 26):
+            for quarter in range(4):
+                at = day * DAY_MS + quarter * DAY_MS // 4
+                driver.checkpoint({"a": day, "k" * (day % 7 + 1): day}, time_ms=at)
+            materialize(folder)
+            truncate(folder, retention, lambda now=at: now / 1000)  # type: ignore[misc]
+            counts.append(sum(len(table.list()) for table in (folder.changelog, folder.snapshots)))
+            listed.append(folder.open_changelog().files().num_rows)
+    assert max(counts[17:]) <= max(counts[9:17]) + 8
+    assert max(listed[17:]) <= max(listed[9:17]) + 8
+    there = sorted(Lineage(folder.open_changelog()).checkpoints)
+    assert (there[-1], len(there)) == (100, there[-1] - there[0] + 1)
+    oldest = Lineage(folder.open_changelog()).checkpoint(there[0])
+    assert 7 * DAY_MS <= at - oldest.time_ms <= 10 * DAY_MS
+    for identity in there[::5]:
+        row = Lineage(folder.open_changelog()).checkpoint(identity)
+        assert state_at(folder, row)["a"] == (identity + 3) // 4
+
+
+def test_an_abandoned_branch_stays_while_the_history_has_it(tmp_path: Path) -> None:
+    first = Driver.start(tmp_path)
+    kept = first.checkpoint({"a": 1}, time_ms=DAY_MS)
+    abandoned = first.checkpoint({"a": 2}, time_ms=2 * DAY_MS)
+    second = Driver.start(tmp_path, restore=str(kept.id))
+    newest = second.checkpoint({"bb": 3}, time_ms=3 * DAY_MS)
+    folder = second.folder
+    materialize(folder)
+    window = Retention(history_ms=2 * DAY_MS, retained=1, grace_ms=0)
+    truncate(folder, window, lambda: 4 * DAY_MS / 1000)
+    assert state_at(folder, Lineage(folder.open_changelog()).checkpoint(abandoned.id)) == {"a": 2}
+    truncate(folder, window, lambda: 9 * DAY_MS / 1000)
+    left = Lineage(folder.open_changelog())
+    assert (sorted(left.checkpoints), sorted(left.attempts)) == ([newest.id], [2])
+    assert state_at(folder, newest) == {"a": 1, "bb": 3}
+    assert Driver.start(tmp_path).committer.next_id == newest.id + 1
+
+
+def test_a_failure_in_a_process_is_the_callers(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    part = next((tmp_path / "job" / "changelog").glob("part-*"))
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    with pytest.raises(CorruptChangelogError, match=part.name):
+        materialize(driver.folder, run=FoldProcesses(2))
+    assert complete_snapshots(driver.folder) == {}
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["materialize", *map(str, arguments)])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    last = driver.checkpoint({"a": 2, "bb": 3})
+    result = command(tmp_path / "job", "--processes", 1, "--retention", 0, "--grace", 0)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(
+        "snapshot of checkpoint 2: 3 rows of the log folded into 2, 1 pieces written ("
+    )
+    assert (
+        "truncated: 3 files of the log, 0 merged ones in their place, 0 of snapshots; 3 deleted"
+        in result.output
+    )
+    assert state_at(driver.folder, last) == {"a": 2, "bb": 3}
+    again = command(tmp_path / "job")
+    assert again.output == "nothing to do: there is no checkpoint without a snapshot\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--at", "1", "--every", "10m"], "give one of them"),
+        (["--every", "soon"], "expected a duration"),
+        (["--at", "7"], "there is no checkpoint 7"),
+    ],
+)
+def test_the_command_refuses(tmp_path: Path, options: list[str], message: str) -> None:
+    Driver.start(tmp_path).checkpoint({"a": 1})
+    result = command(tmp_path / "job", *options)
+    assert result.exit_code != 0
+    assert message in result.output
