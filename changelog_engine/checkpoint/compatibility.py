@@ -56,7 +56,10 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         RestoreError: an operator with state is gone, or its max parallelism changed.
     """
     stages = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
-    remedy = "Give operators a uid() to keep their identity, or start empty with changelog.restore=none"
+    remedy = (
+        "Give operators a uid() to keep their identity, start empty with changelog.restore=none, or leave that state behind "
+        "by starting from a savepoint with execution.state-recovery.ignore-unclaimed-state=true"
+    )
     for operator in checkpoint.operators:
         if "states" not in operator:
             continue
