@@ -43,19 +43,18 @@ class InputPort:
 
 def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
     """One input's method as a process function has it: (value, context) to what it gives, or None."""
-    method = getattr(function, name)
+    method: Call = getattr(function, name)
 
     def co_map(value: Any, context: Any) -> Any:
         result = method(value)
-        return (
-            None if result is None else (result,)
-        )  # PyFlink leaves None out, of flat_map of connected streams too
+        return None if result is None else (result,)  # PyFlink leaves None out; of a flat_map too
 
     def co_flat_map(value: Any, context: Any) -> Any:
         result = method(value)
         return None if result is None else results_of(result, operator, name)
 
-    return {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}.get(kind, method)
+    calls: dict[NodeKind, Call] = {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}
+    return calls.get(kind, method)
 
 
 class TwoInputs(FunctionOperator):
