@@ -43,7 +43,7 @@ class InputPort:
 
 def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
     """One input's method as a process function has it: (value, context) to what it gives, or None."""
-    method: Call = getattr(function, name)
+    method = getattr(function, name)
 
     def co_map(value: Any, context: Any) -> Any:
         result = method(value)
@@ -54,7 +54,8 @@ def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
         return None if result is None else results_of(result, operator, name)
 
     calls: dict[NodeKind, Call] = {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}
-    return calls.get(kind, method)
+    call: Call = calls.get(kind, method)
+    return call
 
 
 class TwoInputs(FunctionOperator):
