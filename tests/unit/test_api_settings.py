@@ -93,7 +93,10 @@ def test_checkpoint_config_gives_everything_back(env):
     assert not config.is_unaligned_checkpoints_enabled()
     assert not config.is_force_unaligned_checkpoints()
     assert config.get_alignment_timeout() == Duration.of_millis(0)
-    assert config.get_externalized_checkpoint_cleanup() is ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS
+    assert (
+        config.get_externalized_checkpoint_cleanup()
+        is ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS
+    )
     assert not config.is_externalized_checkpoints_enabled()
     assert config.get_checkpoint_storage() is None
 
