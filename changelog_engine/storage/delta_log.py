@@ -116,8 +116,13 @@ class DeltaLog:
                 raise CommitConflictError(f"{storage.root} was made by somebody else just now") from error
             raise StorageError(f"could not make the Delta table {storage.root}: {error}") from error
         if storage.local is not None:  # delta-rs leaves it to the kernel when its file reaches the disk
-            _sync_file(storage.join(f"{_LOG}/{0:020d}.json"))
-            storage.sync_folder(_LOG)
+            try:
+                _sync_file(storage.join(f"{_LOG}/{0:020d}.json"))
+                storage.sync_folder(_LOG)
+            except OSError as error:
+                raise StorageError(
+                    f"could not make the Delta table {storage.root} durable: {error}"
+                ) from error
         return cls(storage)
 
     def properties(self) -> dict[str, str]:

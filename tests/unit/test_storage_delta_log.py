@@ -26,6 +26,17 @@ def add(path: str, checkpoint: int = 1) -> AddFile:
     return AddFile(path, 10, 1234, stats)
 
 
+def test_a_table_that_cannot_be_made_durable_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StorageError, match=f"{tmp_path} durable: .*No space left"):
+        make(tmp_path)
+
+
 def test_create(tmp_path: Path) -> None:
     log = make(tmp_path)
     assert log.version == 0
