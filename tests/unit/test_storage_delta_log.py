@@ -29,10 +29,10 @@ def add(path: str, checkpoint: int = 1) -> AddFile:
 def test_a_table_that_cannot_be_made_durable_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(descriptor: int) -> None:
+    def full(path: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("changelog_engine.storage.delta_log._sync_file", full)
     with pytest.raises(StorageError, match=f"{tmp_path} durable: .*No space left"):
         make(tmp_path)
 
