@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
+from api.common.typeinfo import Types
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import ChangelogEngineError, RestoreError
@@ -16,10 +20,12 @@ from materializer import merge
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
+from support.functions import Count, by_key, counted, rounds
+from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import LiveStates, logged_state
 from support.model import pictured
-from support.script import Script
+from support.script import DriverKilled, Failure, Fault, Script
 
 
 class Killed(BaseException):
@@ -112,3 +118,46 @@ class MaintainedJob(TestJob):
                     raise
                 continue  # without changelog, full snapshots are retired
             assert pictured(found) == pictured(self.live.of(entry.attempt, identity)), identity
+
+
+ELEMENTS = rounds(5, 40)
+AT_ONCE = Retention(history_ms=0, retained=1, grace_ms=0)
+LATER = Retention(history_ms=0, retained=1, grace_ms=60_000)
+
+
+def stopped(
+    tmp_path: Path, function: Any = None, epochs: int = 4, parallelism: int = 2, **more: Any
+) -> tuple[TestJob, Any, JobFolder]:
+    """A job of five elements an epoch whose driver was killed after some checkpoints."""
+    script = Script(sizes=(5,), failures=(Failure(epochs, Fault.HANDED_OUT),))
+    job = TestJob(tmp_path, script)
+    graph = keyed_job(
+        more.pop("elements", ELEMENTS),
+        function or Count(),
+        key_type=Types.LONG(),
+        parallelism=parallelism,
+        **more,
+    )
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    return job, graph, find_job_folder(str(tmp_path), "job")
+
+
+def states(tmp_path: Path, checkpoint: int | None = None) -> Any:
+    return pictured(logged_state(str(tmp_path), checkpoint=checkpoint))
+
+
+def rows_read(folder: JobFolder) -> list[str]:
+    """Names of the parts of the changelog that are in the table."""
+    return [p for p in folder.open_changelog().files()["path"].to_pylist() if p.startswith("part-")]
+
+
+def finishes(job: TestJob, graph: Any) -> None:
+    job.run_driver(graph)
+    assert by_key(job.output) == by_key(counted(ELEMENTS))
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
