@@ -31,12 +31,16 @@ def test_workers_driver_and_shuffle_files_stay_as_they_are_over_200_epochs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = Path(spark.conf.get("spark.local.dir"))
+    others = set(local.rglob("shuffle_*"))  # of queries that ran in this session before
     memory: dict[str, list[int]] = {}
     files: list[int] = []
 
+    def own_files() -> set[Path]:
+        return set(local.rglob("shuffle_*")) - others
+
     def look(stats: EpochStats) -> None:
         if stats.epoch % 10 == 0:
-            files.append(len(list(local.rglob("shuffle_*"))))
+            files.append(len(own_files()))
         if stats.epoch >= WARM and stats.epoch % 5 == 0:
             import os
 
@@ -63,6 +67,4 @@ def test_workers_driver_and_shuffle_files_stay_as_they_are_over_200_epochs(
         most = MOST_DRIVER_GROWTH if who == "driver" else MOST_GROWTH
         assert after - before < most, f"{who} grew: {[size // MIB for size in samples]} MiB"
     assert max(files) <= MOST_SHUFFLE_FILES, files
-    wait_for(
-        lambda: not list(local.rglob("shuffle_*")), 10, lambda: f"left: {list(local.rglob('shuffle_*'))}"
-    )
+    wait_for(lambda: not own_files(), 60, lambda: f"left: {own_files()}")
