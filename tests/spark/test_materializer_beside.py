@@ -15,7 +15,7 @@ from changelog_engine.storage.filesystem import Storage
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS, PER_SECOND = 12_000, 50, 1_000  # time enough for the first driver to be killed in the middle
+NUMBERS, KEYS, PER_SECOND = 120_000, 50, 1_000  # a minute, for the first driver to be killed in its middle
 
 
 def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
