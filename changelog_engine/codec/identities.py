@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from changelog_engine.types import TypeInformation
 KeyIdentity = int | str | bytes
 
 
-class KeyCodec:
+class KeyCodec(ABC):
     """Keys of one declared type. Made by key_codec_for; keeps no state.
 
     Args:
@@ -122,11 +123,13 @@ class KeyCodec:
         """The identities of texts that are neither numbers nor strings."""
         return [self._from_text(text) for text in texts.to_pylist()]
 
+    @abstractmethod
     def _identity(self, key: Any, what: str) -> KeyIdentity:
-        raise NotImplementedError
+        """The identity of one key."""
 
     def _from_text(self, text: str) -> KeyIdentity:
-        raise NotImplementedError
+        """The identity of one text: its bytes, unless keys of the type stand for themselves."""
+        return text.encode()
 
     def _parse(self, text: str) -> Any:
         return from_canonical(text)

@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,12 +20,12 @@ Seconds = Callable[[], float]
 _M = TypeVar("_M", bound="TaskMetric")
 
 
-class TaskMetric:
+class TaskMetric(ABC):
     """Base of the metrics."""
 
+    @abstractmethod
     def figure(self) -> Any:
         """What there is to see of it: plain numbers."""
-        raise NotImplementedError
 
 
 class TaskCounter(TaskMetric):

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -54,7 +55,7 @@ class Misfit(Exception):
         return f"{place} is declared {self.wanted.name} but got {found}"
 
 
-class TypeInformation:
+class TypeInformation(ABC):
     """Base of all types. Documented source: ``pyflink.common.typeinfo.TypeInformation``.
 
     Attributes:
@@ -71,6 +72,7 @@ class TypeInformation:
     immutable: bool = True
     kind: ClassVar[str]
 
+    @abstractmethod
     def fit(self, value: Any, widen: bool) -> Any:
         """The value (not None) as this type wants it.
 
@@ -84,7 +86,6 @@ class TypeInformation:
         Raises:
             Misfit: it does not fit.
         """
-        raise NotImplementedError
 
     def parameters(self) -> tuple[Any, ...]:
         """What tells this type from others of its kind; hashable."""

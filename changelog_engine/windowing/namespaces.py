@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from io import BytesIO
 from operator import index
@@ -30,30 +31,30 @@ from changelog_engine.windowing.serializers import (
 from changelog_engine.windowing.windows import CountWindow, GlobalWindow, TimeWindow
 
 
-class WindowCodec:
+class WindowCodec(ABC):
     """Windows of one class; a NamespaceCodec."""
 
     name: str
 
+    @abstractmethod
     def identity(self, window: Any) -> Any:
         """What stands for a window in tables.
 
         Raises:
             TypeMismatchError: a window of another class.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def window(self, identity: Any) -> Any:
         """The window of an identity."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self, identity: Any) -> str:
         """The JSON text of one identity."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_text(self, text: str) -> Any:
         """The identity of one text."""
-        raise NotImplementedError
 
     def texts(self, identities: list[Any], /) -> pa.Array:
         """See NamespaceCodec; a dictionary, because windows repeat."""
