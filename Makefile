@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml
 	    $(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make environments: install its venv module (apt-get install python3.11-venv)." >&2; exit 1; }
 	fi
 	echo "Installing into $(VENV) (first time: some 600 MB to download) ..."
-	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[test,lint,demo,bench,docs]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,avro,test,lint,demo,bench,docs]'
 	touch $@
 	echo "$(VENV) is ready."
 
