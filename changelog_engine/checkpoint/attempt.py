@@ -4,7 +4,8 @@ The steps of an epoch with a checkpoint, as crash tests name them:
     1. Orders go out; subtasks read, process and log.
     2. Parts are durable; reports come in. Nothing refers to the parts yet.
     3. One commit makes parts, positions and watermarks durable. This is the acknowledgement.
-    4. Collected output is handed out; the next epoch begins.
+    4. Committing sinks commit: those that do it with one commit for all here, the others at the beginning of the next epoch.
+       Collected output is handed out; the next epoch begins.
 A crash before 3 repeats the epoch from the last checkpoint; after 3 the job goes on from the new one.
 
 Invariants:
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
@@ -32,6 +34,7 @@ from changelog_engine.checkpoint.progress import SourceProgress
 from changelog_engine.checkpoint.restart import FATAL
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.graph.plan import JobPlan
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 
 if TYPE_CHECKING:
@@ -81,6 +84,11 @@ class AttemptRun:
         self.read_records = 0
         self._sources = sum(node.kind is NodeKind.SOURCE for node in self.plan.graph.nodes)
         self.next_timer_ms: int | None = None
+        self.confirming = journal is not None and (job.sinks.any or _acknowledges(job.plan))
+        self.sinks_wait = False  # something is prepared that the next epoch commits
+        prepared = self._prepared()
+        if prepared is not None:
+            job.sinks.commit_all(prepared, job.job_id, self.id)
 
     def run(self) -> None:
         """Epochs until there is nothing left to do."""
@@ -94,10 +102,14 @@ class AttemptRun:
             barrier = self.job.journal is not None and (
                 last or self.job.savepoints.waiting or self.barriers.due(self.job.clock(), self.last_epoch_ms)
             )
-            records = self._epoch(barrier, reads=not last, final=last)
+            if not last and self.progress.discover(self.job.clock()):
+                self.dirty = True
+            records = self._epoch(barrier, reads=not last, ends=last)
             if last:
+                if self.confirming:
+                    self._confirm()
                 return
-            if not self.progress.finished:
+            if not self.progress.finished and not self.sinks_wait:
                 self._rest(records)
 
     def _first_records(self) -> int:
@@ -113,19 +125,28 @@ class AttemptRun:
         )
         return uncommitted or self.job.closes
 
-    def _epoch(self, barrier: bool, reads: bool, final: bool) -> int:
+    def _confirm(self) -> None:
+        """After the last checkpoint: have the sinks commit and the sources acknowledge, then close."""
+        self.epoch += 1
+        order = partial(self._order, barrier=False, reads=False, ends=False)
+        self.job.runner.run(
+            lambda s, p: order(s, p)._replace(final=True, commits_only=True), self._timeout_s(False)
+        )
+
+    def _epoch(self, barrier: bool, reads: bool, ends: bool) -> int:
         """Run one epoch (steps 1 to 4); returns how many records the sources read."""
         job = self.job
         began, self.epoch = time.monotonic(), self.epoch + 1
         reports = job.runner.run(
-            lambda s, p: self._order(s, p, barrier, reads, final), self._timeout_s(barrier)
+            lambda s, p: self._order(s, p, barrier, reads, ends), self._timeout_s(barrier)
         )
+        self.sinks_wait = False
         records, share = self._take(reports)
         checkpoint, acknowledged_ms = None, None
         if barrier:
-            checkpoint, acknowledged_ms = self._checkpoint(reports, final)
+            checkpoint, acknowledged_ms = self._checkpoint(reports, ends)
             if self.committed_epoch == self.epoch and job.last is not None:
-                job.savepoints.taken(job.last, final)
+                job.savepoints.taken(job.last, ends)
         self._hand_out()
         self.last_epoch_ms = (time.monotonic() - began) * 1000
         if reads and not self._one_by_one:
@@ -143,10 +164,10 @@ class AttemptRun:
             job.journal.after_commit()
         return records
 
-    def _order(self, stage: int, subtask: int, barrier: bool, reads: bool, final: bool) -> EpochOrder:
+    def _order(self, stage: int, subtask: int, barrier: bool, reads: bool, ends: bool) -> EpochOrder:
         job, planned = self.job, self.plan.stages[stage]
         last, journal = job.last, job.journal
-        point = None
+        point, prepared = None, self._prepared()
         small: dict[str, Any] = {}
         shared: dict[str, Any] = {}
         if journal is not None:
@@ -169,12 +190,19 @@ class AttemptRun:
             checkpoint_id=0 if journal is None else journal.next_id(),
             barrier=barrier,
             # Sources without positions to read have ended, and say so by the largest watermark.
-            positions={} if final and job.draining else self.progress.for_subtask(planned, subtask),
+            positions={} if ends and job.draining else self.progress.for_subtask(planned, subtask),
             max_records=0 if not reads else 1 if self._one_by_one else self.sizer.records,
             budget_ms=self.budget_ms,
-            final=final,
+            final=ends and not self.confirming,
             paced=self._one_by_one,
+            sinks={} if prepared is None else job.sinks.restored(prepared, planned, subtask),
+            ends=ends,
+            drains=ends and job.draining,
         )
+
+    def _prepared(self) -> Checkpoint | None:
+        """The checkpoint whose prepared output a writer commits first."""
+        return self.job.prepared_before if self.job.last is None else self.job.last
 
     @property
     def _one_by_one(self) -> bool:
@@ -273,6 +301,8 @@ class AttemptRun:
         snapshot = self.point.snapshot if self.settings.changelog else checkpoint.id
         self.point = RestorePoint(self.point.table, checkpoint.id, checkpoint.lineage, snapshot)
         self.barriers.completed(barrier_ms, job.clock())
+        job.sinks.commit_all(checkpoint, job.job_id, self.id)
+        self.sinks_wait = job.sinks.has_committables(checkpoint)
         return checkpoint.id, acknowledged_ms
 
     def _row(
@@ -332,3 +362,11 @@ class AttemptRun:
         if self.next_timer_ms is not None:
             wait_ms = min(wait_ms, max(0, self.next_timer_ms - self.job.clock()))
         self.job.stopping.wait(wait_ms / 1000)
+
+
+def _acknowledges(plan: JobPlan) -> bool:
+    """Whether any source wants to know what is durable."""
+    return any(
+        node.kind is NodeKind.SOURCE and getattr(node.function, "acknowledges", False)
+        for node in plan.graph.nodes
+    )

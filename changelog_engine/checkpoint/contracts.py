@@ -28,6 +28,9 @@ class Journal(Protocol):
     def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
         """The newest checkpoint that an attempt committed, as the log has it."""
 
+    def finished_before(self) -> Checkpoint | None:
+        """The last checkpoint of the newest attempt, if its input had ended."""
+
     def begin_attempt(self, parent: Checkpoint | None) -> int:
         """Take the job over with a new attempt; returns its id."""
 

@@ -16,6 +16,8 @@ from changelog_engine.checkpoint.attempt import AttemptRun
 from changelog_engine.checkpoint.contracts import EpochRunner, EpochStats, JobOutcome, Journal, Outputs
 from changelog_engine.checkpoint.restart import FATAL, Restarts, strategy_of
 from changelog_engine.checkpoint.savepoint_requests import SavepointRequests
+from changelog_engine.checkpoint.sinks import CommittingSinks
+from changelog_engine.connectors.protocols import CommittingSink
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -58,6 +60,8 @@ class Coordinator:
         self.clock = clock
         self.restarts = Restarts(strategy_of(settings))
         self.last: Checkpoint | None = None
+        self.sinks = CommittingSinks(plan)
+        self.prepared_before: Checkpoint | None = None  # of a run that ended, where this one starts empty
         self.status = "CREATED"
         self.stopping = threading.Event()
         self._failed_beside: ChangelogEngineError | None = None
@@ -114,6 +118,8 @@ class Coordinator:
     def _run(self, start: Checkpoint | None) -> JobOutcome:
         began = time.monotonic()
         self.last = start
+        if start is None and self.journal is not None and self.sinks.any:
+            self.prepared_before = self.journal.finished_before()
         while True:
             attempt: AttemptRun | None = None
             try:
@@ -170,7 +176,9 @@ def _has_close(plan: JobPlan) -> bool:
     """Whether any function has a close() of its own, so that the job's end must reach the workers."""
     for node in plan.graph.nodes:
         close = getattr(type(node.function), "close", None)
-        if node.kind is NodeKind.SINK and hasattr(node.function, "writer"):
+        if node.kind is NodeKind.SINK and (
+            hasattr(node.function, "writer") or isinstance(node.function, CommittingSink)
+        ):
             return True
         own = close is not None and getattr(close, "__qualname__", "") != "Function.close"
         if own and node.kind is not NodeKind.SOURCE:

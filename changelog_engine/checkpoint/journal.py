@@ -96,6 +96,13 @@ class JobJournal:
         self.restore_point(decision.checkpoint)
         return decision.checkpoint
 
+    def finished_before(self) -> Checkpoint | None:
+        """The newest attempt's last checkpoint, if its input had ended: its driver may have died before sinks committed."""
+        lineage = Lineage(self._delta)
+        attempt = lineage.newest_attempt()
+        newest = None if attempt is None else lineage.newest_checkpoint(attempt.id)
+        return newest if newest is not None and newest.finished else None
+
     def adopt(self, savepoint: Savepoint, checkpoint: Checkpoint, claim: bool) -> Checkpoint:
         """Import a savepoint; the job goes on from the checkpoint that this returns, and needs the savepoint no more.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from changelog_engine.errors import EpochFailedError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
 
@@ -25,12 +26,20 @@ class SourceProgress:
         self.positions: Positions = {}
         self._stage_sources: dict[int, list[str]] = {}
         nodes = {node.id: node for node in plan.graph.nodes}
+        self._names: dict[str, str] = {}
+        self._endless = False  # whether new splits may come for ever
+        self._discovering: dict[str, Any] = {}  # uid -> source
+        self._discovered_ms: dict[str, int] = {}  # uid -> when somebody looked last
         for stage in plan.stages:
             for node_id in stage.nodes:
                 node = nodes[node_id]
                 if node.kind is NodeKind.SOURCE:
                     uid = plan.uids[node_id]
+                    self._names[uid] = node.name
                     self._stage_sources.setdefault(stage.id, []).append(uid)
+                    if hasattr(node.function, "discover"):
+                        self._endless = self._endless or not node.function.bounded
+                        self._discovering[uid] = node.function
                     known = restored.get(uid)
                     if known is None:
                         splits = node.function.splits(stage.parallelism)
@@ -52,6 +61,36 @@ class SourceProgress:
             }
         return mine
 
+    def discover(self, now_ms: int) -> bool:
+        """Ask the sources whose interval is over for new splits; the first time at once after a restore.
+
+        Args:
+            now_ms: wall clock.
+
+        Returns:
+            Whether there are any.
+
+        Raises:
+            EpochFailedError: a source couldn't tell.
+        """
+        found = False
+        for uid, source in self._discovering.items():
+            interval_ms = source.discovery_interval_ms
+            if interval_ms is None or now_ms - self._discovered_ms.get(uid, 0) < interval_ms:
+                continue
+            self._discovered_ms[uid] = now_ms
+            known = self.positions[uid]
+            try:
+                splits = source.discover(dict(known))
+            except Exception as error:
+                raise EpochFailedError(
+                    f"source {self._names[uid]!r} can't look for new splits: {error}"
+                ) from error
+            for split in splits:
+                found = found or split.id not in known
+                known.setdefault(split.id, (split.start, False))
+        return found
+
     def advance(self, reached: Positions) -> None:
         """Take over the positions of a successful epoch."""
         for uid, splits in reached.items():
@@ -60,7 +99,9 @@ class SourceProgress:
     @property
     def finished(self) -> bool:
         """Whether no source will have more."""
-        return all(finished for splits in self.positions.values() for _, finished in splits.values())
+        return not self._endless and all(
+            finished for splits in self.positions.values() for _, finished in splits.values()
+        )
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """For Checkpoint.sources."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.sinks import CollectSink, PrintSink
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind, StateSpec
@@ -22,9 +23,10 @@ from changelog_engine.operators.broadcast import (
     KeyedReadOnlyContext,
 )
 from changelog_engine.operators.context import Clock, ElementContext, KeyedTimerService, TaskContext, TaskInfo
-from changelog_engine.operators.driver_output import DriverOutput, SinkOperator
+from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
@@ -263,6 +265,10 @@ class StageBuilder:
         elif isinstance(sink, PrintSink):
             render = functools.partial(sink.lines, subtask=self.subtask, parallelism=self.stage.parallelism)
             output = DriverOutput(node.name, render)
+        elif isinstance(sink, CommittingSink):
+            job, uid = self.plan.graph.name, self.plan.uids[node.id]
+            place = SinkContext(job, uid, self.subtask, self.stage.parallelism, "", 0, False, ())
+            return CommittingSinkOperator(node.name, sink, place)
         else:
             return SinkOperator(node.name, sink, self.subtask, self.stage.parallelism)
         self.outputs[node.id] = output
@@ -276,7 +282,8 @@ def _is_timed(plan: JobPlan, stage: Stage) -> bool:
     seen: set[int] = set()
     while waiting:
         node = nodes[waiting.pop()]
-        if node.kind is NodeKind.TIMESTAMPS:
+        timed_source = node.kind is NodeKind.SOURCE and getattr(node.function, "timed", False)
+        if timed_source or node.kind is NodeKind.TIMESTAMPS:
             return True
         if node.id not in seen:
             seen.add(node.id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
+from changelog_engine.connectors.protocols import RestoredSink
 
 MIN_WATERMARK = -(2**63)
 MAX_WATERMARK = 2**63 - 1
@@ -32,6 +33,10 @@ class EpochOrder(NamedTuple):
         budget_ms: stop reading after this time, whatever max_records says.
         final: the job ends after this epoch: close the functions.
         paced: watermarks keep to real time: one comes when 200 ms of work lie behind the last.
+        sinks: uid of a committing sink -> what the writers whose place this subtask takes had prepared in the restore point.
+        commits_only: the checkpoint before was the last: commit what was prepared for it, and nothing else.
+        ends: the checkpoint at the end of this epoch is the job's last.
+        drains: the input ends here although the sources have more.
     """
 
     run: str
@@ -50,6 +55,10 @@ class EpochOrder(NamedTuple):
     budget_ms: int
     final: bool
     paced: bool = False
+    sinks: dict[str, list[RestoredSink]] = {}  # noqa: RUF012 # one for all orders without any; nobody changes it
+    commits_only: bool = False
+    ends: bool = False
+    drains: bool = False
 
 
 @dataclass

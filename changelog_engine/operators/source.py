@@ -2,7 +2,8 @@
 
 Invariants:
     * An epoch ends where the reader says, never inside an element: the position after it is what the checkpoint keeps.
-    * Splits are read in the order in which they were planned.
+    * Splits are read in the order in which they were planned: those of a bounded source one after the other to their
+      ends, those of an unbounded one each for its share of the epoch.
     * An epoch is bounded in records, in time and in bytes.
     * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
 """
@@ -11,13 +12,13 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.protocols import Split, SplitReader
 from changelog_engine.operators.base import OutputType
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.stateless import PassOperator
+from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
 _FIRST_STEP = 64
 _LARGEST_STEP = 32_768
@@ -33,6 +34,18 @@ class SourceStart(PassOperator):
         super().__init__(name, output)
         self._epoch = 0
         self._ends: list[tuple[int, dict[str, Any]]] = []
+
+    def turn_to(self, split: str) -> None:
+        """The elements that follow are of this split."""
+        for receiver in self.receivers:
+            if isinstance(receiver, TimestampsOperator):
+                receiver.turn_to(split)
+
+    def only_splits(self, splits: Iterable[str]) -> None:
+        """These are the splits that are read from now on."""
+        for receiver in self.receivers:
+            if isinstance(receiver, TimestampsOperator):
+                receiver.only_splits(splits)
 
     def note(self, before: dict[str, Any], reached: dict[str, tuple[Any, bool]]) -> None:
         """An epoch read from these positions to those."""
@@ -58,6 +71,12 @@ class SourceHead:
         self.head = head
         self.output_type = OutputType(name, output_type)
         self.records = 0
+        self.endless = not getattr(source, "bounded", True) and hasattr(source, "discover")
+        self.idle = False
+        self._acknowledges = getattr(source, "acknowledges", False)
+        self._by_split = getattr(source, "watermarks_by_split", False)
+        self._in_turn = not getattr(source, "bounded", True) or self._by_split
+        self._reached: dict[str, Any] = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
         self._step = _FIRST_STEP
 
@@ -75,41 +94,69 @@ class SourceHead:
         Returns:
             Split id to (next position, finished).
         """
-        deadline = time.monotonic() + budget_ms / 1000
+        began = time.monotonic()
         left, room = max_records, float(_LARGEST_EPOCH_BYTES)
+        waiting = len(positions)  # splits that have yet to be read
         reached: dict[str, tuple[Any, bool]] = {
             split: (position, False) for split, position in positions.items()
         }
+        if self._by_split:
+            self.head.only_splits(positions)
         for split, position in positions.items():
             reader = self._reader(split)
+            if self._by_split:
+                self.head.turn_to(split)
             begin_epoch = getattr(reader, "begin_epoch", None)
             if begin_epoch is not None:
                 begin_epoch(durable)
             finished = False
-            while left > 0 and not finished:
-                began = time.monotonic()
-                wanted = min(left, self._step)
+            # Splits without an end get equal shares, or the first would keep the others waiting for ever.
+            share = waiting if self._in_turn else 1
+            split_left, split_room = -(-left // share), room / share
+            waiting -= 1
+            used = 1 - waiting / len(positions) if self._in_turn else 1
+            deadline = began + used * budget_ms / 1000
+            while split_left > 0 and not finished:
+                began_step = time.monotonic()
+                wanted = min(split_left, self._step)
                 try:
-                    values, position, finished, times = reader.read(position, wanted)
+                    values, position, finished, times, aside = reader.read(position, wanted)
                 except Exception as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
                 count = len(values)
                 if count:
                     left -= count
-                    room -= count * _pickled_size(values)
+                    split_left -= count
+                    size = count * _pickled_size(values)
+                    room -= size
+                    split_room -= size
                     self.records += count
                     self.head.process(values, times)
+                if aside:
+                    for tag, element in aside:
+                        self.head.emit_aside(tag, [element], None)
                 watermark = getattr(reader, "watermark", None)
                 if watermark is not None and watermark > self.head.current_watermark:
                     self.head.watermark(watermark)
                 reached[split] = (position, finished)
+                if self._acknowledges:
+                    self._reached[split] = position
                 now = time.monotonic()
-                self._adapt(now - began, count)
-                if now >= deadline or room <= 0:
+                self._adapt(now - began_step, count)
+                if (now >= deadline or split_room <= 0) and not self._in_turn:
                     return reached
-                if not count:
+                if not count or now >= deadline or split_room <= 0:
                     break
         return reached
+
+    def acknowledge(self) -> None:
+        """All that was read is part of a durable checkpoint."""
+        reached, self._reached = self._reached, {}
+        for split, position in reached.items():
+            try:
+                self._reader(split).acknowledged(position)  # type: ignore[attr-defined] # a source that says so has it
+            except Exception as error:
+                raise user_failure(error, self.name, f"acknowledging split {split!r}") from error
 
     def _reader(self, split: str) -> SplitReader:
         reader = self._readers.get(split)

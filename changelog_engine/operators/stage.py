@@ -24,6 +24,7 @@ from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, EpochReport
+from changelog_engine.operators.sink import CommittingSinkOperator
 from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore, describe
@@ -92,6 +93,9 @@ class StageRuntime:
         self.batch = batch
         self._busy_ms = 0.0
         self._assigners = [op for op in operators.values() if isinstance(op, TimestampsOperator)]
+        self._sinks = {
+            uids[node]: op for node, op in operators.items() if isinstance(op, CommittingSinkOperator)
+        }
         self._idle = False  # whether all inputs are idle, as the heads were told
         self._heads = list(dict.fromkeys(operator_of(head) for group in heads.values() for head in group))
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
@@ -120,6 +124,8 @@ class StageRuntime:
         for node, operator in self.operators.items():
             if self.uids[node] in order.shared_state:
                 operator.restore_shared(order.shared_state[self.uids[node]])
+        for uid, sink in self._sinks.items():
+            sink.begin(order.run, order.attempt, bool(order.checkpoint_id), order.sinks.get(uid, []))
         if self.store is not None:
             self.store.begin(order)
         self.done = order.committed_epoch
@@ -137,9 +143,12 @@ class StageRuntime:
         """
         report = EpochReport(self.stage, self.subtask, started_ms=time.time() * 1000)
         self.done = None
+        blocks, passed_on = _sorted(data)
+        self._acknowledge(order)
+        if order.commits_only:
+            return self._passed_on(passed_on), report
         if self.store is not None:
             self.store.begin_epoch(order)
-        blocks, passed_on = _sorted(data)
         now = self.clock()
         for keyed in self._keyed:
             keyed.fire_processing_timers(now)
@@ -153,21 +162,33 @@ class StageRuntime:
         now = self.clock()
         for operator in self.operators.values():
             operator.end_epoch(now)
+        if order.final and not order.checkpoint_id:
+            for sink in self._sinks.values():
+                sink.commit_without_checkpoint(order.epoch)
         report.barrier_ms = time.time() * 1000
         self._finish(order, report)
-        sent = self._collect_blocks(report)
-        if self.exchanges:
-            sent.extend((0, encoded) for encoded in passed_on)
-        else:
-            sent.extend((-1, encoded) for encoded in passed_on)
+        sent = self._collect_blocks(report) + self._passed_on(passed_on)
         self.done = order.epoch
         report.ended_ms = time.time() * 1000
         return sent, report
+
+    def _passed_on(self, reports: list[bytes]) -> list[tuple[int, bytes]]:
+        target = 0 if self.exchanges else -1
+        return [(target, encoded) for encoded in reports]
+
+    def _acknowledge(self, order: EpochOrder) -> None:
+        """Commit, and tell sources, what became durable since the epoch before."""
+        for sink in self._sinks.values():
+            sink.commit(order.committed_epoch)
+        if order.checkpoint_id and order.committed_epoch == order.epoch - 1:
+            for source in self.sources:
+                source.acknowledge()
 
     def _read(self, source: SourceHead, order: EpochOrder, report: EpochReport) -> None:
         before = source.records
         positions = order.positions.get(source.uid, {})
         if positions:
+            self._has_splits(source, True)
             durable = order.barrier or not order.checkpoint_id
             reached = source.read(positions, order.max_records, order.budget_ms, durable)
             if order.checkpoint_id:
@@ -176,7 +197,9 @@ class StageRuntime:
         else:
             reached = {}
         report.records_in += source.records - before
-        if (
+        if source.endless and not order.drains:
+            self._has_splits(source, bool(positions))
+        elif (
             all(finished for _, finished in reached.values())
             and source.head.current_watermark != MAX_WATERMARK
         ):
@@ -221,6 +244,12 @@ class StageRuntime:
             if due is not None and due <= (now := self.clock()):
                 keyed.fire_processing_timers(now)
 
+    def _has_splits(self, source: SourceHead, some: bool) -> None:
+        """A source that may get splits later is idle while it has none."""
+        if source.endless and source.idle is some:
+            source.idle = not some
+            source.head.idleness(source.idle)
+
     def _watermarks_due(self, order: EpochOrder, busy_ms: float) -> bool:
         """Whether periodic watermarks are made at the end of this epoch: none in BATCH mode; see EpochOrder.paced."""
         if order.paced:
@@ -255,6 +284,7 @@ class StageRuntime:
                 report.metrics.update(context.metrics.figures())
         if order.barrier:
             report.operator_state = self._snapshot()
+            self._prepare_sinks(order, report)
             if self.subtask == 0:
                 report.shared_state = self._snapshot_shared()
             report.states = {
@@ -262,6 +292,12 @@ class StageRuntime:
                 for node, context in self.contexts.items()
                 if context.declared or self._has_timers(node)
             }
+
+    def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:
+        kept = {uid: sink.prepare(order.epoch, order.ends) for uid, sink in self._sinks.items()}
+        if any(kept.values()):
+            report.operator_state["sinks"] = {uid: sink for uid, sink in kept.items() if sink is not None}
+        report.moved = report.moved or any(sink.moved for sink in self._sinks.values())
 
     def _has_timers(self, node: int) -> bool:
         timers = getattr(self.operators[node], "timers", None)

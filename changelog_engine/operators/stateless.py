@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any
 
@@ -123,20 +123,50 @@ class ProcessOperator(FunctionOperator):
         super().resume(watermark)
 
 
+class _Progress:
+    """Event time of a stream, or of one split of it."""
+
+    __slots__ = ("idle", "largest", "last_element_ms", "seen")
+
+    def __init__(self, largest: int | None = None) -> None:
+        self.largest = largest  # timestamp
+        self.seen = False  # whether elements came in this epoch
+        self.last_element_ms: int | None = None
+        self.idle = False
+
+    def end_epoch(self, now_ms: int, timeout_ms: int | None) -> None:
+        """Find out whether it is idle."""
+        if self.seen or self.last_element_ms is None:
+            self.last_element_ms = now_ms
+        self.idle = timeout_ms is not None and now_ms - self.last_element_ms >= timeout_ms
+        self.seen = False
+
+
 class TimestampsOperator(Operator):
     """Assigns timestamps; emits a periodic watermark at the end of each epoch, so results don't hang on the wall clock.
 
-    The upstream's watermarks are replaced, except the last one, which ends the stream.
+    The upstream's watermarks are replaced, except the last one, which ends the stream. Right after a source it may be told
+    which split the elements are of: then the watermark is the smallest over the splits that are not idle.
     """
 
     def __init__(self, name: str, output: TypeInformation | None, spec: Any) -> None:
         super().__init__(name, output)
         self.spec = spec
         self.periodic = True  # whether this epoch ends with a watermark
-        self.largest: int | None = None
         self.idle = False
-        self._last_element_ms: int | None = None
-        self._seen = False
+        self._progress = _Progress()  # of the split that is read
+        self._splits: dict[str, _Progress] | None = None
+
+    def turn_to(self, split: str) -> None:
+        """The elements that follow are of this split."""
+        assert self._splits is not None
+        self._progress = self._splits[split]
+
+    def only_splits(self, splits: Iterable[str]) -> None:
+        """These are the splits from now on; a split that is gone holds nothing back."""
+        before = self._splits
+        if before is None or before.keys() != set(splits):
+            self._splits = {split: (before or {}).get(split) or _Progress() for split in splits}
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         assigner = self.spec.assigner
@@ -154,11 +184,12 @@ class TimestampsOperator(Operator):
                 raise TypeMismatchError(
                     f"extract_timestamp of operator {self.name!r} returned {wrong!r}; a timestamp is an int in milliseconds"
                 )
-        self._seen = True
+        progress = self._progress
+        progress.seen = True
         if times is not None and len(times):
             largest = max(times)
-            if self.largest is None or largest > self.largest:
-                self.largest = largest
+            if progress.largest is None or largest > progress.largest:
+                progress.largest = largest
         for receiver in self.receivers:
             receiver.process(values, times)
 
@@ -170,39 +201,49 @@ class TimestampsOperator(Operator):
         """The upstream's is replaced too."""
 
     def end_epoch(self, now_ms: int) -> None:
-        lag = self.spec.out_of_orderness_ms
-        if self._seen or self._last_element_ms is None:
-            self._last_element_ms = now_ms
-        timeout = self.spec.idle_timeout_ms
-        silent = timeout is not None and now_ms - self._last_element_ms >= timeout
-        idle = silent and self.current_watermark != MAX_WATERMARK
+        watched = [self._progress] if self._splits is None else list(self._splits.values())
+        for progress in watched:
+            progress.end_epoch(now_ms, self.spec.idle_timeout_ms)
+        active = [progress.largest for progress in watched if not progress.idle]
+        ended = self.current_watermark == MAX_WATERMARK
+        idle = not active and not ended
         if idle != self.idle:
             self.idle = idle
             super().idleness(idle)
-        self._seen = False
-        if (
-            lag is None
-            or self.largest is None
-            or self.current_watermark == MAX_WATERMARK
-            or not self.periodic
-        ):
+        lag = self.spec.out_of_orderness_ms
+        if lag is None or ended or not self.periodic:
             return
-        watermark = self.largest - lag - 1
+        largest = active or [
+            progress.largest for progress in watched
+        ]  # of an idle stream: up to where it came
+        known = [time for time in largest if time is not None]
+        if not known or len(known) < len(largest):
+            return
+        watermark = min(known) - lag - 1
         if watermark > self.current_watermark:
             super().watermark(watermark)
 
     def snapshot(self) -> Any:
-        return self.largest
+        if self._splits is None:
+            return self._progress.largest
+        return {"current": self.current_watermark, "splits": {s: p.largest for s, p in self._splits.items()}}
 
     def resume(self, watermark: int) -> None:
         """The upstream's watermark is replaced; restore() tells the receivers theirs."""
 
     def restore(self, state: Any) -> None:
-        self.largest = state
         lag = self.spec.out_of_orderness_ms
-        if lag is not None:
+        if isinstance(state, dict):
+            self._splits = {split: _Progress(largest) for split, largest in state["splits"].items()}
+            current = state["current"]
+        else:
+            self._progress.largest = state
+            current = None if lag is None else state - lag - 1
+        if current is not None and current != MIN_WATERMARK:
+            if isinstance(state, dict):
+                self.current_watermark = current
             for receiver in self.receivers:
-                receiver.resume(state - lag - 1)
+                receiver.resume(current)
 
 
 class SideOutputOperator(Operator):

@@ -31,6 +31,10 @@ class ReplaySource:
         self.bounded = getattr(source, "bounded", True)
         self.parallel = getattr(source, "parallel", True)
         self.output_type = getattr(source, "output_type", None)
+        self.timed = getattr(source, "timed", False)
+        self.watermarks_by_split = getattr(source, "watermarks_by_split", False)
+        if hasattr(source, "discover"):
+            self.discover = _discover_nothing
 
     def splits(self, parallelism: int) -> list[Split]:
         """Those of the source."""
@@ -74,14 +78,14 @@ class ReplayReader:
         finished = False
         while not same(at, end) or (ended and not finished):
             before, watermark = at, self.watermark
-            values, at, finished, times = self._read(at, end, max_records)
+            values, at, finished, times, aside = self._read(at, end, max_records)
             if finished and not same(at, end):
                 raise self._lost(f"it ends at {at}")
             if len(values) and same(before, end):
                 raise self._lost(f"it goes on to {at}")
-            if len(values) or self.watermark != watermark:
+            if len(values) or aside or self.watermark != watermark:
                 done = finished and ended and same(at, end)
-                return Range(values, (at, end, ended), done, times)
+                return Range(values, (at, end, ended), done, times, aside)
             if same(before, at) and not finished:
                 if time.monotonic() > deadline:
                     raise self._lost(f"for {_PATIENCE_S:.0f} s it gives nothing after {at}")
@@ -113,6 +117,11 @@ class ReplayReader:
     def close(self) -> None:
         """Close the source's reader."""
         self._reader.close()
+
+
+def _discover_nothing(known: Any) -> list[Split]:
+    """A replay reads the splits of the log."""
+    return []
 
 
 class NoSink:

@@ -34,7 +34,7 @@ def read_split(source, split, step=3, start=None):
     position = split.start if start is None else start
     elements, positions, finished = [], [position], False
     while not finished:
-        values, position, finished, _ = reader.read(position, step)
+        values, position, finished, *_ = reader.read(position, step)
         assert len(values) <= step
         elements += values
         positions.append(position)
@@ -71,7 +71,7 @@ class TestCollection:
 
     def test_empty(self):
         source = CollectionSource([])
-        assert source.reader(source.splits(1)[0]).read(0, 10) == ([], 0, True, None)
+        assert source.reader(source.splits(1)[0]).read(0, 10) == ([], 0, True, None, None)
 
     def test_a_change_in_place_does_not_reach_a_replay(self):
         source = CollectionSource([[1], [2]])
@@ -107,7 +107,7 @@ class TestNumberSequence:
 
     def test_ranges_are_never_lists(self):
         source = NumberSequenceSource(1, 10**12)
-        values, position, finished, _ = source.reader(source.splits(1)[0]).read(1, 10**6)
+        values, position, finished, *_ = source.reader(source.splits(1)[0]).read(1, 10**6)
         assert values == range(1, 10**6 + 1)
         assert (position, finished) == (10**6 + 1, False)
 
@@ -204,7 +204,7 @@ class TestTextFile:
         reader = ByteLineReader(str(path), "utf-8", chunk)
         lines, position, finished = [], 0, False
         while not finished:
-            values, position, finished, _ = reader.read(position, 7)
+            values, position, finished, *_ = reader.read(position, 7)
             lines += values
             again = ByteLineReader(str(path), "utf-8", chunk + 1)
             assert list(again.read(position, 10**6).values) == expected[len(lines) :], f"seed {seed}"

@@ -1,0 +1,146 @@
+"""Sinks that write where they run: at least once, or exactly once in two phases.
+
+Invariants of the committing sink:
+    * What was prepared is committed only when the checkpoint that keeps its names is durable, and before anything more is
+      written.
+    * A checkpoint keeps the names of everything that is prepared and not known to be committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from changelog_engine.connectors.protocols import (
+    Committable,
+    CommittingSink,
+    CommittingWriter,
+    RestoredSink,
+    Sink,
+    SinkContext,
+    SinkWriter,
+)
+from changelog_engine.operators.base import Operator
+from changelog_engine.operators.failures import user_failure
+
+_Write = Callable[[Sequence[Any], Sequence[int] | None, int], None]
+
+
+class SinkOperator(Operator):
+    """Writes elements with a sink's writer; an epoch ends with a flush."""
+
+    def __init__(self, name: str, sink: Sink, subtask: int, parallelism: int) -> None:
+        super().__init__(name, None)
+        self.sink = sink
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self._writer: SinkWriter | None = None
+        self._write_timed: _Write | None = None
+
+    def open(self) -> None:
+        try:
+            self._writer = self.sink.writer(self.subtask, self.parallelism)
+        except Exception as error:
+            raise user_failure(error, self.name, "opening the sink") from error
+        self._write_timed = getattr(self._writer, "write_timed", None)
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        assert self._writer is not None
+        try:
+            if self._write_timed is not None:
+                self._write_timed(values, times, self.current_watermark)
+            else:
+                self._writer.write(values)
+        except Exception as error:
+            raise user_failure(error, self.name, "writing") from error
+
+    def end_epoch(self, now_ms: int) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.flush()
+        except Exception as error:
+            raise user_failure(error, self.name, "flushing") from error
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class CommittingSinkOperator(Operator):
+    """Writes elements with a committing sink's writer."""
+
+    def __init__(self, name: str, sink: CommittingSink, context: SinkContext) -> None:
+        super().__init__(name, None)
+        self.sink = sink
+        self.context = context  # what of it is known before the start
+        self.moved = False  # whether the last barrier found anything new
+        self._kept: dict[str, Any] | None = None
+        self._writer: CommittingWriter | None = None
+        self._write_timed: _Write | None = None
+        self._waiting: list[tuple[int, list[Committable]]] = []  # epoch that prepared them, oldest first
+
+    def begin(self, run: str, attempt: int, checkpoints: bool, restored: Sequence[RestoredSink]) -> None:
+        """Open the writer, which commits what a checkpoint before kept; see SinkContext."""
+        context = self.context._replace(run=run, attempt=attempt, checkpoints=checkpoints, restored=restored)
+        try:
+            self._writer = self.sink.committing_writer(context)
+        except Exception as error:
+            raise user_failure(error, self.name, "opening the sink") from error
+        self._write_timed = getattr(self._writer, "write_timed", None)
+
+    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        assert self._writer is not None
+        try:
+            if self._write_timed is not None:
+                self._write_timed(values, times, self.current_watermark)
+            else:
+                self._writer.write(values)
+        except Exception as error:
+            raise user_failure(error, self.name, "writing") from error
+
+    def end_epoch(self, now_ms: int) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.end_epoch()
+        except Exception as error:
+            raise user_failure(error, self.name, "ending an epoch") from error
+
+    def prepare(self, epoch: int, final: bool) -> dict[str, Any] | None:
+        """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
+        assert self._writer is not None
+        try:
+            prepared = self._writer.prepare(final)
+        except Exception as error:
+            raise user_failure(error, self.name, "preparing a checkpoint") from error
+        if prepared.committables:
+            self._waiting.append((epoch, list(prepared.committables)))
+        waiting = [committable for _, some in self._waiting for committable in some]
+        kept = None
+        if waiting or prepared.state is not None:
+            kept = {"committables": waiting, "state": prepared.state}
+        self.moved = kept != self._kept
+        self._kept = kept
+        return kept
+
+    def commit(self, committed_epoch: int) -> None:
+        """Commit what was prepared up to an epoch whose checkpoint is durable."""
+        if not self._waiting or self._waiting[0][0] > committed_epoch:
+            return
+        assert self._writer is not None
+        due = [
+            committable for epoch, some in self._waiting if epoch <= committed_epoch for committable in some
+        ]
+        try:
+            self._writer.commit(due)
+        except Exception as error:
+            raise user_failure(error, self.name, "committing") from error
+        self._waiting = [entry for entry in self._waiting if entry[0] > committed_epoch]
+
+    def commit_without_checkpoint(self, epoch: int) -> None:
+        """The job ends and makes no checkpoints."""
+        self.prepare(epoch, True)
+        self.commit(epoch)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
