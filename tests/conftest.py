@@ -6,6 +6,8 @@ the example small.
 
 ``TEST_STATE_BACKEND`` (``rocksdb``, ``rocksdb without cache``, ``custom``) lets all jobs that run in the tests' own process
 keep their state in that backend, whatever they ask for.
+
+The fixtures `kafka`, `postgres`, `s3` and `mariadb` are real servers: see `servers.fixtures`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, Phase, settings
+
+pytest_plugins = ["servers.fixtures"]
 
 _COMMON = {
     "deadline": None,  # an example writes real files, and machines are shared

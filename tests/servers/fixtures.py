@@ -1,0 +1,77 @@
+"""The fixtures `kafka`, `postgres`, `s3` and `mariadb`: one server each for the whole run, started by the first test that asks.
+
+A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it are
+skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from servers.process import Server, ServerMissing
+
+if TYPE_CHECKING:
+    from servers.kafka import KafkaServer
+    from servers.mariadb import MariaDBServer
+    from servers.postgres import PostgresServer
+    from servers.s3 import S3Server
+
+_started: list[Server] = []
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test has stopped runs for the next one that uses it."""
+    for server in _started:
+        if server.name in getattr(item, "fixturenames", ()) and not server.running:
+            server.start()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaServer]:
+    """A Kafka broker."""
+    from servers.kafka import KafkaServer
+
+    yield from _run(KafkaServer)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server."""
+    from servers.postgres import PostgresServer
+
+    yield from _run(PostgresServer)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3-compatible store."""
+    from servers.s3 import S3Server
+
+    yield from _run(S3Server)
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDBServer]:
+    """A MariaDB server."""
+    from servers.mariadb import MariaDBServer
+
+    yield from _run(MariaDBServer)
+
+
+def _run(kind: type[AnyServer]) -> Iterator[AnyServer]:
+    try:
+        kind.check_installed()
+    except ServerMissing as reason:
+        if os.environ.get("CI") or os.environ.get("SERVERS_REQUIRED"):
+            pytest.fail(str(reason), pytrace=False)
+        pytest.skip(str(reason))
+    with kind() as server:
+        _started.append(server)
+        yield server
+        _started.remove(server)
