@@ -9,7 +9,9 @@ Names say whose a file is and carry the crc32 of its bytes, so most questions ar
 
 A part's number counts the parts of its subtask in its attempt, from 1.
     merged-<first>-<last>-<crc>.parquet              parts of checkpoints first to last, merged: the same rows
-Of files with other names than the first four, readers look at statistics and rows.
+    checkpoints-<first>-<last>-<crc>.parquet         rows of checkpoints, merged; first and last are among them
+    attempts-<first>-<last>-<crc>.parquet            rows of attempts, merged likewise
+Of files with other names, readers look at statistics and rows.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
 _PART = re.compile(r"part-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _ROW = re.compile(r"(checkpoint|snapshot)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _MERGED = re.compile(r"merged-\d+-\d+-([0-9a-f]{8})\.parquet")
+_MERGED_ROWS = re.compile(r"(checkpoint|attempt)s-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _ATTEMPT = re.compile(r"attempt-(\d+)-([0-9a-f]{8})\.parquet")
 
 
@@ -51,6 +54,15 @@ class RowName(NamedTuple):
     operation: str
     checkpoint: int
     attempt: int
+    crc: int
+
+
+class MergedRowsName(NamedTuple):
+    """What the name of a file of merged rows about the log says: checkpoint or attempt, and bounds of the ids."""
+
+    operation: str
+    first: int
+    last: int
     crc: int
 
 
@@ -90,6 +102,19 @@ def merged_name(first: int, last: int, crc: int) -> str:
     return f"merged-{first}-{last}-{crc:08x}.parquet"
 
 
+def merged_rows_name(operation: str, first: int, last: int, crc: int) -> str:
+    """The file name of merged rows of checkpoints or attempts first to last."""
+    return f"{operation}s-{first}-{last}-{crc:08x}.parquet"
+
+
+def parse_merged_rows(path: str) -> MergedRowsName | None:
+    """What the name of a file of merged rows about the log says, or None when it isn't one."""
+    match = _MERGED_ROWS.fullmatch(path)
+    if match is None:
+        return None
+    return MergedRowsName(match.group(1), int(match.group(2)), int(match.group(3)), int(match.group(4), 16))
+
+
 def is_merged(path: str) -> bool:
     """Whether a file is merged parts of this engine, which hold mutations only."""
     return _MERGED.fullmatch(path) is not None
@@ -97,7 +122,7 @@ def is_merged(path: str) -> bool:
 
 def checksum_of(path: str) -> int | None:
     """The checksum in a file's name, or None when it has none."""
-    for pattern in (_PART, _ROW, _ATTEMPT, _MERGED):
+    for pattern in (_PART, _ROW, _ATTEMPT, _MERGED, _MERGED_ROWS):
         match = pattern.fullmatch(path)
         if match is not None:
             return int(match.groups()[-1], 16)

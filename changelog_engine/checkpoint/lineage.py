@@ -2,7 +2,8 @@
 
 Invariants:
     * Ids, attempts and times come from the table's list of files; only the rows that are asked for are opened.
-    * Rows that were merged into other files are found all the same.
+    * Rows that were merged into other files are found all the same. The newest never are, so a start opens two small
+      files, however many checkpoints there are.
 """
 
 from __future__ import annotations
@@ -10,25 +11,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from changelog_engine.changelog.log_files import is_merged, parse_part, parse_row, read_row
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
-from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
-from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.changelog.row_files import Entry, Rows, rows_of
+from changelog_engine.errors import RestoreError
 from changelog_engine.storage.delta_log import DeltaLog
-
-
-class Entry(NamedTuple):
-    """A checkpoint or attempt as the list of files shows it."""
-
-    id: int
-    attempt: int
-    time_ms: int
-    path: str | None  # None when the row is in a merged file
-    document: str | None  # the row's JSON when it had to be read already
 
 
 class RestoreDecision(NamedTuple):
@@ -61,33 +47,25 @@ class Lineage:
 
     def __init__(self, log: DeltaLog) -> None:
         self._storage = log.storage
-        files = log.files()
+        self.files = log.files()
         self.version = log.version
-        self.checkpoints: dict[int, Entry] = {}
-        self.attempts: dict[int, Entry] = {}
-        named = pc.match_substring_regex(files["path"], "^(checkpoint|attempt)-")
-        own = files.filter(named)
-        for path, time_ms in zip(own["path"].to_pylist(), own["modification_time"].to_pylist(), strict=True):
-            name = parse_row(path)
-            if name is not None and name.operation == CHECKPOINT:
-                self.checkpoints[name.checkpoint] = Entry(name.checkpoint, name.attempt, time_ms, path, None)
-            elif name is not None:
-                self.attempts[name.attempt] = Entry(name.attempt, name.attempt, time_ms, path, None)
-        self._add_merged(files.filter(pc.invert(named)))
+        self.checkpoints: Rows
+        self.attempts: Rows
+        self.checkpoints, self.attempts = rows_of(log.storage, self.files)
 
     @property
     def newest_checkpoint_id(self) -> int:
         """Newest checkpoint id over all attempts; 0 for none."""
-        return max(self.checkpoints, default=0)
+        return self.checkpoints.newest
 
     @property
     def newest_attempt_id(self) -> int:
         """Newest attempt; 0 for none."""
-        return max(self.attempts, default=0)
+        return self.attempts.newest
 
     def newest_attempt(self) -> Attempt | None:
         """The newest attempt."""
-        return self.attempt(self.newest_attempt_id) if self.attempts else None
+        return self.attempt(self.newest_attempt_id) if self.newest_attempt_id else None
 
     def attempt(self, attempt: int) -> Attempt:
         """An attempt.
@@ -96,14 +74,15 @@ class Lineage:
             RestoreError: there is none of that number.
             CorruptChangelogError: its row can't be read.
         """
-        if attempt not in self.attempts:
+        entry = self.attempts.get(attempt)
+        if entry is None:
             raise RestoreError(f"there is no attempt {attempt} in {self._storage.root}")
-        return Attempt.from_json(self._document(self.attempts[attempt]))
+        return Attempt.from_json(self.attempts.document(entry))
 
     def newest_checkpoint(self, attempt: int | None = None) -> Checkpoint | None:
         """The newest checkpoint, of one attempt or of all."""
-        ids = [entry.id for entry in self.checkpoints.values() if attempt in (None, entry.attempt)]
-        return self.checkpoint(max(ids)) if ids else None
+        newest = self.checkpoints.newest if attempt is None else self.checkpoints.newest_of(attempt)
+        return self.checkpoint(newest) if newest else None
 
     def checkpoint(self, checkpoint: int) -> Checkpoint:
         """A checkpoint.
@@ -112,16 +91,18 @@ class Lineage:
             RestoreError: there is none of that id; lists what there is.
             CorruptChangelogError: its row is missing or was changed; names the file.
         """
-        if checkpoint not in self.checkpoints:
+        entry = self.checkpoints.get(checkpoint)
+        if entry is None:
             raise RestoreError(
                 f"there is no checkpoint {checkpoint} in {self._storage.root}: {self._available()}"
             )
-        return Checkpoint.from_json(self._document(self.checkpoints[checkpoint]))
+        return Checkpoint.from_json(self.checkpoints.document(entry))
 
     def at_or_before(self, time_ms: int) -> Checkpoint | None:
         """The newest checkpoint whose barrier was at or before a time (epoch milliseconds)."""
-        ids = [entry.id for entry in self.checkpoints.values() if entry.time_ms <= time_ms]
-        return self.checkpoint(max(ids)) if ids else None
+        index = self.checkpoints.index()
+        ids = index.ids[index.times <= time_ms]
+        return self.checkpoint(int(ids[-1])) if len(ids) else None
 
     def decide_restore(self, restore: str) -> RestoreDecision:
         """Where a run starts.
@@ -182,48 +163,12 @@ class Lineage:
         return RestoreDecision(found, f"the newest checkpoint at or before {when.isoformat()}")
 
     def _available(self) -> str:
-        if not self.checkpoints:
-            return "there are no checkpoints"
         ids = sorted(self.checkpoints)
+        if not ids:
+            return "there are no checkpoints"
         first, last = self.checkpoints[ids[0]], self.checkpoints[ids[-1]]
         gaps = "" if len(ids) == ids[-1] - ids[0] + 1 else f" ({len(ids)} of them)"
         return f"there are checkpoints {ids[0]} ({_iso(first)}) to {ids[-1]} ({_iso(last)}){gaps}"
-
-    def _document(self, entry: Entry) -> str:
-        if entry.document is not None:
-            return entry.document
-        assert entry.path is not None
-        return read_row(self._storage, entry.path)
-
-    def _add_merged(self, files: pa.Table) -> None:
-        """Find rows about the log that a compaction moved into files with other names."""
-        if "min.operation" not in files.column_names:
-            maybe = files
-        else:
-            low, high = files["min.operation"], files["max.operation"]
-            outside = pc.or_(pc.greater(low, CHECKPOINT), pc.less(high, ATTEMPT))
-            maybe = files.filter(pc.invert(pc.fill_null(outside, False)))
-        for path in maybe["path"].to_pylist():
-            if parse_part(path) is None and not is_merged(path):
-                self._add_rows(path)
-
-    def _add_rows(self, path: str) -> None:
-        columns = ["checkpoint_id", "attempt", "operation", "value", "event_time"]
-        try:
-            table = pq.read_table(pa.BufferReader(self._storage.read(path)), columns=columns)
-        except FileNotFoundError as error:
-            raise CorruptChangelogError(f"{self._storage.join(path)} is missing") from error
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptChangelogError(f"{self._storage.join(path)} can't be read: {error}") from error
-        wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
-        for row in table.filter(wanted).to_pylist():
-            time_ms = int(row["event_time"].timestamp() * 1000) if row["event_time"] else 0
-            if row["operation"] == CHECKPOINT:
-                entry = Entry(row["checkpoint_id"], row["attempt"], time_ms, None, row["value"])
-                self.checkpoints.setdefault(entry.id, entry)
-            else:
-                entry = Entry(row["attempt"], row["attempt"], time_ms, None, row["value"])
-                self.attempts.setdefault(entry.id, entry)
 
 
 def _iso(entry: Entry) -> str:

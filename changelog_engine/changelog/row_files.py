@@ -1,0 +1,334 @@
+"""The rows about the log itself, checkpoints and attempts, in files of their own or merged by the materializer.
+
+Invariants:
+    * Names and the table's list of files answer what they can; a merged file is opened only for what they don't say.
+    * Of each kind the newest row has a file of its own, so whoever starts from it opens no merged file.
+    * What is read was verified against the checksum in the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.log_files import (
+    crc32,
+    is_merged,
+    merged_rows_name,
+    parse_merged_rows,
+    parse_part,
+    parse_row,
+    read_row,
+)
+from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.filesystem import Storage
+
+_COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
+_ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
+_KEPT_IN_MEMORY = 256  # merged files whose ids and times a process remembers
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Entry(NamedTuple):
+    """A checkpoint or attempt as the list of files shows it."""
+
+    id: int
+    attempt: int
+    time_ms: int
+    path: (
+        str | None
+    )  # of its own file or of the merged one; None when somebody else's compaction moved the row
+    document: str | None  # the row's JSON when it had to be read already
+
+
+class Index(NamedTuple):
+    """Ids, attempts and times (epoch milliseconds) of rows, in the order of ids."""
+
+    ids: Numbers
+    attempts: Numbers
+    times: Numbers
+
+
+_INDEXES: dict[str, Index] = {}
+
+
+class MergedFile(NamedTuple):
+    """A file of merged rows as the table lists it.
+
+    Args:
+        path: relative to the table.
+        size: bytes.
+        first, last: bounds of its ids, both there.
+        first_attempt, last_attempt: bounds; None when the table doesn't say.
+    """
+
+    path: str
+    size: int
+    first: int
+    last: int
+    first_attempt: int | None
+    last_attempt: int | None
+
+    def may_hold_attempt(self, attempt: int) -> bool:
+        """Whether it can hold a row of this attempt."""
+        if self.first_attempt is None or self.last_attempt is None:
+            return True
+        return self.first_attempt <= attempt <= self.last_attempt
+
+
+class Rows(Mapping[int, Entry]):
+    """All rows of one kind by id. Asking for one opens at most the merged file that has it; walking opens all.
+
+    Args:
+        storage: the table's folder.
+        operation: checkpoint or attempt.
+        own: those in files of their own.
+        files: those of merged rows.
+    """
+
+    def __init__(
+        self, storage: Storage, operation: str, own: dict[int, Entry], files: list[MergedFile]
+    ) -> None:
+        self.own = own
+        self.files = sorted(files, key=lambda file: file.first)
+        self._storage = storage
+        self._operation = operation
+        self._open: tuple[str, dict[int, str]] | None = None  # the merged file that was read last
+
+    @property
+    def newest(self) -> int:
+        """The highest id; 0 for none."""
+        return max(max(self.own, default=0), max((file.last for file in self.files), default=0))
+
+    def newest_of(self, attempt: int) -> int | None:
+        """The highest id of an attempt."""
+        best = max((entry.id for entry in self.own.values() if entry.attempt == attempt), default=None)
+        for file in reversed(self.files):
+            if file.may_hold_attempt(attempt) and (best is None or file.last > best):
+                index = self.index_of(file)
+                found = index.ids[index.attempts == attempt]
+                if len(found):
+                    best = max(int(found[-1]), best or 0)
+        return best
+
+    def index(self) -> Index:
+        """All rows, merged ones included."""
+        own = sorted(self.own.values())
+        columns = [[np.array([e[place] for e in own], np.int64)] for place in range(3)]
+        for file in self.files:
+            for column, numbers in zip(columns, self.index_of(file), strict=True):
+                column.append(numbers)
+        ids, attempts, times = (np.concatenate(column) for column in columns)
+        ids, places = np.unique(ids, return_index=True)
+        return Index(ids, attempts[places], times[places])
+
+    def index_of(self, file: MergedFile) -> Index:
+        """The rows of one merged file.
+
+        Raises:
+            CorruptChangelogError: it is missing or isn't what it was.
+        """
+        return _index_of(self._storage, file.path, self._operation)
+
+    def document(self, entry: Entry) -> str:
+        """A row's JSON document.
+
+        Raises:
+            CorruptChangelogError: its file is missing or isn't what it was.
+        """
+        if entry.document is not None:
+            return entry.document
+        assert entry.path is not None
+        if parse_merged_rows(entry.path) is None:
+            return read_row(self._storage, entry.path)
+        if self._open is None or self._open[0] != entry.path:
+            table = read_merged_rows(self._storage, entry.path)
+            ids = table[_ID[self._operation]].to_pylist()
+            self._open = entry.path, dict(zip(ids, table["value"].to_pylist(), strict=True))
+        return self._open[1][entry.id]
+
+    def __getitem__(self, identity: int) -> Entry:
+        if identity in self.own:
+            return self.own[identity]
+        for file in self.files:
+            if file.first <= identity <= file.last:
+                index = self.index_of(file)
+                place = int(np.searchsorted(index.ids, identity))
+                if place < len(index.ids) and index.ids[place] == identity:
+                    return Entry(*(int(column[place]) for column in index), file.path, None)
+        raise KeyError(identity)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.index().ids.tolist()) if self.files else iter(self.own)
+
+    def __len__(self) -> int:
+        return len(self.index().ids) if self.files else len(self.own)
+
+
+def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
+    """Checkpoints and attempts of a table.
+
+    Args:
+        storage: the table's folder.
+        listing: its files (``DeltaLog.files``).
+
+    Raises:
+        CorruptChangelogError: a file that may hold such rows under another name can't be read.
+    """
+    own: dict[str, dict[int, Entry]] = {CHECKPOINT: {}, ATTEMPT: {}}
+    merged: dict[str, list[MergedFile]] = {CHECKPOINT: [], ATTEMPT: []}
+    named = pc.match_substring_regex(listing["path"], "^(checkpoint|attempt)s?-")
+    about = listing.filter(named)
+    columns = [
+        about[name].to_pylist() if name in about.column_names else [None] * about.num_rows
+        for name in ("path", "modification_time", "size_bytes", "min.attempt", "max.attempt")
+    ]
+    for path, time_ms, size, first_attempt, last_attempt in zip(*columns, strict=True):
+        name, many = parse_row(path), parse_merged_rows(path)
+        if name is not None:
+            identity = name.checkpoint if name.operation == CHECKPOINT else name.attempt
+            own[name.operation][identity] = Entry(identity, name.attempt, time_ms, path, None)
+        elif many is not None:
+            bounds = (many.first, many.last, first_attempt, last_attempt)
+            merged[many.operation].append(MergedFile(path, size, *bounds))
+    for operation, entry in _others(storage, listing.filter(pc.invert(named))):
+        own[operation].setdefault(entry.id, entry)
+    checkpoints, attempts = (Rows(storage, kind, own[kind], merged[kind]) for kind in (CHECKPOINT, ATTEMPT))
+    return checkpoints, attempts
+
+
+def read_merged_rows(storage: Storage, path: str) -> pa.Table:
+    """A file of merged rows: ``checkpoint_id``, ``attempt``, ``operation``, ``value`` and ``event_time``.
+
+    Raises:
+        CorruptChangelogError: it is missing or isn't what its name says.
+    """
+    name = parse_merged_rows(path)
+    table = _read(storage, path, None if name is None else name.crc)
+    return table.sort_by(_ID[ATTEMPT if name is not None and name.operation == ATTEMPT else CHECKPOINT])
+
+
+def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
+    """Name and bytes of a file of merged rows.
+
+    Args:
+        operation: checkpoint or attempt.
+        rows: as ``read_merged_rows`` gives them, at least one.
+    """
+    rows = rows.sort_by(_ID[operation])
+    ids = rows[_ID[operation]]
+    nothing = {f.name: pa.nulls(rows.num_rows, f.type) for f in SCHEMA if f.name not in _COLUMNS}
+    columns = [nothing[f.name] if f.name in nothing else rows[f.name].cast(f.type) for f in SCHEMA]
+    table = pa.table(columns, schema=SCHEMA).replace_schema_metadata(listed_values([], [operation]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table, sink, compression="zstd", use_dictionary=False, write_statistics=list(PARQUET_STATISTICS)
+    )
+    data = sink.getvalue()
+    return merged_rows_name(operation, ids[0].as_py(), ids[-1].as_py(), crc32(data)), data
+
+
+def one_row(operation: str, entry: Entry, document: str) -> dict[str, Any]:
+    """A row for ``merged_rows_table``."""
+    parent = entry.id if operation == CHECKPOINT else json.loads(document).get("parent") or 0
+    return {
+        "checkpoint_id": parent,
+        "attempt": entry.attempt,
+        "operation": operation,
+        "value": document,
+        "event_time": entry.time_ms * 1000,
+    }
+
+
+def merged_rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Rows as ``read_merged_rows`` gives them."""
+    fields = [SCHEMA.field(name) for name in _COLUMNS]
+    return pa.table(
+        [pa.array([row[f.name] for row in rows], f.type) for f in fields], schema=pa.schema(fields)
+    )
+
+
+def read_marker(storage: Storage, path: str) -> dict[str, Any]:
+    """The document of a snapshot's row, which says that the snapshot is complete.
+
+    Args:
+        storage: the snapshots table's folder.
+        path: the row's file.
+
+    Raises:
+        CorruptChangelogError: it is missing, isn't what its name says, or isn't a snapshot's row.
+    """
+    name, text = parse_row(path), read_row(storage, path)
+    try:
+        document: dict[str, Any] = json.loads(text)
+        who = int(document["checkpoint"]), int(document["attempt"])
+        int(document["parts"])
+        for file, _, kind, first, last in document.get("files", ()):
+            if not isinstance(file, str) or not isinstance(kind, str) or not 0 <= int(first) <= int(last):
+                raise ValueError(f"it names the piece {file!r}")
+        if name is not None and who != (name.checkpoint, name.attempt):
+            raise ValueError(f"it is of checkpoint {who[0]} of attempt {who[1]}")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptChangelogError(
+            f"{storage.join(path)} is not the row of a snapshot: {error!r}"
+        ) from error
+    return document
+
+
+def _index_of(storage: Storage, path: str, operation: str) -> Index:
+    """The name carries the checksum of what was read, so it stands for the content."""
+    full = storage.join(path)
+    found = _INDEXES.get(full)
+    if found is None:
+        table = read_merged_rows(storage, path)
+        times = pc.divide(pc.cast(table["event_time"], pa.int64()), 1000)
+        columns = (table[_ID[operation]], table["attempt"], pc.fill_null(times, 0))
+        found = Index(*(column.to_numpy().astype(np.int64) for column in columns))
+        if len(_INDEXES) >= _KEPT_IN_MEMORY:
+            _INDEXES.clear()
+        _INDEXES[full] = found
+    return found
+
+
+def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, Entry]]:
+    """Rows that somebody else's compaction moved into files with other names."""
+    if "min.operation" not in files.column_names:
+        maybe = files
+    else:
+        low, high = files["min.operation"], files["max.operation"]
+        outside = pc.or_(pc.greater(low, CHECKPOINT), pc.less(high, ATTEMPT))
+        maybe = files.filter(pc.invert(pc.fill_null(outside, False)))
+    for path in maybe["path"].to_pylist():
+        if parse_part(path) is not None or is_merged(path):
+            continue
+        table = _read(storage, path, None)
+        wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
+        for row in table.filter(wanted).to_pylist():
+            time_ms = int(row["event_time"].timestamp() * 1000) if row["event_time"] else 0
+            identity = row[_ID[row["operation"]]]
+            yield row["operation"], Entry(identity, row["attempt"], time_ms, None, row["value"])
+
+
+def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
+    full = storage.join(path)
+    try:
+        data = storage.read(path)
+        if crc is not None and crc32(data) != crc:
+            raise CorruptChangelogError(f"{full} was changed: its bytes don't match the checksum in its name")
+        return pq.read_table(pa.BufferReader(data), columns=list(_COLUMNS))
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{full} is missing") from error
+    except CorruptChangelogError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptChangelogError(f"{full} can't be read: {error}") from error
