@@ -92,7 +92,7 @@ def fold_range(task: FoldTask) -> FoldResult:
             continue
         states: dict[tuple[str, str], list[pa.Table]] = {}
         for piece, file in base:
-            table = read_part(storage, file, DICTIONARIES)
+            table = read_part(storage, file, DICTIONARIES, _COLUMNS)
             exact = piece.stands_for(task.operator, kind, groups)
             _gather(states, table if exact else _only(table, task.operator, kind, groups))
         for table in changes:
@@ -111,7 +111,7 @@ class _Log:
         self._waiting: dict[str, list[pa.Table]] = {}
         self._waiting_rows: dict[str, int] = {}
         for table in read_suffix(
-            task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES
+            task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES, _COLUMNS
         ):
             self.rows += table.num_rows
             for (_, state), (piece,) in group_by_state([table]).items():
@@ -119,12 +119,12 @@ class _Log:
 
     def _add(self, state: str, table: pa.Table) -> None:
         """Condense each part; and the condensed ones together, once they have doubled."""
-        small = condensed(table)
+        small = condensed([table])
         waiting = self._waiting.setdefault(state, [])
         waiting.append(small)
         total = sum(piece.num_rows for piece in waiting)
         if total > max(_CONDENSE_ROWS, 2 * self._waiting_rows.get(state, 0)):
-            waiting[:] = [condensed(pa.concat_tables(waiting))]
+            waiting[:] = [condensed(waiting)]
             self._waiting_rows[state] = waiting[0].num_rows
 
     def rows_of(self, kind: str, groups: range) -> list[pa.Table]:
@@ -182,7 +182,8 @@ def _write(
     )
     for _, tables in sorted(states.items()):
         for rows in _chunks(fold_state(tables)):
-            writer.write(rows.num_rows, {name: rows[name] for name in _COLUMNS})
+            columns = {name: rows[name] for name in _COLUMNS if rows[name].null_count < rows.num_rows}
+            writer.write(rows.num_rows, columns)
     return writer.finish() if writer.rows else None
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog import rows
+from changelog_engine.changelog.coded import Coded, coded
 from changelog_engine.changelog.replay import group_by_state
 
 _LIST = frozenset({rows.APPEND, rows.REPLACE})
@@ -40,16 +41,16 @@ def live_rows(tables: list[pa.Table]) -> dict[tuple[str, str], pa.Table]:
     return folded
 
 
-def condensed(table: pa.Table) -> pa.Table:
+def condensed(pieces: list[pa.Table]) -> pa.Table:
     """The rows of a piece of one state's log that matter to what follows.
 
     Cuts come first (the last clear of a key, the last removal of an entry), then the live rows. Folding the condensed
     pieces gives what folding the pieces gives, so a long log is folded piece by piece in bounded memory.
 
     Args:
-        table: rows of one state, in log order.
+        pieces: rows of one state, in log order.
     """
-    return _fold(table, cuts=True)
+    return _fold(pa.concat_tables(pieces), cuts=True)
 
 
 def fold_state(pieces: list[pa.Table]) -> pa.Table:
@@ -62,17 +63,17 @@ def fold_state(pieces: list[pa.Table]) -> pa.Table:
 
 
 def _fold(table: pa.Table, cuts: bool) -> pa.Table:
-    table = table.unify_dictionaries().combine_chunks()
-    operation = _codes(table["operation"])
-    operations = operation.indices.to_numpy(zero_copy_only=False)
-    texts = operation.dictionary.to_pylist()  # some of them other states' only
-    used = np.flatnonzero(np.bincount(operations, minlength=len(texts)))
+    operation = coded(table["operation"])
+    texts = operation.values.to_pylist()  # some of them other states' only
+    used = [0] if len(texts) == 1 else np.flatnonzero(np.bincount(operation.codes, minlength=len(texts)))
     code_of = {texts[code]: int(code) for code in used}
-    keys, count = _key_codes(table)
-    index = np.arange(len(operations))
+    rows_ = _Rows(table)
+    keys, count = rows_.keys, rows_.key_count
+    index = np.arange(table.num_rows, dtype=np.int32)
     if code_of.keys() <= {rows.PUT} and table["map_key"].null_count == table.num_rows:
-        return table.take(pa.array(_last_by_first(index, keys, count)))
-    reset = np.full(count, -1)
+        return rows_.taken(_last_by_first(index, keys, count), rows.PUT)
+    operations = operation.codes
+    reset = np.full(count, -1, np.int32)
     cut = _any(operations, code_of, (rows.CLEAR, rows.REPLACE))
     reset[keys[cut]] = index[cut]  # of several rows of a key the last one stays: rows are in order
     after_reset = index > reset[keys]
@@ -80,68 +81,86 @@ def _fold(table: pa.Table, cuts: bool) -> pa.Table:
     if code_of.keys() & _LIST:
         replaced = _any(operations, code_of, (rows.REPLACE,)) & (index == reset[keys])
         live = index[replaced | (after_reset & _any(operations, code_of, (rows.APPEND,)))]
-        appended = _with_operation(table.take(pa.array(live)), rows.APPEND)
-        return _after_cuts(table, [(cleared, rows.CLEAR)], appended) if cuts else appended
+        return rows_.after_cuts([(cleared, rows.CLEAR)] if cuts else [], live, rows.APPEND)
     if code_of.keys() & _TIMERS:
         added, taken, kept = rows.REGISTER_TIMER, rows.DELETE_TIMER, rows.REGISTER_TIMER
-        entries, entry_count = _pair_codes(keys, table["value"])
+        entries, entry_count = _pair_codes(keys, coded(table["value"]))
     elif table["map_key"].null_count < table.num_rows:
         added, taken, kept = rows.PUT, rows.REMOVE, rows.PUT
-        entries, entry_count = _pair_codes(keys, table["map_key"])
+        entries, entry_count = _pair_codes(keys, rows_.coded("map_key"))
     else:
         added, taken, kept = rows.PUT, rows.CLEAR, rows.PUT
         entries, entry_count = keys, count
     puts = _any(operations, code_of, (added,)) & after_reset
-    gone = np.full(entry_count, -1)
+    gone = np.full(entry_count, -1, np.int32)
     takes = _any(operations, code_of, (taken,))
     gone[entries[takes]] = index[takes]
     puts &= index > gone[entries]
     live = _last_by_first(index[puts], entries[puts], entry_count)
-    folded = _with_operation(table.take(pa.array(live)), kept)
-    if not cuts:
-        return folded
     removed = [] if taken == rows.CLEAR else [(gone[gone >= 0], taken)]
-    return _after_cuts(table, [(cleared, rows.CLEAR), *removed], folded)
+    return rows_.after_cuts([(cleared, rows.CLEAR), *removed] if cuts else [], live, kept)
 
 
 def _last_by_first(index: Any, entries: Any, count: int) -> Any:
     """Of each entry its last row, in the order of the entries' first rows."""
-    last = np.full(count, -1)
+    last = np.full(count, -1, np.int32)
     last[entries] = index
-    first = np.full(count, -1)
+    first = np.full(count, -1, np.int32)
     first[entries[::-1]] = index[::-1]
     present = np.flatnonzero(last >= 0)
     return last[present][np.argsort(first[present], kind="stable")]
 
 
-def _after_cuts(table: pa.Table, cuts: list[tuple[Any, str]], live: pa.Table) -> pa.Table:
-    """Cuts, each by the positions of its rows and its operation, and the live rows."""
-    heads = [_with_operation(table.take(pa.array(at)), operation) for at, operation in cuts if len(at)]
-    return pa.concat_tables([*heads, live]) if heads else live
+class _Rows:
+    """Rows of one state, some of which are taken; repeated columns are numbered once.
+
+    Args:
+        table: the rows.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._coded: dict[str, Coded] = {}
+        keys = self.coded("key")
+        self.keys, self.key_count = keys.codes, len(keys.values)
+        if table["namespace"].null_count < table.num_rows:
+            self.keys, self.key_count = _pair_codes(self.keys, self.coded("namespace"))
+
+    def coded(self, name: str) -> Coded:
+        """A column as numbers."""
+        found = self._coded.get(name)
+        if found is None:
+            found = self._coded[name] = coded(self._table[name])
+        return found
+
+    def taken(self, at: Any, operation: str) -> pa.Table:
+        """The rows at these positions, with another operation."""
+        indices = pa.array(at)
+        columns = []
+        for field, column in zip(self._table.schema, self._table.columns, strict=True):
+            if field.name == "operation":
+                constant = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(at), np.int32)), [operation])
+                columns.append(constant if constant.type == field.type else constant.cast(field.type))
+            elif column.null_count == len(column):
+                columns.append(pa.nulls(len(at), field.type))
+            elif field.name == "key" or pa.types.is_dictionary(field.type):
+                columns.append(self.coded(field.name).taken(at, field.type))
+            else:
+                columns.append(column.take(indices))
+        return pa.table(columns, schema=self._table.schema)
+
+    def after_cuts(self, cuts: list[tuple[Any, str]], live: Any, kept: str) -> pa.Table:
+        """Cuts, each by the positions of its rows and its operation, and the live rows."""
+        return pa.concat_tables(
+            [*(self.taken(at, operation) for at, operation in cuts if len(at)), self.taken(live, kept)]
+        )
 
 
-def _key_codes(table: pa.Table) -> tuple[Any, int]:
-    """A number for each (key, namespace), and how many there are."""
-    keys = _codes(table["key"])
-    codes = keys.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    if table["namespace"].null_count == table.num_rows:
-        return codes, len(keys.dictionary)
-    return _pair_codes(codes, table["namespace"])
-
-
-def _pair_codes(codes: Any, column: pa.ChunkedArray) -> tuple[Any, int]:
-    """A number for each pair of a number and a text; null is a text of its own."""
-    texts = _codes(column)
-    second = texts.indices.fill_null(len(texts.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-    pairs = _codes(pa.chunked_array([pa.array(codes * (len(texts.dictionary) + 1) + second)]))
-    return pairs.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(pairs.dictionary)
-
-
-def _codes(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array if pa.types.is_dictionary(array.type) else pc.dictionary_encode(array)
+def _pair_codes(codes: Any, second: Coded) -> tuple[Any, int]:
+    """A number for each pair of a number and a text, and how many there are; null is a text of its own."""
+    pairs = codes.astype(np.int64) * (len(second.values) + 1) + second.codes
+    encoded = pc.dictionary_encode(pa.array(pairs))
+    return encoded.indices.to_numpy(), len(encoded.dictionary)
 
 
 def _any(operations: Any, code_of: dict[str, int], wanted: tuple[str, ...]) -> Any:
@@ -151,10 +170,3 @@ def _any(operations: Any, code_of: dict[str, int], wanted: tuple[str, ...]) -> A
         if name in code_of:
             mask |= operations == code_of[name]
     return mask
-
-
-def _with_operation(table: pa.Table, operation: str) -> pa.Table:
-    position = table.schema.get_field_index("operation")
-    field = table.schema.field(position)
-    column = pa.DictionaryArray.from_arrays(np.zeros(table.num_rows, np.int32), [operation])
-    return table.set_column(position, field, column.cast(field.type))

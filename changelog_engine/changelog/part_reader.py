@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from changelog_engine.changelog.part_selection import (
     restore_hint,
     select_suffix,
 )
+from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.delta_log import DeltaLog
@@ -62,18 +63,50 @@ def read_parts(
     yield from reader.suffix(snapshot)
 
 
-def read_part(storage: Storage, file: PartFile, dictionaries: Sequence[str] = ()) -> pa.Table:
+def read_part(
+    storage: Storage, file: PartFile, dictionaries: Sequence[str] = (), columns: Sequence[str] | None = None
+) -> pa.Table:
     """Read one file of mutations and verify it.
 
     Args:
         storage: the table's folder.
         file: as the table lists it.
-        dictionaries: columns that come as dictionaries, besides ``operator``, ``state`` and ``operation``.
+        dictionaries: columns that come as dictionaries, besides ``operator``, ``state`` and ``operation``. Each chunk
+            has a dictionary of its own.
+        columns: which columns, in the order of the changelog's; None for all.
 
     Raises:
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
     """
     full = storage.join(file.path)
+    data = _verified(storage, file, full)
+    names = SCHEMA.names if columns is None else columns
+    schema = _read_schema([*_REPEATED, *dictionaries])
+    try:
+        parquet = pq.ParquetFile(
+            pa.BufferReader(data), read_dictionary=[*_REPEATED, *dictionaries], pre_buffer=False
+        )
+        count = parquet.metadata.num_rows
+        if file.rows is not None and count != file.rows:
+            raise CorruptChangelogError(f"{full} has {count} rows, the table says {file.rows}")
+        metadata = parquet.metadata.metadata or {}
+        known = {} if file.name is None else _known(metadata, names, schema, count)
+        wanted = [
+            name for name in SCHEMA.names if (name in names or name == "sequence") and name not in known
+        ]
+        read = parquet.read(columns=wanted, use_threads=False)
+        if file.name is not None:
+            _check_sequence(read["sequence"], int(metadata.get(b"changelog.first_sequence", b"0")), full)
+        return pa.table(
+            [known[name] if name in known else _typed(read[name], schema.field(name).type) for name in names],
+            schema=pa.schema([schema.field(name) for name in names]),
+        )
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}") from error
+
+
+def _verified(storage: Storage, file: PartFile, full: str) -> pa.Buffer:
+    """The bytes of a file, of which the checksum is right."""
     try:
         data = storage.read(file.path)
     except FileNotFoundError as error:
@@ -84,19 +117,25 @@ def read_part(storage: Storage, file: PartFile, dictionaries: Sequence[str] = ()
             f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
             f"{expected:08x} ({file.size} bytes)"
         )
-    repeated = [*_REPEATED, *dictionaries]
-    try:
-        parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=repeated)
-        read = parquet.read(columns=SCHEMA.names, use_threads=False).select(SCHEMA.names)
-        table = read.cast(_read_schema(repeated))
-        metadata = parquet.metadata.metadata or {}
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}") from error
-    if file.rows is not None and table.num_rows != file.rows:
-        raise CorruptChangelogError(f"{full} has {table.num_rows} rows, the table says {file.rows}")
-    if file.name is not None:
-        _check_sequence(table, int(metadata.get(b"changelog.first_sequence", b"0")), full)
-    return table
+    return data
+
+
+def _known(
+    metadata: Mapping[bytes, bytes], names: Sequence[str], schema: pa.Schema, count: int
+) -> dict[str, pa.Array]:
+    """Columns that the metadata tells: of one value, or empty. They need not be decoded."""
+    known = {
+        name: pa.nulls(count, schema.field(name).type) for name in empty_columns(metadata) if name in names
+    }
+    for name, values in single_values(metadata).items():
+        if name in names:
+            zeros = pa.array(np.zeros(count, np.int32))
+            known[name] = pa.DictionaryArray.from_arrays(zeros, pa.array([values], pa.string()))
+    return known
+
+
+def _typed(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == wanted else column.cast(wanted)
 
 
 def _read_schema(repeated: Sequence[str]) -> pa.Schema:
@@ -108,16 +147,22 @@ def _read_schema(repeated: Sequence[str]) -> pa.Schema:
     )
 
 
-def _check_sequence(table: pa.Table, first: int, full: str) -> None:
+def _check_sequence(sequence: pa.ChunkedArray, first: int, full: str) -> None:
     expected = first
-    for chunk in table["sequence"].chunks:
+    for chunk in sequence.chunks:
         numbers = chunk.to_numpy(zero_copy_only=False)
-        wrong = np.flatnonzero(numbers != np.arange(expected, expected + len(numbers)))
-        if len(wrong):
+        count = len(numbers)
+        # As many ascending numbers as there are from the first to the last: all of them.
+        if count and (
+            numbers[0] != expected
+            or numbers[-1] != expected + count - 1
+            or not (numbers[1:] > numbers[:-1]).all()
+        ):
+            wrong = int(np.flatnonzero(numbers != np.arange(expected, expected + count))[0])
             raise CorruptChangelogError(
-                f"{full} has sequence number {numbers[wrong[0]]} where {expected + wrong[0]} is due"
+                f"{full} has sequence number {numbers[wrong]} where {expected + wrong} is due"
             )
-        expected += len(numbers)
+        expected += count
 
 
 def read_suffix(
@@ -126,6 +171,7 @@ def read_suffix(
     key_groups: range,
     operators: frozenset[str] | None = None,
     dictionaries: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
     """The log's rows of a lineage after a checkpoint, as ``read_parts`` gives them, without any snapshot.
 
@@ -135,11 +181,12 @@ def read_suffix(
         key_groups: see ``read_parts``.
         operators: see ``read_parts``.
         dictionaries: see ``read_part``.
+        columns: see ``read_part``.
 
     Raises:
         CorruptChangelogError: a file is missing or isn't what it was.
     """
-    return _Reader(point, key_groups, operators, dictionaries).suffix(after)
+    return _Reader(point, key_groups, operators, dictionaries, columns).suffix(after)
 
 
 def is_logged(point: RestorePoint, after: int | None, last: int) -> bool:
@@ -156,11 +203,13 @@ class _Reader:
         key_groups: range,
         operators: frozenset[str] | None,
         dictionaries: Sequence[str] = (),
+        columns: Sequence[str] | None = None,
     ) -> None:
         self.point = point
         self.key_groups = key_groups
         self.operators = operators
         self.dictionaries = dictionaries
+        self.columns = list(SCHEMA.names if columns is None else columns)
         self.changelog = Storage(point.table)
         self.listing = DeltaLog(self.changelog).files()
         self.files = part_files(self.listing)
@@ -214,7 +263,9 @@ class _Reader:
                 f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
             )
         wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-        return [self._filtered(read_part(storage, part, self.dictionaries), part) for part in wanted]
+        return [
+            self._filtered(read_part(storage, part, self.dictionaries, self.columns), part) for part in wanted
+        ]
 
     def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
@@ -245,11 +296,11 @@ class _Reader:
             yield self._interleaved(wanted, after)
             return
         for part in wanted:
-            yield self._read(part)
+            yield self._read(part, self.columns)
 
-    def _read(self, part: PartFile) -> pa.Table:
+    def _read(self, part: PartFile, columns: Sequence[str] | None = None) -> pa.Table:
         try:
-            return self._filtered(read_part(self.changelog, part, self.dictionaries), part)
+            return self._filtered(read_part(self.changelog, part, self.dictionaries, columns), part)
         except CorruptChangelogError as error:
             checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
             raise CorruptChangelogError(f"{error}. {restore_hint(self.point.lineage, checkpoint)}") from error
@@ -260,7 +311,8 @@ class _Reader:
         for part in parts:
             table = self._read(part)
             tables.append(table if part.name else _lineage_rows(table, self.point.lineage, after))
-        return pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
+        table = pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
+        return table.select(self.columns)
 
     def _filtered(self, table: pa.Table, part: PartFile) -> pa.Table:
         mask = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,8 @@ PARQUET_STATISTICS = ("checkpoint_id", "attempt", "key_group")
 _INDEX = {name: SCHEMA.get_field_index(name) for name in PARQUET_STATISTICS}
 # Parquet's own statistics of a dictionary column cost as much as writing it, so the writer lists the few values there are.
 _LISTED = {"operator": b"changelog.operators", "operation": b"changelog.operations"}
+_EMPTY = b"changelog.empty"
+OPTIONAL = ("namespace", "map_key", "payload", "event_time")
 
 
 def delta_stats(footer: pq.FileMetaData) -> dict[str, Any]:
@@ -53,6 +55,23 @@ def listed_values(operators: Iterable[str], operations: Iterable[str]) -> dict[s
         "changelog.operators": json.dumps(sorted(operators)),
         "changelog.operations": json.dumps(sorted(operations)),
     }
+
+
+def empty_entry(names: Iterable[str]) -> dict[str, str]:
+    """The entry of a part's key-value metadata that names the columns in which every row has null."""
+    return {_EMPTY.decode(): json.dumps(sorted(names))}
+
+
+def empty_columns(metadata: Mapping[bytes, bytes]) -> list[str]:
+    """The columns that a part's metadata says to be null in every row: they need not be read."""
+    found: list[str] = json.loads(metadata.get(_EMPTY, b"[]"))
+    return found
+
+
+def single_values(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
+    """The columns that a part's metadata says to have one value in all rows, and the value."""
+    listed = {name: json.loads(metadata.get(entry, b"[]")) for name, entry in _LISTED.items()}
+    return {name: values[0] for name, values in listed.items() if len(values) == 1}
 
 
 def footer_of(data: pa.Buffer) -> pq.FileMetaData:

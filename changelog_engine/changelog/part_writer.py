@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import PartName, crc32, part_name
 from changelog_engine.changelog.model import FORMAT_VERSION, Part
-from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
+from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.storage.filesystem import Storage
 
@@ -76,6 +76,7 @@ class PartWriter:
         self._key_groups = key_groups
         self._range: tuple[int, int] | None = None
         self._listed: dict[str, set[str]] = {"operator": set(), "operation": set()}
+        self._empty = set(OPTIONAL)
         self._data: pa.Buffer | None = None
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
@@ -111,6 +112,7 @@ class PartWriter:
                     f"column {field.name!r} has nulls: every mutation has {', '.join(_REQUIRED)}"
                 )
         self._widen(columns.get("key_group"))
+        self._empty.difference_update([name for name in self._empty if columns.get(name) is not None])
         for name, listed in self._listed.items():
             value = columns[name]
             listed.update([value] if isinstance(value, str) else pc.unique(value).to_pylist())
@@ -172,6 +174,7 @@ class PartWriter:
             "changelog.first_sequence": str(self._first_sequence),
             "changelog.rows": str(self.rows),
             **listed_values(self._listed["operator"], self._listed["operation"]),
+            **empty_entry(self._empty),
         }
 
     def _column(self, field: pa.Field, rows: int, value: Any) -> pa.Array:

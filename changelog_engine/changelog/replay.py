@@ -8,13 +8,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog import rows
+from changelog_engine.changelog.coded import coded
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
@@ -23,26 +25,41 @@ from changelog_engine.state.backend import KeyIdentity, StateTable
 from changelog_engine.types import TypeInformation
 
 Pending = dict[tuple[str, str], list[pa.Table]]
+_MOST_RUNS = 256
 
 
 def group_by_state(tables: Iterable[pa.Table]) -> Pending:
-    """Sort log rows by (operator, state), each in log order."""
+    """Sort log rows by (operator, state), each in log order; a run of rows of one state is not copied."""
     pending: Pending = {}
     for table in tables:
-        table = table.unify_dictionaries()  # each row group of a part has dictionaries of its own
-        names = (
-            table.select(["operator", "state"])
-            .group_by(["operator", "state"], use_threads=False)
-            .aggregate([])
-        )
-        pairs = list(zip(names["operator"].to_pylist(), names["state"].to_pylist(), strict=True))
-        for operator, state in pairs:
-            part = table
-            if len(pairs) > 1:
-                mask = pc.and_(pc.equal(table["operator"], operator), pc.equal(table["state"], state))
-                part = table.filter(mask)
-            pending.setdefault((operator, state), []).append(part)
+        for name, part in _by_state(table):
+            pending.setdefault(name, []).append(part)
     return pending
+
+
+def _by_state(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    if not table.num_rows:
+        return
+    operators, states = coded(table["operator"]), coded(table["state"])
+    if len(operators.values) == len(states.values) == 1:
+        yield (operators.values[0].as_py(), states.values[0].as_py()), table
+        return
+    count = len(states.values)
+    codes = operators.codes.astype(np.int64) * count + states.codes
+    bounds = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    runs = bounds.size < _MOST_RUNS
+    starts = np.concatenate(([0], bounds)) if runs else np.arange(0)
+    lengths = np.diff(np.append(starts, len(codes)))
+    for code in np.unique(codes[starts] if runs else codes).tolist():
+        name = operators.values[code // count].as_py(), states.values[code % count].as_py()
+        if runs:
+            here = codes[starts] == code
+            pieces = [
+                table.slice(*run) for run in zip(starts[here].tolist(), lengths[here].tolist(), strict=True)
+            ]
+            yield name, pa.concat_tables(pieces)
+        else:
+            yield name, table.filter(pa.array(codes == code))
 
 
 def fill_state(
@@ -65,6 +82,9 @@ def fill_state(
             map_keys = _map_identities(key_codec_for(spec.map_key_type), _column(table, "map_key"))
             _fill_maps(state, identities, map_keys, decoded, operations.to_pylist())
         elif pc.all(pc.equal(operations, rows.PUT)).as_py():
+            if type(state) is dict:
+                state.update(zip(identities, decoded, strict=True))
+                continue
             for identity, value in zip(identities, decoded, strict=True):
                 state[identity] = value
         else:

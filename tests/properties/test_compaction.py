@@ -122,7 +122,7 @@ def test_condensed_pieces_fold_to_the_same(log: list[Row], cuts: list[int]) -> N
     small: dict[tuple[str, str], list[pa.Table]] = {}
     for piece in pieces:
         for name, (rows_of_state,) in group_by_state([piece]).items():
-            small.setdefault(name, []).append(condensed(rows_of_state))
+            small.setdefault(name, []).append(condensed([rows_of_state]))
     folded = {name: fold_state(tables) for name, tables in small.items()}
     whole = live_rows(pieces)
     data = ["state", "key", "namespace", "map_key", "operation", "value"]
