@@ -121,6 +121,11 @@ class Rows(Mapping[int, Entry]):
                     best = max(int(found[-1]), best or 0)
         return best
 
+    def paths(self) -> list[str]:
+        """The files that hold them, without those that somebody else's compaction made."""
+        own = [entry.path for entry in self.own.values() if entry.path is not None]
+        return [*own, *(file.path for file in self.files)]
+
     def index(self) -> Index:
         """All rows, merged ones included."""
         own = sorted(self.own.values())

@@ -21,11 +21,12 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import ClassVar
 
-from changelog_engine.changelog.log_files import parse_row, read_row, row_file
+from changelog_engine.changelog.log_files import parse_merged_rows, parse_row, read_row, row_file
 from changelog_engine.changelog.model import Attempt
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.checkpoint.job_folder import LOCK_FILE, JobFolder
+from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import FencedError, RestoreError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
@@ -226,8 +227,10 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
 
 
 def _refuse_truncated(log: DeltaLog, since: int, checkpoint: int) -> None:
+    """Whoever moves rows about the log, to truncate or to merge them, removes files; rows never come back."""
     removed = log.removed_since(since) if log.version != since else []
-    if any(path.startswith(f"{CHECKPOINT}-{checkpoint}-") for path in removed):
+    moved = any(parse_merged_rows(path) or parse_row(path) for path in removed)
+    if moved and checkpoint not in Lineage(DeltaLog(log.storage)).checkpoints:
         raise RestoreError(
             f"checkpoint {checkpoint} in {log.storage.root} was truncated just now: restore a newer one"
         )

@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,10 +16,11 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from changelog_engine.changelog.log_files import SNAPSHOT, RowName, parse_row, read_row
+from changelog_engine.changelog.log_files import SNAPSHOT, RowName, parse_merged_rows, parse_row, read_row
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files
+from changelog_engine.changelog.row_files import read_marker, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import extend
@@ -142,7 +142,14 @@ class _Verifier:
     def _rows_about_the_log(self, listing: pa.Table) -> None:
         storage = self.folder.changelog
         for path in listing["path"].to_pylist():
-            name = parse_row(path)
+            name, many = parse_row(path), parse_merged_rows(path)
+            if many is not None:
+                table = self._try(storage, path, partial(read_merged_rows, storage, path))
+                for row in [] if table is None else table.to_pylist():
+                    checkpoint = row["checkpoint_id"] if row["operation"] == CHECKPOINT else 0
+                    name = RowName(row["operation"], checkpoint, row["attempt"], many.crc)
+                    self._take_row(path, name, row["value"])
+                continue
             if name is None or name.operation not in (CHECKPOINT, ATTEMPT):
                 continue
             document = self._document(storage, path)
@@ -251,8 +258,7 @@ class _Verifier:
             if name is None or name.operation != SNAPSHOT:
                 continue
             self.found.snapshots += 1
-            text = self._document(storage, path)
-            document = None if text is None else self._try(storage, path, partial(json.loads, text))
+            document = self._try(storage, path, partial(read_marker, storage, path))
             if document is None:
                 continue
             who = (name.attempt, name.checkpoint)
