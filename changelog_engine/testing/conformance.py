@@ -1,0 +1,307 @@
+"""Checks that a source or a sink keeps its promises, for whoever writes one.
+
+They play the engine's part without the engine: reading again from every position, crashes between any two steps of a
+commit, restores with another parallelism, writers of a dead attempt that are still there. Each raises AssertionError with
+what was seen and what was expected.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.connectors.protocols import (
+    CommittingSink,
+    CommittingWriter,
+    Position,
+    Prepared,
+    RestoredSink,
+    SinkContext,
+    Source,
+    Split,
+)
+
+_MOST_READS = 100_000
+
+
+def check_source(
+    source: Source, elements: Iterable[Any] | None = None, parallelism: int = 2, seed: int = 0
+) -> list[Any]:
+    """Read a bounded source in every way that the engine may.
+
+    Checked are: it can be pickled; split ids are unique texts; positions stay what they are as JSON; no read gives more than
+    asked for; every position can be read from again, by another reader, in steps of another size, and gives the same
+    elements and timestamps; a split that ended gives nothing more.
+
+    Args:
+        source: what is checked; it must end.
+        elements: what it is to give, in any order; None compares it with itself only.
+        parallelism: for which its splits are planned.
+        seed: of the step sizes.
+
+    Returns:
+        The elements that it gave.
+
+    Raises:
+        AssertionError: a promise is broken; says which.
+
+    Example:
+        >>> from changelog_engine.connectors import NumberSequenceSource
+        >>> sorted(check_source(NumberSequenceSource(1, 5), range(1, 6)))
+        [1, 2, 3, 4, 5]
+    """
+    randomly = random.Random(seed)
+    splits = source.splits(parallelism)
+    ids = [split.id for split in splits]
+    assert len(set(ids)) == len(ids), f"split ids are not unique: {ids}"
+    assert all(isinstance(name, str) for name in ids), f"split ids are no texts: {ids}"
+    shipped: Source = pickle.loads(pickle.dumps(source))
+    given: list[Any] = []
+    for split in splits:
+        whole = _read_split(shipped, split.id, split.start, lambda: 1)
+        read = [pair for step in whole for pair in step.elements]
+        given += [value for value, _ in read]
+        for start in randomly.sample(whole, min(len(whole), 20)):
+            rest = read[start.before :]
+            again = _read_split(shipped, split.id, start.position, lambda: randomly.randint(1, 50))
+            found = [pair for step in again for pair in step.elements]
+            assert found == rest, (
+                f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
+                f"{_first_difference(rest, found)}"
+            )
+    if elements is not None:
+        expected, found_all = _counted(elements), _counted(given)
+        assert found_all == expected, f"missing: {expected - found_all}, not expected: {found_all - expected}"
+    return given
+
+
+@dataclass
+class _Step:
+    before: int  # elements of the split before it
+    position: Position
+    elements: list[tuple[Any, int | None]]
+
+
+def _read_split(source: Source, name: str, start: Position, size: Callable[[], int]) -> list[_Step]:
+    reader, position = source.reader(Split(name, start)), start
+    steps: list[_Step] = []
+    count, finished = 0, False
+    try:
+        for _ in range(_MOST_READS):
+            most = size()
+            position = _as_json(position, f"a position of split {name!r}")
+            found = reader.read(position, most)
+            assert len(found.values) <= most, (
+                f"split {name!r}: asked for {most}, read gave {len(found.values)}"
+            )
+            times = [None] * len(found.values) if found.timestamps is None else list(found.timestamps)
+            assert len(times) == len(found.values), (
+                f"split {name!r}: {len(found.values)} values, {len(times)} timestamps"
+            )
+            steps.append(_Step(count, position, list(zip(found.values, times, strict=True))))
+            count += len(found.values)
+            position, finished = found.next, found.finished
+            if finished:
+                break
+        assert finished, f"split {name!r} did not end after {_MOST_READS} reads"
+        beyond = reader.read(_as_json(position, "the last position"), 10)
+        assert not len(beyond.values), f"split {name!r} gives {beyond.values[:3]} after it said that it ended"
+    finally:
+        reader.close()
+    return steps
+
+
+def check_committing_sink(
+    sink: CommittingSink,
+    visible: Callable[[], Iterable[Any]],
+    element: Callable[[int], Any] = str,
+    runs: int = 10,
+    seed: int = 0,
+) -> None:
+    """Write through crashes, restores and changes of the parallelism, and look at what the world sees.
+
+    Checked are: what is not committed is not visible; what is committed is, once; what was prepared in a checkpoint that
+    became durable is committed by whoever comes after, even when it had been before; what was prepared in one that did not
+    is never seen; a writer whose attempt is dead changes nothing when it is closed late; committables and state are JSON.
+
+    Args:
+        sink: what is checked.
+        visible: every element that the outside world sees at the moment, in any order.
+        element: number -> element. Elements are compared as ``visible`` gives them.
+        runs: how many jobs, one after the other.
+        seed: of what happens.
+
+    Raises:
+        AssertionError: a promise is broken; says which, and after what.
+    """
+    shipped: CommittingSink = pickle.loads(pickle.dumps(sink))
+    before = _counted(visible())
+    for number in range(runs):
+        job = _SinkJob(
+            shipped, visible, before, element, f"job-{seed}-{number}", random.Random(f"{seed}/{number}")
+        )
+        job.run()
+        before = job.expected
+
+
+@dataclass
+class _SinkJob:
+    """One job that writes to the sink, driven at random."""
+
+    sink: CommittingSink
+    visible: Callable[[], Iterable[Any]]
+    expected: Counter[Any]
+    element: Callable[[int], Any]
+    name: str
+    random: random.Random
+    durable: list[RestoredSink] = field(default_factory=list)
+    read: int = 0  # elements covered by the durable checkpoint
+    attempt: int = 0
+    writers: list[CommittingWriter] = field(default_factory=list)
+    waiting: list[list[Any]] = field(default_factory=list)  # of each writer: prepared, not committed
+    told: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Some epochs, then the end."""
+        self._start()
+        at = self.read
+        for _ in range(self.random.randint(3, 12)):
+            at = self._write(at)
+            step = self.random.choice(
+                ["epoch", "checkpoint", "checkpoint", "lost", "failed", "torn", "crash"]
+            )
+            self.told.append(step)
+            if step == "epoch":
+                for writer in self.writers:
+                    writer.end_epoch()
+            elif step == "crash":
+                at = self._crash()
+            else:
+                prepared = self._prepare(final=False)
+                self._see(f"a barrier ({step})")
+                if step == "failed":  # tolerated: the next checkpoint takes it along
+                    continue
+                if step == "lost":
+                    at = self._crash()
+                    continue
+                self._acknowledge(prepared, at)
+                if step == "torn":
+                    self._commit(self.writers[: self.random.randint(0, len(self.writers))])
+                    at = self._crash()
+                else:
+                    self._commit(self.writers)
+                    self._see("a commit")
+        at = self._write(at)
+        self._acknowledge(self._prepare(final=True), at)
+        if self.random.random() < 0.5:
+            self.told.append("crash at the end")
+            self._crash()
+        self._commit(self.writers)
+        for writer in self.writers:
+            writer.close()
+        self._see("the end")
+
+    def _start(self) -> None:
+        self.attempt += 1
+        parallelism = self.random.randint(1, 3)
+        context = SinkContext(self.name, "sink", -1, parallelism, uuid.uuid4().hex, self.attempt, True, ())
+        self._commit_all(context)
+        self.writers = []
+        for subtask in range(parallelism):
+            mine = [kept for kept in self.durable if kept.subtask % parallelism == subtask]
+            self.writers.append(self.sink.committing_writer(context._replace(subtask=subtask, restored=mine)))
+        self.waiting = [[] for _ in self.writers]
+
+    def _write(self, at: int) -> int:
+        for _ in range(self.random.randint(0, 3)):
+            count = self.random.randint(1, 5)
+            values = [self.element(at + index) for index in range(count)]
+            writer: Any = self.random.choice(self.writers)
+            if hasattr(writer, "write_timed"):
+                writer.write_timed(values, None, -(2**63))
+            else:
+                writer.write(values)
+            at += count
+        return at
+
+    def _prepare(self, final: bool) -> list[RestoredSink]:
+        kept = []
+        for subtask, (writer, waiting) in enumerate(zip(self.writers, self.waiting, strict=True)):
+            writer.end_epoch()
+            prepared = writer.prepare(final)
+            waiting.extend(_as_json(list(prepared.committables), "committables"))
+            state = _as_json(prepared.state, "a writer's state")
+            kept.append(RestoredSink(subtask, Prepared(list(waiting), state)))
+        return kept
+
+    def _acknowledge(self, prepared: list[RestoredSink], at: int) -> None:
+        self.expected = self.expected + _counted(self.element(number) for number in range(self.read, at))
+        self.durable, self.read = prepared, at
+        self._commit_all(SinkContext(self.name, "sink", -1, len(self.writers), "", self.attempt, True, ()))
+
+    def _commit_all(self, context: SinkContext) -> None:
+        commit = getattr(self.sink, "commit_all", None)
+        committables = [each for kept in self.durable for each in kept.prepared.committables]
+        if commit is not None and committables:
+            commit(context, committables)
+
+    def _commit(self, writers: Sequence[CommittingWriter]) -> None:
+        for writer, waiting in zip(writers, self.waiting, strict=False):
+            if waiting:
+                writer.commit(list(waiting))
+                waiting.clear()
+
+    def _crash(self) -> int:
+        """The processes are gone, or seem to be: one of them may wake up when its place has been taken."""
+        zombies = list(self.writers)
+        for writer in self.writers:
+            if self.random.random() < 0.4:  # it failed, and its process closes it
+                zombies.remove(writer)
+                writer.close()
+        self._start()
+        for zombie in zombies:
+            if self.random.random() < 0.3:
+                zombie.close()
+        self._see("a restore")
+        return self.read
+
+    def _see(self, after: str) -> None:
+        found = _counted(self.visible())
+        assert found == self.expected, (
+            f"after {after} of {self.name} (steps: {', '.join(self.told)}) the world sees other elements than the durable "
+            f"checkpoints have: missing {dict(self.expected - found)}, too many {dict(found - self.expected)}"
+        )
+
+
+def _as_json(value: Any, what: str) -> Any:
+    """The value as a checkpoint gives it back."""
+    try:
+        text = json.dumps(value)
+    except TypeError as error:
+        raise AssertionError(f"{what} is no JSON value: {value!r} ({error})") from None
+    return json.loads(text)
+
+
+def _counted(elements: Iterable[Any]) -> Counter[Any]:
+    return Counter(element if _hashable(element) else repr(element) for element in elements)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _first_difference(expected: Sequence[Any], found: Sequence[Any]) -> str:
+    for index, (one, other) in enumerate(zip(expected, found, strict=False)):
+        if one != other:
+            return f"element {index} is {other!r} and was {one!r}"
+    return f"{len(found)} elements, not {len(expected)}"

@@ -1,0 +1,220 @@
+"""Reliability case 7 for sinks that commit: whatever dies between two steps, each element is there once."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.graphs import GraphBuilder
+from support.jobs import NO_RESTART, TestJob
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from api.datastream import KeyedProcessFunction
+from changelog_engine.connectors import NumberSequenceSource, Prepared, SinkContext
+from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.testing.conformance import check_committing_sink
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
+from folder_sink import FolderSink, FolderWriter
+
+NUMBERS = 300
+
+
+def visible(folder: Path | str) -> Counter[str]:
+    """The lines of the files that are not hidden."""
+    files = [file for file in Path(folder).glob("*.txt") if not file.name.startswith(".")]
+    return Counter(line for file in files for line in file.read_text().splitlines())
+
+
+class Same(KeyedProcessFunction):
+    """Gives the elements on, so that the sink's stage is keyed."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield str(value)
+
+
+def job_into(sink: Any, parallelism: int, keyed: bool, numbers: int = NUMBERS) -> JobGraph:
+    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
+    stream = build.source(NumberSequenceSource(1, numbers))
+    if keyed:
+        stream = build.process(build.key_by(stream, int, Types.LONG()), Same(), uid="same")
+    build.add(NodeKind.SINK, "sink", stream, function=sink, uid="sink")
+    return build.graph()
+
+
+def exactly_once(numbers: int = NUMBERS) -> Counter[str]:
+    return Counter(str(number) for number in range(1, numbers + 1))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
+    """Failures at random steps, barriers at random, another parallelism after each."""
+    randomly = random.Random(seed)
+    failures = tuple(
+        Failure(randomly.randint(1, 14), randomly.choice(list(Fault)), 0, randomly.randint(0, 1))
+        for _ in range(5)
+    )
+    barriers = (*(randomly.random() < 0.7 for _ in range(7)), True)
+    job = TestJob(tmp_path / "log", Script((randomly.randint(5, 30),), barriers, failures))
+    out, keyed = tmp_path / "out", bool(seed % 2)
+    job.run(lambda driver: job_into(FolderSink(str(out)), 1 + (seed + driver) % 3, keyed))
+    if visible(out) != exactly_once():  # the driver died between the last commit and the sinks'
+        assert job.commits[-1].finished
+        job.run_driver(job_into(FolderSink(str(out)), 2, keyed), restore="latest")
+    assert visible(out) == exactly_once()
+
+
+def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> None:
+    """The driver dies after the last commit, before the sinks': the next run, which starts anew, makes up for it."""
+    out = tmp_path / "out"
+    job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
+    graph = job_into(FolderSink(str(out)), 1, False)
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    assert job.commits[-1].finished
+    seen = visible(out)
+    assert seen != exactly_once(), "nothing was left to make up for"
+    job.run_driver(graph)
+    assert visible(out) == exactly_once() + exactly_once()
+
+
+def test_without_checkpoints_all_is_committed_at_the_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    job = TestJob(tmp_path / "log", Script((50,)), checkpoint_interval_ms=None, changelog=False)
+    job.run(job_into(FolderSink(str(out)), 2, False))
+    assert visible(out) == exactly_once()
+
+
+def test_a_job_that_fails_shows_what_its_checkpoints_cover(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    script = Script((50,), (True,), (Failure(3, Fault.WORKER),))
+    job = TestJob(tmp_path / "log", script, restart=NO_RESTART)
+    with pytest.raises(Exception, match="was lost"):
+        job.run_driver(job_into(FolderSink(str(out)), 1, False))
+    assert visible(out) == exactly_once(100), "the third epoch began with the commit of the second"
+    job.run(job_into(FolderSink(str(out)), 1, False))
+    assert visible(out) == exactly_once()
+
+
+class OneCommit:
+    """A sink whose commit is one for all subtasks, on the driver; the file ``commits`` has a line for each."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def committing_writer(self, context: SinkContext) -> OneCommitWriter:
+        return OneCommitWriter(context)
+
+    def commit_all(self, context: SinkContext, committables: Sequence[Any]) -> None:
+        self.folder.mkdir(exist_ok=True)
+        names = sorted(name for name, _ in committables)
+        target = self.folder / f"{'+'.join(names)}.txt"
+        if not target.exists():
+            target.write_text("".join(line for _, lines in sorted(committables) for line in lines))
+
+
+class OneCommitWriter:
+    def __init__(self, context: SinkContext) -> None:
+        self.name = f"{context.attempt}-{context.subtask}"
+        self.count = 0
+        self.lines: list[str] = []
+
+    def write(self, values: Sequence[Any]) -> None:
+        self.lines += (f"{value}\n" for value in values)
+
+    def end_epoch(self) -> None:
+        pass
+
+    def prepare(self, final: bool) -> Prepared:
+        lines, self.lines = self.lines, []
+        self.count += 1
+        return Prepared([[f"{self.name}-{self.count}", lines]] if lines else [])
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_commit_for_all_subtasks(tmp_path: Path, seed: int) -> None:
+    randomly = random.Random(seed)
+    faults = [Fault.WORKER, Fault.PARTS, Fault.COMMITTED, Fault.COMMIT_LIES, Fault.HANDED_OUT]
+    failures = tuple(Failure(randomly.randint(1, 10), randomly.choice(faults)) for _ in range(4))
+    job = TestJob(tmp_path / "log", Script((20,), (True,), failures))
+    out = tmp_path / "out"
+    job.run(lambda driver: job_into(OneCommit(str(out)), 2, False))
+    if visible(out) != exactly_once():
+        assert job.commits[-1].finished
+        job.run_driver(job_into(OneCommit(str(out)), 2, False), restore="latest")
+    assert visible(out) == exactly_once()
+
+
+class TestConformance:
+    def test_a_sink_that_keeps_its_promises(self, tmp_path: Path) -> None:
+        check_committing_sink(
+            FolderSink(str(tmp_path / "a")), lambda: visible(tmp_path / "a").elements(), runs=40
+        )
+
+    @pytest.mark.parametrize(
+        "mistake", ["ShowsAtOnce", "ForgetsRestored", "CommitsTwice", "TakesBackPrepared"]
+    )
+    def test_mistakes_are_found(self, tmp_path: Path, mistake: str) -> None:
+        sink = MISTAKES[mistake](str(tmp_path / "a"))
+        with pytest.raises(AssertionError, match="the world sees other elements"):
+            check_committing_sink(sink, lambda: visible(tmp_path / "a").elements(), runs=40)
+
+
+class _Mistake(FolderSink):
+    made: type[FolderWriter] = FolderWriter
+
+    def committing_writer(self, context: SinkContext) -> FolderWriter:
+        Path(self.folder).mkdir(exist_ok=True)
+        writer = self.made(self.folder)
+        for restored in context.restored:
+            writer.commit(restored.prepared.committables)
+        return writer
+
+
+class ShowsAtOnce(_Mistake):
+    class made(FolderWriter):
+        def prepare(self, final: bool) -> Prepared:
+            prepared = super().prepare(final)
+            self.commit(prepared.committables)
+            return prepared
+
+
+class ForgetsRestored(_Mistake):
+    def committing_writer(self, context: SinkContext) -> FolderWriter:
+        return super().committing_writer(context._replace(restored=()))
+
+
+class CommitsTwice(_Mistake):
+    class made(FolderWriter):
+        def commit(self, committables: Sequence[str]) -> None:
+            for name in committables:
+                for file in (Path(self.folder) / f".{name}", Path(self.folder) / name):
+                    if file.exists():
+                        (Path(self.folder) / f"again-{random.random()}-{name}").write_text(file.read_text())
+            super().commit(committables)
+
+
+class TakesBackPrepared(_Mistake):
+    class made(FolderWriter):
+        def prepare(self, final: bool) -> Prepared:
+            self.prepared = super().prepare(final)
+            return self.prepared
+
+        def close(self) -> None:
+            for name in getattr(self, "prepared", Prepared()).committables:
+                (Path(self.folder) / f".{name}").unlink(missing_ok=True)
+
+
+MISTAKES = {each.__name__: each for each in (ShowsAtOnce, ForgetsRestored, CommitsTwice, TakesBackPrepared)}
