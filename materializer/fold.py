@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.changelog.conversion import fill_versions, versions_of
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_parts
-from changelog_engine.changelog.replay import fill_state, group_by_state, timers_of
+from changelog_engine.changelog.replay import group_by_state, timers_of
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
@@ -170,7 +171,8 @@ def _fold(
     )
     namespaced = described.get("namespace") is not None
     entries: dict[Any, Any] = {}
-    fill_state(tables, spec, key_type, entries, _NamespaceTexts() if namespaced else None)
+    names = _NamespaceTexts() if namespaced else None
+    fill_versions(tables, versions_of(described), "", spec, key_type, entries, names)
     if spec.kind is StateKind.MAP:
         map_keys = key_codec_for(spec.map_key_type)
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}

@@ -179,6 +179,7 @@ class EnvironmentSettings:
             restore=self._restore(),
             claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",
             ignore_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
+            drop_removed_state=get(options.REMOVED_STATE) == "drop",
             savepoint_dir=get(program_options.SAVEPOINT_DIR),
             batch=batch,
             thread_mode=get(program_options.EXECUTION_MODE) == "thread",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from api._unsupported import NamesOfPyFlink
 from api.datastream._wrappers import as_aggregate_function, as_reduce_function
@@ -36,6 +37,7 @@ class StateDescriptor(NamesOfPyFlink):
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self._migration: Callable[[Any], Any] | None = None
 
     def get_name(self) -> str:
         """The state's name."""
@@ -59,6 +61,38 @@ class StateDescriptor(NamesOfPyFlink):
                 f"state {self.name!r}: enable_time_to_live needs a StateTtlConfig, got {ttl_config!r}{hint}"
             )
         self._ttl_config = ttl_config
+
+    def set_migration(self, function: Callable[[Any], Any]) -> Self:
+        """Say how values that an earlier version of the job kept become values of the type declared now.
+
+        PyFlink has nothing like it. At a restore the function is called once for each value whose type in the checkpoint
+        differs from the declared one: a value, an element of a list, the value of a map's entry, a reduced value, an
+        accumulator; with a time to live without its time. What it returns is kept, and is logged with the next checkpoint,
+        so the function is not called for it again and may stay in the program. Where the types are the same it is not
+        called. Keys, map keys and windows stay as they are.
+
+        Args:
+            function: takes a value of the type that the checkpoint has and returns one of the declared type; None drops
+                it. It must not depend on anything but its argument.
+
+        Returns:
+            This descriptor.
+
+        Raises:
+            ConfigurationError: it cannot be called.
+
+        Example:
+            >>> from api.common.typeinfo import Types
+            >>> cents = ValueStateDescriptor("total", Types.LONG()).set_migration(lambda text: round(float(text) * 100))
+            >>> cents.get_name()
+            'total'
+        """
+        if not callable(function):
+            raise ConfigurationError(
+                f"state {self.name!r}: set_migration needs a function of one value, got {function!r}"
+            )
+        self._migration = function
+        return self
 
     def _ttl(self) -> TtlSpec | None:
         return None if self._ttl_config is None else self._ttl_config.to_spec()
@@ -93,7 +127,9 @@ class ValueStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.VALUE, self.type_info, ttl=self._ttl())
+        return StateSpec(
+            self.name, StateKind.VALUE, self.type_info, ttl=self._ttl(), migration=self._migration
+        )
 
 
 class ListStateDescriptor(StateDescriptor):
@@ -114,7 +150,9 @@ class ListStateDescriptor(StateDescriptor):
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
-        return StateSpec(self.name, StateKind.LIST, self.type_info, ttl=self._ttl())
+        return StateSpec(
+            self.name, StateKind.LIST, self.type_info, ttl=self._ttl(), migration=self._migration
+        )
 
 
 class MapStateDescriptor(StateDescriptor):
@@ -138,7 +176,12 @@ class MapStateDescriptor(StateDescriptor):
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
         return StateSpec(
-            self.name, StateKind.MAP, self.type_info, map_key_type=self._key_type_info, ttl=self._ttl()
+            self.name,
+            StateKind.MAP,
+            self.type_info,
+            map_key_type=self._key_type_info,
+            ttl=self._ttl(),
+            migration=self._migration,
         )
 
 
@@ -167,7 +210,12 @@ class ReducingStateDescriptor(StateDescriptor):
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
         return StateSpec(
-            self.name, StateKind.REDUCING, self.type_info, function=self._reduce_function, ttl=self._ttl()
+            self.name,
+            StateKind.REDUCING,
+            self.type_info,
+            function=self._reduce_function,
+            ttl=self._ttl(),
+            migration=self._migration,
         )
 
 
@@ -196,7 +244,12 @@ class AggregatingStateDescriptor(StateDescriptor):
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
         return StateSpec(
-            self.name, StateKind.AGGREGATING, self.type_info, function=self._agg_function, ttl=self._ttl()
+            self.name,
+            StateKind.AGGREGATING,
+            self.type_info,
+            function=self._agg_function,
+            ttl=self._ttl(),
+            migration=self._migration,
         )
 
 

@@ -73,14 +73,14 @@ def fill_state(
     keys = key_codec_for(key_type)
     values = codec_for(spec.value_type)
     for table in tables:
-        identities = _identities(table, keys, namespaces)
-        decoded = values.decode_many(_column(table, "value"), _column(table, "payload"))
+        identities = identities_of(table, keys, namespaces)
+        decoded = values.decode_many(column_of(table, "value"), column_of(table, "payload"))
         operations = table["operation"]
         if spec.kind is StateKind.LIST:
-            _fill_lists(state, identities, decoded, operations.to_pylist())
+            fill_lists(state, identities, decoded, operations.to_pylist())
         elif spec.kind is StateKind.MAP:
-            map_keys = _map_identities(key_codec_for(spec.map_key_type), _column(table, "map_key"))
-            _fill_maps(state, identities, map_keys, decoded, operations.to_pylist())
+            map_keys = map_identities_of(key_codec_for(spec.map_key_type), column_of(table, "map_key"))
+            fill_maps(state, identities, map_keys, decoded, operations.to_pylist())
         elif pc.all(pc.equal(operations, rows.PUT)).as_py():
             if type(state) is dict:
                 state.update(zip(identities, decoded, strict=True))
@@ -102,8 +102,8 @@ def timers_of(
     keys = key_codec_for(key_type)
     live: dict[tuple[int, KeyIdentity], None] = {}
     for table in tables:
-        timestamps = _column(table, "value").cast(pa.int64()).to_pylist()
-        identities = _identities(table, keys, namespaces)
+        timestamps = column_of(table, "value").cast(pa.int64()).to_pylist()
+        identities = identities_of(table, keys, namespaces)
         for timestamp, identity, operation in zip(
             timestamps, identities, table["operation"].to_pylist(), strict=True
         ):
@@ -114,14 +114,16 @@ def timers_of(
     return list(live)
 
 
-def _identities(table: pa.Table, keys: KeyCodec, namespaces: NamespaceCodec | None) -> list[Any]:
-    identities = keys.from_texts(_column(table, "key"))
+def identities_of(table: pa.Table, keys: KeyCodec, namespaces: NamespaceCodec | None) -> list[Any]:
+    """The identities of the rows' keys; with a codec of namespaces, pairs of those and the namespaces'."""
+    identities = keys.from_texts(column_of(table, "key"))
     if namespaces is None:
         return identities
-    return list(zip(identities, namespaces.from_texts(_column(table, "namespace")), strict=True))
+    return list(zip(identities, namespaces.from_texts(column_of(table, "namespace")), strict=True))
 
 
-def _column(table: pa.Table, name: str) -> pa.Array:
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array, without a dictionary."""
     column = table[name].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -130,14 +132,16 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     return column
 
 
-def _map_identities(codec: KeyCodec, texts: pa.Array) -> list[Any]:
+def map_identities_of(codec: KeyCodec, texts: pa.Array) -> list[Any]:
+    """The identities of map keys; None where there is no text."""
     if not texts.null_count:
         return codec.from_texts(texts)
     present = iter(codec.from_texts(texts.drop_null()))
     return [next(present) if valid else None for valid in texts.is_valid().to_pylist()]
 
 
-def _fill_lists(state: StateTable, identities: list[Any], values: list[Any], operations: list[str]) -> None:
+def fill_lists(state: StateTable, identities: list[Any], values: list[Any], operations: list[str]) -> None:
+    """Apply rows of lists; see fill_state."""
     for identity, value, operation in zip(identities, values, operations, strict=True):
         if operation == rows.APPEND:
             entry = state.get(identity)
@@ -152,9 +156,10 @@ def _fill_lists(state: StateTable, identities: list[Any], values: list[Any], ope
             state.pop(identity, None)
 
 
-def _fill_maps(
+def fill_maps(
     state: StateTable, identities: list[Any], map_keys: list[Any], values: list[Any], operations: list[str]
 ) -> None:
+    """Apply rows of maps; see fill_state."""
     for identity, map_key, value, operation in zip(identities, map_keys, values, operations, strict=True):
         if operation == rows.PUT:
             entry = state.get(identity)

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
-from changelog_engine.checkpoint.compatibility import describe_operators
+from changelog_engine.checkpoint.compatibility import describe_operators, learn
 from changelog_engine.checkpoint.contracts import EpochStats
 from changelog_engine.checkpoint.lineage import extend
 from changelog_engine.checkpoint.pacing import (
@@ -226,7 +226,9 @@ class AttemptRun:
             self.dirty = self.dirty or bool(report.driver_output)  # handed out once, so never to be repeated
             self.pending.extend(report.parts)
             for uid, states in report.states.items():
-                self._learn(uid, states)
+                next_id = 0 if self.job.journal is None else self.job.journal.next_id()
+                known, stage = self.states.setdefault(uid, {}), self.plan.stages[report.stage]
+                learn(known, states, stage, report.subtask, next_id)
             if report.next_timer_ms is not None:
                 timers.append(report.next_timer_ms)
             self._take_output(report)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.plan import JobPlan
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.graph.nodes import NodeKind, StateKind, StateSpec
+from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type
+from changelog_engine.types import Types, type_from_spec
+from changelog_engine.windowing.namespaces import window_codec
 
 
 def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
@@ -44,7 +50,7 @@ def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]
             }
             if uid in states:
                 entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
-                entry["states"] = list(states[uid].values())
+                entry["states"] = [state for state in states[uid].values() if not state.get(REMOVED)]
             described.append(entry)
     return described
 
@@ -53,7 +59,8 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
     """Refuse to restore into a job that doesn't fit, before anything is changed.
 
     Raises:
-        RestoreError: an operator with state is gone, or its max parallelism changed.
+        RestoreError: an operator with state is gone, its max parallelism or the type of its keys changed, or the type of a
+            state that the graph tells. What functions declare when they are opened, only subtasks can check.
     """
     stages = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
     remedy = (
@@ -76,8 +83,132 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
                 f"{checkpoint.id} was made with {operator['max_parallelism']}; key groups can't be moved between them. "
                 f"Call set_max_parallelism({operator['max_parallelism']}), or start empty with changelog.restore=none"
             )
+        if not same_type(operator.get("key_type"), None if stage.key_type is None else stage.key_type.spec()):
+            raise RestoreError(
+                f"operator {operator['name']!r} (uid {uid!r}) has keys of type {_type_name(stage.key_type)}, but in "
+                f"checkpoint {checkpoint.id} they are {_type_name(operator.get('key_type'))}; keys can't be converted. "
+                "Give key_by() the type that it had, give the operator another uid(), or start empty with "
+                "changelog.restore=none"
+            )
+    _check_states(plan, checkpoint)
     missing = set(checkpoint.sources) - set(plan.uids.values())
     if missing:
         raise RestoreError(
             f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. {remedy}"
         )
+
+
+def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
+    described = {
+        (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
+        for operator in checkpoint.operators
+        for state in operator.get("states", ())
+    }
+    for stage, uid, spec in _known_states(plan):
+        found = described.get((uid, spec.name))
+        if found is not None:
+            restored_versions(uid, found, spec, stage.key_type)
+
+
+def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
+    """The states that the engine's own operators have; what functions declare is not known here."""
+    nodes = {node.id: node for node in plan.graph.nodes}
+    for stage in plan.stages:
+        heads = {node for edge in stage.inputs for node in edge.to_nodes} if stage.keyed else set()
+        for node in (nodes[head] for head in sorted(heads)):
+            if node.kind is NodeKind.REDUCE:
+                result = node.output_type or Types.PICKLED_BYTE_ARRAY()
+                yield stage, plan.uids[node.id], StateSpec("reduce", StateKind.VALUE, result)
+            elif node.kind is NodeKind.WINDOW:
+                codec = window_codec(node.function.assigner.get_window_serializer())
+                yield stage, plan.uids[node.id], replace(node.function.contents, namespace=codec.name)
+
+
+def without_removed(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, with its states marked to go unless they are declared when the functions are opened.
+
+    Windows declare theirs as elements come: those stay.
+
+    Args:
+        checkpoint: to go on from.
+    """
+    operators = [
+        operator
+        if operator["kind"] == NodeKind.WINDOW.value or "states" not in operator
+        else {**operator, "states": [{**state, REMOVED: True} for state in operator["states"]]}
+        for operator in checkpoint.operators
+    ]
+    return replace(checkpoint, operators=operators)
+
+
+def learn(
+    known: dict[str, dict[str, Any]],
+    declared: list[dict[str, Any]],
+    stage: Stage,
+    subtask: int,
+    checkpoint: int,
+) -> None:
+    """Take note of the states that a subtask declared.
+
+    A state stays known once it was declared: subtasks may declare theirs late, or not again after a restore. Where its type
+    changed, the others' key groups hold values of the earlier type until they declare it too.
+
+    Args:
+        known: the operator's states by name; changed.
+        declared: as the subtask describes them.
+        stage: the stage of the subtask.
+        subtask: who declared them.
+        checkpoint: the next one, to which the converted values will belong.
+    """
+    for state in declared:
+        before = known.get(state["name"])
+        known[state["name"]] = (
+            state if before is None else _succeeding(before, state, stage, subtask, checkpoint)
+        )
+
+
+def _succeeding(
+    before: dict[str, Any], state: dict[str, Any], stage: Stage, subtask: int, checkpoint: int
+) -> dict[str, Any]:
+    value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
+    if before["value_type"] != value_type:
+        all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
+        for version in earlier:
+            all_groups = _without(all_groups, version["key_groups"])
+        earlier.append({"value_type": before["value_type"], "key_groups": all_groups})
+    mine = key_group_range(subtask, stage.max_parallelism, stage.parallelism)
+    left = []
+    for version in earlier:
+        groups = _without(version["key_groups"], [[mine.start, mine.stop - 1]])
+        since = since if groups == version["key_groups"] else checkpoint
+        if groups and version["value_type"] != value_type:
+            left.append({**version, "key_groups": groups})
+    found = dict(state)
+    if left:
+        found["earlier"] = left
+    if since is not None:
+        found["since"] = since
+    return found
+
+
+def _without(ranges: list[list[int]], taken: list[list[int]]) -> list[list[int]]:
+    """Ranges of key groups, each by its first and last, without those of others."""
+    for low, high in taken:
+        cut = []
+        for first, last in ranges:
+            if high < first or last < low:
+                cut.append([first, last])
+                continue
+            if first < low:
+                cut.append([first, low - 1])
+            if high < last:
+                cut.append([high + 1, last])
+        ranges = cut
+    return ranges
+
+
+def _type_name(found: Any) -> str:
+    """The name of a type, or of one as a checkpoint has it."""
+    if found is None:
+        return "PICKLED_BYTE_ARRAY (undeclared)"
+    return str((type_from_spec(found) if isinstance(found, dict) else found).name)

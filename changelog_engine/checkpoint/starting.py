@@ -9,7 +9,7 @@ import logging
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.compatibility import check_restorable, fitted
+from changelog_engine.checkpoint.compatibility import check_restorable, fitted, without_removed
 from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.checkpoint.savepoint_restore import claimed_state
 from changelog_engine.checkpoint.savepoints import Savepoint, is_savepoint_path, open_savepoint
@@ -67,6 +67,8 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
     except BaseException:
         journal.close()
         raise
+    if start is not None and settings.drop_removed_state:
+        start = without_removed(start)
     return Start(plan, journal, start)
 
 

@@ -285,6 +285,14 @@ RESTORE = Option(
     "auto",
     "Where a new run begins: auto, none, latest, a checkpoint id, as-of:<ISO time>, or the path of a savepoint.",
 )
+REMOVED_STATE = Option(
+    "changelog.restore.removed-state",
+    "choice",
+    "keep",
+    "States in a restored checkpoint that their operators no longer declare: keep carries them on, so that a later version "
+    "of the job may declare them again; drop removes those that are not declared when the functions are opened.",
+    choices=_choices("keep", "drop"),
+)
 HISTORY_RETENTION = Option(
     "changelog.history.retention",
     "duration",

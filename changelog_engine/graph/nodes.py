@@ -194,6 +194,7 @@ class JobSettings:
         restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
         claim_savepoint: the job owns the savepoint it starts from, and disposes of it after its first checkpoint.
         ignore_unclaimed_state: state of a savepoint may belong to operators that the job doesn't have.
+        drop_removed_state: states that operators no longer declare when they are opened are removed; else they are kept.
         savepoint_dir: where savepoints go that name no directory; None for nowhere.
         batch: runtime mode BATCH: each key's elements are processed together at the end of the input, and only final
             results leave; nothing is checkpointed.
@@ -227,6 +228,7 @@ class JobSettings:
     restore: str = "auto"
     claim_savepoint: bool = False
     ignore_unclaimed_state: bool = False
+    drop_removed_state: bool = False
     savepoint_dir: str | None = None
     batch: bool = False
     thread_mode: bool = False
@@ -285,6 +287,8 @@ class StateSpec:
         default: what ValueState.value() gives when nothing is set.
         namespace: None, or the kind of namespace of namespaced state.
         ttl: None, or how its entries expire.
+        migration: None, or a callable (value of the type that a restored checkpoint has) -> value of this type, or None to
+            drop the value.
     """
 
     name: str
@@ -295,3 +299,4 @@ class StateSpec:
     default: Any = None
     namespace: str | None = None
     ttl: TtlSpec | None = None
+    migration: Any = None

@@ -9,11 +9,12 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.conversion import Versions, clear_all, fill_versions
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import PartWriter
@@ -21,15 +22,17 @@ from changelog_engine.changelog.replay import Pending, fill_state, group_by_stat
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import Clock, wall_clock_ms
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
 from changelog_engine.state.backend import NamespaceScope, StateBackend
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.timers import TimerQueue
-from changelog_engine.state.ttl import TtlStates, stored_spec, stored_type
-from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.state.ttl import TtlStates, stored_spec
+from changelog_engine.types import TypeInformation
+
+__all__ = ["KeyedStore", "describe"]
 
 FLUSH_ROWS = 131_072
 
@@ -97,46 +100,34 @@ class KeyedStore:
 
     def state(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> Any:
         """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
-        self._check_restored(operator, spec)
         name = operator, spec.name
+        found = self._described.get(name)
+        versions = None if found is None else restored_versions(operator, found, spec, self.key_type)
         user, spec = spec, stored_spec(spec)
         self.specs[name] = spec
         if scope is not None:
             self.namespaces[name] = scope.codec
         handle = self.backend.state(operator, spec, self.key_type, scope)
-        waiting = self._pending.pop(name, None)
-        if waiting:
-            table = self.inner.table(operator, spec.name)
-            fill_state(waiting, spec, self.key_type, table, self.namespaces.get(name))
+        self._fill(name, spec, versions)
         if user.ttl is not None:
             cursor = self.cursor if scope is None else scope.cursor
             handle = self.expiring.handle(operator, user, handle, self.inner.table(*name), cursor)
         return handle
 
-    def _check_restored(self, operator: str, spec: StateSpec) -> None:
-        """Refuse to read restored rows as another type than they were written with."""
-        found = self._described.get((operator, spec.name))
-        if found is None:
+    def _fill(self, name: tuple[str, str], spec: StateSpec, versions: Versions | None) -> None:
+        """Decode what a restore left for a state; what is converted meanwhile goes into the log."""
+        waiting = self._pending.pop(name, None)
+        if not waiting:
             return
-        restored, declared = dict(found), json.loads(json.dumps(describe(spec, self.key_type)))
-        had, has = restored.pop("ttl", None) is not None, declared.pop("ttl", None) is not None
-        if had != has:
-            words = ("with", "without") if had else ("without", "with")
-            raise RestoreError(
-                f"state {spec.name!r} of operator {operator!r} was written {words[0]} a time to live and is declared "
-                f"{words[1]} one. Its length can change, but it cannot be switched on or off for state that exists: declare "
-                "it as it was, give it another name to start it empty, or start the whole job empty with "
-                "changelog.restore=none"
-            )
-        if restored != declared:
-            differing = [
-                name for name in declared.keys() | restored.keys() if declared.get(name) != restored.get(name)
-            ]
-            raise RestoreError(
-                f"state {spec.name!r} of operator {operator!r} was written with {_words(restored, differing)} and is "
-                f"declared with {_words(declared, differing)}: declare it as it was, give it another name to start it "
-                "empty, or start the whole job empty with changelog.restore=none"
-            )
+        table, namespaces = self.inner.table(*name), self.namespaces.get(name)
+        if versions is None:
+            fill_state(waiting, spec, self.key_type, table, namespaces)
+            return
+        log = self._log_of(name) if self.changelog else None
+        fill_versions(waiting, versions, name[0], spec, self.key_type, table, namespaces, log)
+
+    def _log_of(self, name: tuple[str, str]) -> StateLog:
+        return next(log for log in self.buffer.logs if (log.operator, log.state) == name)
 
     def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
         """An operator's timer queue; with a scope, of timers by key and namespace."""
@@ -172,8 +163,17 @@ class KeyedStore:
         }
         self._pending = group_by_state(tables)
 
+    def _drop_removed(self) -> None:
+        """Remove the states that are to go because nobody declared them while the functions were opened."""
+        for name in [name for name in self._pending if self._described.get(name, {}).get(REMOVED)]:
+            described, tables = self._described.pop(name), self._pending.pop(name)
+            if self.changelog:
+                log = self.buffer.log_of(name[0], spec_of(described))
+                clear_all(log, fold_state(tables), self.key_type)
+
     def begin(self, order: EpochOrder) -> None:
         """The attempt's first epoch in this process comes next."""
+        self._drop_removed()
         self._attempt = order.attempt
         lineage = order.restore.lineage if order.restore is not None else ()
         if (
@@ -235,14 +235,13 @@ class KeyedStore:
         yield from snapshot_columns(
             self.inner, self.specs, self.key_type, self.max_parallelism, self.namespaces
         )
-        for (
-            operator,
-            state,
-        ), tables in self._pending.items():  # restored, not declared by this version of the job
-            for table in tables:
-                columns = {name: table[name].combine_chunks() for name in table.column_names}
-                for name in ("checkpoint_id", "attempt", "sequence"):
-                    columns.pop(name)
+        for (operator, state), tables in self._pending.items():  # restored, and not declared until now
+            table = fold_state(tables)
+            self._pending[operator, state] = [table]
+            columns = {name: table[name].combine_chunks() for name in table.column_names}
+            for name in ("checkpoint_id", "attempt", "sequence"):
+                columns.pop(name)
+            if table.num_rows:
                 yield table.num_rows, {**columns, "operator": operator, "state": state}
 
     def _write(self, rows: int, columns: dict[str, Any]) -> None:
@@ -269,28 +268,3 @@ class KeyedStore:
         if self._writer is not None:
             self._closed.append(self._writer.finish())
             self._writer = None
-
-
-def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any]:
-    """A state's descriptor as JSON, as the checkpoint row keeps it, with the type of its keys."""
-    described = {
-        "name": spec.name,
-        "kind": spec.kind.value,
-        "value_type": stored_type(spec).spec(),
-        "key_type": None if key_type is None else key_type.spec(),
-    }
-    if spec.map_key_type is not None:
-        described["map_key_type"] = spec.map_key_type.spec()
-    if spec.namespace is not None:
-        described["namespace"] = spec.namespace
-    if spec.ttl is not None:  # the value is a pair: time of the last access, the user's value
-        described["ttl"] = {"ttl_ms": spec.ttl.ttl_ms}
-    return described
-
-
-def _words(described: dict[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_type_name(described.get(name))}" for name in sorted(names))
-
-
-def _type_name(described: Any) -> str:
-    return type_from_spec(described).name if isinstance(described, dict) else str(described)

@@ -1,0 +1,277 @@
+"""Restored entries of a state whose type has changed since they were written: decoded as what they are, then converted.
+
+The log keeps text of one type after text of another. Whoever changes a state's type writes all of its live entries again,
+so rows of the old type are cut off by newer ones: what is live is found first, on the text alone, and only that is decoded.
+A subtask may not have declared the state yet, so some key groups may still be in an earlier type: the checkpoint says which.
+
+Invariants:
+    * Every live entry is decoded with the type that it was written with.
+    * What was converted is logged in full, entry by entry: the fold of all rows needs to know nothing of types.
+    * A conversion that fails names operator, state and key, and nothing is logged of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog import rows
+from changelog_engine.changelog.buffer import StateLog
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.replay import (
+    column_of,
+    fill_lists,
+    fill_maps,
+    fill_state,
+    identities_of,
+    map_identities_of,
+)
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.codec.values import CLEARED, codec_for
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import StateTable
+from changelog_engine.types import TypeInformation, type_from_spec
+
+_NO_TIME = -(2**63)
+DROPPED: Final = CLEARED  # what a conversion gives for a value that is not to be kept
+
+
+class Version(NamedTuple):
+    """Entries of one state that have one type.
+
+    Args:
+        type: what they were written with.
+        groups: their key groups, as pairs of first and last; None for all that no other version has.
+        convert: a stored value to what is kept now, or DROPPED; None where values stay as they are.
+        rewrites: they have to be logged anew.
+    """
+
+    type: TypeInformation
+    groups: Sequence[Sequence[int]] | None = None
+    convert: Callable[[Any], Any] | None = None
+    rewrites: bool = False
+
+
+class Versions(NamedTuple):
+    """How a state's entries were written.
+
+    Args:
+        newest: as the checkpoint describes the state.
+        earlier: what is still in other types.
+        since: the checkpoint at which the type changed last; rows before it may be of any type. None: it never did.
+    """
+
+    newest: Version
+    earlier: tuple[Version, ...] = ()
+    since: int | None = None
+
+    @property
+    def all(self) -> tuple[Version, ...]:
+        """Each of them."""
+        return (self.newest, *self.earlier)
+
+    def plain(self, tables: Sequence[pa.Table]) -> bool:
+        """Whether all rows have the newest type, and no value is converted."""
+        if self.earlier or self.newest.rewrites:
+            return False
+        if self.since is None:
+            return True
+        firsts = [pc.min(table["checkpoint_id"]).as_py() for table in tables]
+        return all(first is None or first >= self.since for first in firsts)
+
+
+def versions_of(described: dict[str, Any]) -> Versions:
+    """How a state's entries were written, from what a checkpoint says of it. Nothing is converted.
+
+    Args:
+        described: the state in Checkpoint.operators.
+    """
+    earlier = [
+        Version(type_from_spec(version["value_type"]), version["key_groups"])
+        for version in described.get("earlier", ())
+    ]
+    return Versions(Version(type_from_spec(described["value_type"])), tuple(earlier), described.get("since"))
+
+
+def fill_versions(
+    tables: list[pa.Table],
+    versions: Versions,
+    operator: str,
+    spec: StateSpec,
+    key_type: TypeInformation | None,
+    state: StateTable,
+    namespaces: NamespaceCodec | None = None,
+    log: StateLog | None = None,
+) -> None:
+    """Apply a state's rows to its table, whatever types they were written with.
+
+    Args:
+        tables: the rows, in log order.
+        versions: how they were written, and what becomes of the values.
+        operator: uid, for messages.
+        spec: the state as it is kept now.
+        key_type: type of the keys.
+        state: its table, empty.
+        namespaces: of namespaced state.
+        log: takes what was converted; None logs nothing.
+
+    Raises:
+        RestoreError: a value can't be converted.
+    """
+    if versions.plain(tables):
+        fill_state(tables, spec, key_type, state, namespaces)
+        return
+    live = fold_state(tables)
+    if not live.num_rows:
+        return
+    values: list[Any] = [None] * live.num_rows
+    rewritten = np.zeros(live.num_rows, bool)
+    for version, chosen in zip(versions.all, _shares(live, versions), strict=True):
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            continue
+        found = _decoded(live.take(pa.array(at)), version, operator, spec, key_type)
+        for index, value in zip(at.tolist(), found, strict=True):
+            values[index] = value
+        rewritten[at] = version.rewrites
+    kept = np.array([value is not DROPPED for value in values], bool)
+    if log is not None and rewritten.any():
+        at = np.flatnonzero(rewritten)
+        _record(log, live.take(pa.array(at)), [values[i] for i in at], spec, key_type, namespaces)
+    if not kept.all():
+        live = live.filter(pa.array(kept))
+        values = [value for value in values if value is not DROPPED]
+    _fill(live, values, spec, key_type, state, namespaces)
+
+
+def _fill(
+    live: pa.Table,
+    values: list[Any],
+    spec: StateSpec,
+    key_type: TypeInformation | None,
+    state: StateTable,
+    namespaces: NamespaceCodec | None,
+) -> None:
+    identities = identities_of(live, key_codec_for(key_type), namespaces)
+    if spec.kind is StateKind.LIST:
+        fill_lists(state, identities, values, [rows.APPEND] * len(values))
+    elif spec.kind is StateKind.MAP:
+        map_keys = _map_keys_of(live, spec)
+        fill_maps(state, identities, map_keys, values, [rows.PUT] * len(values))
+    else:
+        for identity, value in zip(identities, values, strict=True):
+            state[identity] = value
+
+
+def _map_keys_of(table: pa.Table, spec: StateSpec) -> list[Any]:
+    return map_identities_of(key_codec_for(spec.map_key_type), column_of(table, "map_key"))
+
+
+def clear_all(log: StateLog, live: pa.Table, key_type: TypeInformation | None) -> None:
+    """Log that all entries of a state are gone.
+
+    Args:
+        log: of the state, which has no namespaces.
+        live: its live rows.
+        key_type: type of the keys.
+    """
+    identities = list(dict.fromkeys(identities_of(live, key_codec_for(key_type), None)))
+    log.keys.extend(identities)
+    log.values.extend([CLEARED] * len(identities))
+    if log.map_keys is not None:
+        log.map_keys.extend([CLEARED] * len(identities))
+    if log.operations is not None:
+        log.operations.extend([rows.CLEAR] * len(identities))
+    if log.times is not None:
+        log.times.extend([_NO_TIME] * len(identities))
+
+
+def _shares(live: pa.Table, versions: Versions) -> list[Any]:
+    """Which rows each version has."""
+    groups = column_of(live, "key_group").to_numpy(zero_copy_only=False)
+    left = np.ones(len(groups), bool)
+    found = []
+    for version in versions.earlier:
+        mine = np.zeros(len(groups), bool)
+        for first, last in version.groups or ():
+            mine |= (groups >= first) & (groups <= last)
+        found.append(mine)
+        left &= ~mine
+    return [left, *found]
+
+
+def _decoded(
+    table: pa.Table, version: Version, operator: str, spec: StateSpec, key_type: TypeInformation | None
+) -> list[Any]:
+    values = codec_for(version.type).decode_many(column_of(table, "value"), column_of(table, "payload"))
+    if version.convert is None:
+        return values
+    converted = []
+    for index, value in enumerate(values):
+        try:
+            converted.append(version.convert(value))
+        except Exception as error:
+            texts = [table[name][index].as_py() for name in ("key", "namespace", "map_key")]
+            words = [
+                f"{word} {text[:100]}"
+                for word, text in zip(("key", "window", "map key"), texts, strict=True)
+                if text is not None
+            ]
+            raise RestoreError(
+                f"state {spec.name!r} of operator {operator!r}, {', '.join(words)}: its value can't be brought from "
+                f"{version.type.name} to {spec.value_type.name}: {type(error).__name__}: {error}. Mend the function that "
+                "was given to set_migration; nothing was changed"
+            ) from error
+    return converted
+
+
+def _record(
+    log: StateLog,
+    table: pa.Table,
+    values: list[Any],
+    spec: StateSpec,
+    key_type: TypeInformation | None,
+    namespaces: NamespaceCodec | None,
+) -> None:
+    """Log entries anew; what was dropped is removed."""
+    identities = identities_of(table, key_codec_for(key_type), namespaces)
+    log.keys.extend(identities)
+    if not spec.value_type.immutable:  # as handles do: what waits must not change with the value
+        encode = codec_for(spec.value_type).encode
+        values = [value if value is DROPPED else encode(value) for value in values]
+    if spec.kind is StateKind.LIST:
+        values = _record_lists(log, identities, values)
+    log.values.extend(values)
+    if spec.kind is StateKind.MAP and log.map_keys is not None and log.operations is not None:
+        log.map_keys.extend(_map_keys_of(table, spec))
+        log.operations.extend([rows.REMOVE if value is DROPPED else rows.PUT for value in values])
+    if log.times is not None:
+        log.times.extend([_NO_TIME] * (len(log.keys) - len(log.times)))
+
+
+def _record_lists(log: StateLog, identities: list[Any], values: list[Any]) -> list[Any]:
+    """Operations of lists: a key's first element replaces what was there, the others follow. The log's keys are set."""
+    assert log.operations is not None
+    first = len(log.keys) - len(identities)
+    del log.keys[first:]
+    kept: list[Any] = []
+    begun: set[Any] = set()
+    for identity, value in zip(identities, values, strict=True):
+        if value is DROPPED:
+            continue
+        log.keys.append(identity)
+        log.operations.append(rows.APPEND if identity in begun else rows.REPLACE)
+        begun.add(identity)
+        kept.append(value)
+    for identity in dict.fromkeys(identities):
+        if identity not in begun:
+            log.keys.append(identity)
+            log.operations.append(rows.CLEAR)
+            kept.append(CLEARED)
+    return kept
