@@ -2,11 +2,13 @@
 
 Why not in the job's Spark: its task slots belong to epochs, and a fold that holds one delays the next barrier by as long as
 it takes. Why not in the driver's threads: a fold holds Python's lock for long stretches. A process of its own yields to the
-job by its niceness, and gives its memory back when it ends.
+job by its niceness, and gives its memory back when it ends. Where the next fold comes soon, processes may be kept: to start
+one takes as long as to fold a few million mutations.
 
 Invariants:
     * A worker reads tasks from its standard input and ends when that ends, so none outlives the driver by more than a task.
     * The user's program is never imported or run in it.
+    * It stays in the driver's session: Linux shares a core among sessions first, whatever the niceness of their processes.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from changelog_engine.errors import StorageError
 from materializer.fold_task import FoldResult, FoldTask, fold_range
 
@@ -28,20 +32,23 @@ NICENESS = 10
 
 
 class FoldProcesses:
-    """Runs fold tasks in processes; they start with ``__call__`` and end with it.
+    """Runs fold tasks in processes; they start with ``__call__`` and end with it, or with ``stop`` when they are kept.
 
     Args:
         processes: how many at most.
         niceness: added to that of this process.
+        keep: whether processes stay for the next call.
 
     Example:
         >>> materialize(folder, run=FoldProcesses(2))  # doctest: +SKIP
     """
 
-    def __init__(self, processes: int = 1, niceness: int = NICENESS) -> None:
+    def __init__(self, processes: int = 1, niceness: int = NICENESS, keep: bool = False) -> None:
         self._processes = processes
         self._niceness = niceness
-        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._keep = keep
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self.workers: set[subprocess.Popen[bytes]] = set()
         self._stopped = threading.Event()
 
     def __call__(self, tasks: Sequence[FoldTask]) -> list[FoldResult]:
@@ -73,8 +80,9 @@ class FoldProcesses:
     def stop(self) -> None:
         """End the processes at once; what they wrote is garbage that truncation removes. Safe from any thread."""
         self._stopped.set()
-        for worker in list(self._workers):
+        for worker in list(self.workers):
             worker.kill()
+        self._end_idle()
 
     def _drive(
         self,
@@ -83,16 +91,17 @@ class FoldProcesses:
         results: dict[int, FoldResult],
         failures: dict[int, BaseException],
     ) -> None:
-        worker = _start(self._niceness)
-        self._workers.add(worker)
+        worker = self._worker()
         assert worker.stdin is not None
         assert worker.stdout is not None
         index = -1
+        usable = False
         try:
             while not failures and not self._stopped.is_set():
                 try:
                     index = waiting.get_nowait()
                 except queue.Empty:
+                    usable = self._keep
                     return
                 pickle.dump(tasks[index], worker.stdin)
                 worker.stdin.flush()
@@ -108,11 +117,38 @@ class FoldProcesses:
         except BaseException as failure:
             failures[index] = failure
         finally:
-            self._workers.discard(worker)
-            with contextlib.suppress(OSError):
-                worker.stdin.close()
-            worker.wait()
-            worker.stdout.close()
+            if usable:
+                self._idle.put(worker)
+                if self._stopped.is_set():
+                    self._end_idle()
+            else:
+                self._end(worker)
+
+    def _worker(self) -> subprocess.Popen[bytes]:
+        """A kept process that is still there, or a new one."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                kept = self._idle.get_nowait()
+                if kept.poll() is None:
+                    return kept
+                self._end(kept)
+        worker = _start(self._niceness)
+        self.workers.add(worker)
+        return worker
+
+    def _end_idle(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._end(self._idle.get_nowait())
+
+    def _end(self, worker: subprocess.Popen[bytes]) -> None:
+        self.workers.discard(worker)
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        with contextlib.suppress(OSError):
+            worker.stdin.close()
+        worker.wait()
+        worker.stdout.close()
 
 
 def _start(niceness: int) -> subprocess.Popen[bytes]:
@@ -123,7 +159,7 @@ def _start(niceness: int) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},
-        start_new_session=True,  # Ctrl-C is the driver's to handle
+        process_group=0,  # Ctrl-C is the driver's to handle
     )
 
 
@@ -142,6 +178,7 @@ def serve(niceness: int) -> None:
             answer = fold_range(task)
         except Exception as failure:
             answer = failure
+        pa.default_memory_pool().release_unused()
         try:
             pickle.dump(answer, answers)
             answers.flush()

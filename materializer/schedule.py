@@ -24,6 +24,7 @@ from materializer.retention import Retention
 from materializer.truncation import truncate
 
 log = logging.getLogger("changelog_engine")
+_SOON_MS = 60_000  # a process is kept for the next fold when that comes as soon as this
 
 
 class Schedule:
@@ -54,7 +55,7 @@ class Schedule:
         self._retention = retention
         self._max_failures = max_failures
         self._give_up = give_up
-        self._run = run or FoldProcesses()
+        self._run = run or FoldProcesses(keep=interval_ms <= _SOON_MS)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="materializer", daemon=True)
 

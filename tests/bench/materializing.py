@@ -92,7 +92,7 @@ class MaterializerBench:
         return found
 
     def _log(self, name: str, rows: int, keys: int, checkpoints: int) -> JobFolder:
-        """Write a log of puts of a value state, spread evenly over keys."""
+        """Write the log of a count of each key's records, which are spread evenly over keys."""
         base = self.engine.work / "tables" / name
         shutil.rmtree(base, ignore_errors=True)
         folder = open_job_folder(str(base), "job")
@@ -102,22 +102,31 @@ class MaterializerBench:
         sequences = [0] * SUBTASKS
         for checkpoint in range(1, checkpoints + 1):
             first = (checkpoint - 1) * rows // checkpoints
-            numbers = np.arange(first, checkpoint * rows // checkpoints) * 7919 % keys
+            records = np.arange(first, checkpoint * rows // checkpoints)
+            numbers = records * 7919 % keys
+            counts = records // keys + 1
             groups = key_groups_of_ints(numbers, GROUPS)
             parts = []
             for subtask in range(SUBTASKS):
-                part = self._part(folder, checkpoint, subtask, sequences[subtask], numbers, groups)
+                part = self._part(folder, checkpoint, subtask, sequences[subtask], numbers, counts, groups)
                 sequences[subtask] += part.rows
                 parts.append(part)
             committer.commit(_row(checkpoint, parts), parts)
         return find_job_folder(str(base), "job")
 
     def _part(
-        self, folder: JobFolder, checkpoint: int, subtask: int, sequence: int, numbers: Any, groups: Any
+        self,
+        folder: JobFolder,
+        checkpoint: int,
+        subtask: int,
+        sequence: int,
+        numbers: Any,
+        counts: Any,
+        groups: Any,
     ) -> Part:
         owned = key_group_range(subtask, GROUPS, SUBTASKS)
         mine = (groups >= owned.start) & (groups < owned.stop)
-        keys, key_groups = numbers[mine], groups[mine]
+        keys, counted, key_groups = numbers[mine], counts[mine], groups[mine]
         writer = PartWriter(
             folder.changelog.root,
             checkpoint_id=checkpoint,
@@ -130,13 +139,14 @@ class MaterializerBench:
         )
         for start in range(0, len(keys), CHUNK):
             texts = pa.array(keys[start : start + CHUNK]).cast(pa.string())
+            values = pa.array(counted[start : start + CHUNK]).cast(pa.string())
             columns = {
                 "operator": "count",
                 "state": "count",
                 "operation": "put",
                 "key": texts.dictionary_encode(),
                 "key_group": pa.array(key_groups[start : start + CHUNK]),
-                "value": texts,
+                "value": values,
             }
             writer.write(len(texts), columns)
         return writer.finish()

@@ -122,6 +122,24 @@ def test_a_failure_in_a_process_is_the_callers(tmp_path: Path) -> None:
     assert complete_snapshots(driver.folder) == {}
 
 
+def test_a_kept_process_folds_again_and_one_that_died_is_replaced(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    run = FoldProcesses(1, keep=True)
+    held: list[int] = []
+    for count in (1, 2, 3):
+        last = driver.checkpoint({"a": count})
+        assert materialize(driver.folder, run=run) is not None
+        assert state_at(driver.folder, last) == {"a": count}
+        (worker,) = run.workers
+        held.append(worker.pid)
+        if count == 2:
+            worker.kill()
+            worker.wait()
+    run.stop()
+    assert held[0] == held[1] != held[2]
+    assert (worker.returncode is None, run.workers) == (False, set())
+
+
 def command(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["materialize", *map(str, arguments)])
 
