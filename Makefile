@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 DOCUMENTED := api.common api.datastream api.datastream.state api.datastream.window api.datastream.functions \
     api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols changelog_engine.state.backend
 
-.PHONY: help setup demo test test-fast lint format docs bench golden clean check-java
+.PHONY: help setup servers demo test test-fast lint format docs bench golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -42,6 +42,9 @@ $(STAMP): pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,avro,test,lint,demo,bench,docs]'
 	touch $@
 	echo "$(VENV) is ready."
+
+servers: $(STAMP) check-java  ## what the connectors' tests need: Kafka, PostgreSQL, MariaDB, S3 (into .servers, 5 minutes)
+	@$(PY) tests/servers/install.py
 
 check-java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"
@@ -89,4 +92,4 @@ golden: $(STAMP) check-java  ## the golden programs and the documented API, wher
 	exit $$status
 
 clean:  ## remove what make made, .venv too
-	@rm -rf $(VENV) docs/api .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) docs/api .servers .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,7 +1,7 @@
-"""The fixtures `kafka`, `postgres`, `s3` and `mariadb`: one server each for the whole run, started by the first test that asks.
+"""The fixtures `kafka`, `postgres`, `s3` and `mariadb`: one server each for the whole run, started by the first test to ask.
 
-A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it are
-skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail.
+A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it
+are skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail.
 """
 
 from __future__ import annotations

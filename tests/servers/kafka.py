@@ -228,7 +228,7 @@ class KafkaServer(Server):
         return self._consume(topic, "read_uncommitted")
 
     def end_offsets(self, topic: str, *, committed: bool = False) -> dict[int, int]:
-        """By partition, the offset after the last record, or (committed) after the last that no open transaction precedes."""
+        """By partition, the offset after the last record; committed: where the first open transaction begins."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         admin = self.admin()
         partitions = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions

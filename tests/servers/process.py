@@ -1,8 +1,9 @@
 """A server as a process of ours: started, stopped, killed and started again on the same data and port.
 
 1. The server leads a process group of its own, so that Ctrl-C in a terminal does not reach it.
-2. A shell waits on a pipe whose other end only we hold. When we end without having stopped the server, the pipe closes, and the
-   shell kills the server and removes its folder. It does not matter which thread started the server, nor how we ended.
+2. A shell reads process ids from a pipe whose other end only we hold. When we end without having closed the server, the pipe
+   ends, and the shell kills the last process and removes the folder. It does not matter which thread started the server, nor
+   how we ended.
 3. Ports are below those that the system gives to clients. So between `kill()` and `start()` no client can take the port.
 """
 
@@ -31,7 +32,7 @@ _START_TIMEOUT_S = 180.0
 _STOP_TIMEOUT_S = 60.0
 _POLL_S = 0.05
 _LOG_TAIL_CHARS = 4_000
-_WATCH = 'read -r done || { kill -KILL -- "-$1"; rm -rf -- "$2"; }'
+_WATCH = 'while read -r pid; do last=$pid; done; [ -z "$last" ] || kill -s KILL -- "-$last"; rm -rf -- "$1"'
 _random = random.Random(os.urandom(8))  # not the global one, which random tests seed
 
 
@@ -134,7 +135,13 @@ class Server(ABC):
             os.chown(self.folder, self._identity["user"], self._identity["group"])
         self._prepared = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._watch = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCH, "watch", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Self:
         try:
@@ -193,18 +200,11 @@ class Server(ABC):
         """
         if self.running:
             raise ServerFailed(f"{self.name} runs already")
-        self._forget()
+        self._reap()
         if not self._prepared:
             self.prepare()
             self._prepared = True
         self._process = self._spawn(self.command())
-        self._watch = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCH, "watch", str(self._process.pid), str(self.folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         try:
             wait_for(lambda: not self.running or self.is_ready(), f"{self.name} to answer", _START_TIMEOUT_S)
             if not self.running:
@@ -222,7 +222,7 @@ class Server(ABC):
         self.kill()
 
     def kill(self) -> None:
-        """End it as ``kill -9`` does, all of its processes; nothing happens when it does not run."""
+        """End it and its workers as ``kill -9`` does; nothing happens when it does not run."""
         if self._process is not None and self.running:
             # PostgreSQL's workers lead groups of their own, and would live on for a moment.
             workers = _children(self._process.pid)
@@ -232,12 +232,12 @@ class Server(ABC):
                     os.kill(worker, signal.SIGKILL)
             self._process.wait()
             wait_for(lambda: not any(map(_lives, workers)), f"{self.name}'s workers to end", _STOP_TIMEOUT_S)
-        self._forget()
+        self._reap()
 
     def close(self) -> None:
-        """Kill it and remove its data."""
+        """Kill it and remove its data; it cannot be started again."""
         self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._watch.communicate()
 
     def run_tool(self, command: list[str]) -> None:
         """Run a program of the server's, as the server's user, in its folder.
@@ -245,13 +245,15 @@ class Server(ABC):
         Raises:
             ServerFailed: It ended with another status than 0.
         """
-        status = self._spawn(command).wait(_START_TIMEOUT_S)
+        self._process = self._spawn(command)
+        status = self._process.wait(_START_TIMEOUT_S)
+        self._reap()
         if status:
             raise ServerFailed(f"{self.name}: {command[0]} ended with status {status}:\n{self._log_tail()}")
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 env={**os.environ, "HOME": str(self.folder), **self.environment()},
@@ -261,6 +263,8 @@ class Server(ABC):
                 start_new_session=True,
                 **self._identity,
             )
+        self._tell_watch(str(process.pid))
+        return process
 
     def _account(self) -> dict[str, Any]:
         """Arguments of Popen that change the user, where needed."""
@@ -274,15 +278,17 @@ class Server(ABC):
             f"{self.name} does not run as root, and there is no user {' or '.join(self.users)}"
         )
 
-    def _forget(self) -> None:
-        """Wait for the ended process, and send the watching shell home."""
+    def _reap(self) -> None:
+        """Wait for the ended process; its id may become another's now."""
         if self._process is not None:
             self._process.wait()
             self._process = None
-        if self._watch is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._watch.communicate(b"done\n")
-            self._watch = None
+            self._tell_watch("")
+
+    def _tell_watch(self, pid: str) -> None:
+        assert self._watch.stdin is not None
+        self._watch.stdin.write(f"{pid}\n".encode())
+        self._watch.stdin.flush()
 
     def _log_tail(self) -> str:
         if not self.log.exists():
