@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.errors import StorageError
+from materializer import fold_worker
 from materializer.fold_task import FoldResult, FoldTask, fold_range
 
 NICENESS = 10
@@ -152,10 +153,9 @@ class FoldProcesses:
 
 
 def _start(niceness: int) -> subprocess.Popen[bytes]:
-    code = f"from materializer.processes import serve; serve({niceness})"
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-P", fold_worker.__file__, str(niceness)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},
