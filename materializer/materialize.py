@@ -13,20 +13,17 @@ Invariants:
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from changelog_engine.checkpoint.commit import verify_parts
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.snapshots import SnapshotStore
+from changelog_engine.checkpoint.snapshots import SnapshotStore, warn_unusable
 from changelog_engine.errors import CorruptChangelogError
 from materializer.fold_task import FoldResult, FoldTask, run_here
 from materializer.lock import MaterializerLock
 from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
-
-_LOG = logging.getLogger("changelog_engine")
 
 Runner = Callable[[Sequence[FoldTask]], list[FoldResult]]
 
@@ -105,9 +102,12 @@ def _fold(
             return None if plan is None else (plan, run(plan.tasks))
         except CorruptChangelogError as error:
             unusable = None if plan is None else plan.previous
-            if unusable is None or unusable in broken:
+            of_snapshots = str(error).startswith(
+                folder.snapshots.root
+            )  # an error begins with the file's path
+            if unusable is None or unusable in broken or not of_snapshots:
                 raise
-            _LOG.warning("the snapshot of checkpoint %d is passed over: %s", unusable, error)
+            warn_unusable(f"{folder.snapshots.root} {unusable}", unusable, error)
             broken |= {unusable}
 
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.row_files import Index, Numbers
 from changelog_engine.checkpoint.lineage import Lineage
 from materializer.snapshot_plan import newest_point
+
+Mask = npt.NDArray[np.bool_]
 
 _SPREAD = 1.25  # a snapshot goes when the one before it is at most so many times older than the one after it
 
@@ -36,15 +42,15 @@ class Needed(NamedTuple):
     """What stays.
 
     Args:
-        log: runs of checkpoints whose mutations stay.
-        checkpoints: ids whose rows stay.
+        log: runs of checkpoints whose mutations and rows stay.
+        singles: checkpoints whose rows stay besides.
         attempts: whose rows stay.
         snapshots: (checkpoint, attempt) of those that stay.
         settled: mutations up to this checkpoint are of use to the history only, and may be merged.
     """
 
     log: frozenset[Segment]
-    checkpoints: frozenset[int]
+    singles: frozenset[int]
     attempts: frozenset[int]
     snapshots: frozenset[tuple[int, int]]
     settled: int
@@ -56,6 +62,21 @@ class Needed(NamedTuple):
     def logs_any(self, first: int, last: int) -> bool:
         """Whether mutations of any of these checkpoints stay."""
         return any(run.first <= last and run.last >= first for run in self.log)
+
+    def logged(self, attempts: Numbers, checkpoints: Numbers) -> Mask:
+        """``logs`` of many."""
+        return _within(self.log, attempts, checkpoints)
+
+    def rows(self, index: Index) -> Mask:
+        """Which rows of checkpoints stay."""
+        single = np.isin(index.ids, np.fromiter(self.singles, np.int64))
+        mask: Mask = single | self.logged(index.attempts, index.ids)
+        return mask
+
+    def attempt_rows(self, index: Index) -> Mask:
+        """Which rows of attempts stay."""
+        mask: Mask = np.isin(index.ids, np.fromiter(self.attempts, np.int64))
+        return mask
 
 
 def needed(
@@ -77,15 +98,16 @@ def needed(
         now_ms: epoch milliseconds.
     """
     there = set(snapshots)
-    chains = _Chains(lineage)
+    index = lineage.checkpoints.index()
+    chains = _Chains(lineage, index)
     singles = {id for id in protected if id in lineage.checkpoints}
     newest = newest_point(lineage)
     line = () if newest is None else newest.lineage
-    own = [id for id in sorted(lineage.checkpoints, reverse=True) if _holds(line, lineage, id)]
-    singles.update(own[: retention.retained])
-    if lineage.checkpoints:
+    own = index.ids[_within(line, index.attempts, index.ids)]
+    singles.update(own[::-1][: retention.retained].tolist())
+    if len(index.ids):
         singles.add(lineage.newest_checkpoint_id)
-    history = _history(lineage, retention, now_ms)
+    history = _history(index, retention, now_ms)
     snapshot_times = {pair: _time_of(lineage, pair) for pair in there}
     kept = {pair for pair in there if pair[0] in protected_snapshots}
     kept |= _spread(snapshot_times, history, now_ms)
@@ -99,23 +121,20 @@ def needed(
     for attempt, (first, last) in history.items():
         log |= _after(_base(kept, chains.of(first)), chains.of(last))
         log.add(Segment(attempt, first, last))
-    rows = singles | {id for id, _ in kept}
-    rows |= {entry.id for entry in lineage.checkpoints.values() if on_lineage(log, entry.attempt, entry.id)}
-    rows &= set(lineage.checkpoints)
-    attempts = {lineage.checkpoints[id].attempt for id in rows} | {lineage.newest_attempt_id}
+    singles |= {id for id, _ in kept}
     on_line = sorted(id for id, attempt in kept if on_lineage(line, attempt, id))
     settled = on_line[-2] if len(on_line) > 1 else 0
-    return Needed(frozenset(log), frozenset(rows), frozenset(attempts), frozenset(kept), settled)
+    stays = Needed(frozenset(log), frozenset(singles), frozenset(), frozenset(kept), settled)
+    attempts = {*np.unique(index.attempts[stays.rows(index)]).tolist(), lineage.newest_attempt_id}
+    return stays._replace(attempts=frozenset(attempts))
 
 
 class _Chains:
     """Lineages of checkpoints: within an attempt each is the beginning of its newest checkpoint's."""
 
-    def __init__(self, lineage: Lineage) -> None:
+    def __init__(self, lineage: Lineage, index: Index) -> None:
         self._lineage = lineage
-        self._newest: dict[int, int] = {}
-        for entry in lineage.checkpoints.values():
-            self._newest[entry.attempt] = max(self._newest.get(entry.attempt, 0), entry.id)
+        self._newest = {attempt: last for attempt, (_, last) in _runs(index.attempts, index.ids).items()}
         self._read: dict[int, tuple[Segment, ...]] = {}
 
     def of(self, checkpoint: int) -> tuple[Segment, ...]:
@@ -130,27 +149,33 @@ class _Chains:
         )
 
 
-def _holds(line: tuple[Segment, ...], lineage: Lineage, checkpoint: int) -> bool:
-    return on_lineage(line, lineage.checkpoints[checkpoint].attempt, checkpoint)
+def _runs(attempts: Numbers, ids: Numbers) -> dict[int, tuple[int, int]]:
+    """Attempt -> its first and last id; the ids ascend."""
+    found, first = np.unique(attempts, return_index=True)
+    _, from_end = np.unique(attempts[::-1], return_index=True)
+    bounds = zip(ids[first].tolist(), ids[::-1][from_end].tolist(), strict=True)
+    return dict(zip(found.tolist(), bounds, strict=True))
 
 
-def _history(lineage: Lineage, retention: Retention, now_ms: int) -> dict[int, tuple[int, int]]:
+def _within(runs: Iterable[Segment], attempts: Numbers, checkpoints: Numbers) -> Mask:
+    """``on_lineage`` of many."""
+    mask: Mask = np.zeros(len(checkpoints), np.bool_)
+    for run in runs:
+        mask |= (attempts == run.attempt) & (checkpoints >= run.first) & (checkpoints <= run.last)
+    return mask
+
+
+def _history(index: Index, retention: Retention, now_ms: int) -> dict[int, tuple[int, int]]:
     """Attempt -> its first and last checkpoint within the history; the one before the window's beginning belongs to it."""
     if not retention.history_ms:
         return {}
-    begin = now_ms - retention.history_ms
-    found: dict[int, tuple[int, int]] = {}
-    before: dict[int, int] = {}
-    for entry in lineage.checkpoints.values():
-        if entry.time_ms >= begin:
-            first, last = found.get(entry.attempt, (entry.id, entry.id))
-            found[entry.attempt] = (min(first, entry.id), max(last, entry.id))
-        else:
-            before[entry.attempt] = max(before.get(entry.attempt, 0), entry.id)
-    if before and max(before.values()) < min((first for first, _ in found.values()), default=1 << 62):
-        attempt = max(before, key=lambda attempt: before[attempt])
-        first, last = found.get(attempt, (before[attempt], before[attempt]))
-        found[attempt] = (min(before[attempt], first), last)
+    inside = index.times >= now_ms - retention.history_ms
+    found = _runs(index.attempts[inside], index.ids[inside])
+    before = index.ids[~inside]
+    if len(before) and before[-1] < min((first for first, _ in found.values()), default=1 << 62):
+        newest = int(before[-1])
+        attempt = int(index.attempts[~inside][-1])
+        found[attempt] = (newest, found.get(attempt, (newest, newest))[1])
     return found
 
 

@@ -3,7 +3,7 @@
 Invariants:
     * One in flight; the next one begins an interval after the last began, or at once when that took longer.
     * The job's thread never waits for it: the fold runs in another process, and commits go to another table. Only a
-      truncation commits to the job's table, once.
+      truncation commits to the job's table: a few times, with pauses.
     * A failure is tolerated; more than so many in a row fail the job, as in Flink.
 """
 
@@ -20,8 +20,9 @@ from changelog_engine.graph.nodes import JobSettings
 from materializer.lock import MaterializerBusyError
 from materializer.materialize import Materialization, materialize
 from materializer.processes import FoldProcesses
+from materializer.remembered import remember
 from materializer.retention import Retention
-from materializer.truncation import truncate
+from materializer.truncation import sweep_expired, truncate
 
 log = logging.getLogger("changelog_engine")
 _SOON_MS = 60_000  # a process is kept for the next fold when that comes as soon as this
@@ -73,6 +74,8 @@ class Schedule:
     def once(self) -> None:
         """One materialization and truncation; a failure is counted."""
         try:
+            if self._retention is not None:
+                sweep_expired(self._folder, self._retention)  # room for what is written now
             done = materialize(self._folder, run=self._run)
             if done is not None:
                 self.done = done
@@ -81,7 +84,7 @@ class Schedule:
                     done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
                 )  # fmt: skip
             if self._retention is not None:
-                truncate(self._folder, self._retention)
+                truncate(self._folder, self._retention, stopping=self._stopping.is_set)
             self.failures = 0
         except MaterializerBusyError as busy:
             log.info("%s", busy)
@@ -120,13 +123,24 @@ def beside_job(
         settings: of the job.
         give_up: see Schedule.
     """
-    interval_ms = settings.materialize_interval_ms
-    if interval_ms is None or not settings.changelog:
+    if not settings.changelog:
         return None
-    grace_ms = settings.truncation_grace_ms
-    retention = Retention(
-        history_ms=settings.history_retention_ms,
-        retained=settings.retained_checkpoints,
-        grace_ms=min(interval_ms, 300_000) if grace_ms is None else grace_ms,
-    )
+    interval_ms = settings.materialize_interval_ms
+    retention = _retention(settings)
+    try:
+        remember(folder, retention)
+    except StorageError as error:
+        log.warning("the retention could not be written down for other processes: %s", error)
+    if interval_ms is None:
+        return None
     return Schedule(folder, interval_ms, retention, settings.materialize_max_failures, give_up)
+
+
+def _retention(settings: JobSettings) -> Retention:
+    """Unless it is set, the grace time is half the interval: what a snapshot replaced is gone before the next but one."""
+    grace_ms = settings.truncation_grace_ms
+    if grace_ms is None:
+        longest = Retention().grace_ms
+        interval_ms = settings.materialize_interval_ms
+        grace_ms = longest if interval_ms is None else min(interval_ms // 2, longest)
+    return Retention(settings.history_retention_ms, settings.retained_checkpoints, grace_ms)

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import read_row
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import is_logged
 from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files, select_suffix
+from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore
-from changelog_engine.checkpoint.snapshots import marker_paths
+from changelog_engine.checkpoint.snapshots import marker_paths, warn_unusable
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.storage.delta_log import DeltaLog
@@ -67,7 +67,7 @@ def plan_snapshot(
 
     Raises:
         RestoreError: there is no such checkpoint, or neither snapshot nor log to make its state from.
-        CorruptChangelogError: a row about the log can't be read.
+        CorruptChangelogError: a row about the log can't be read. (Snapshots that can't be used are passed over.)
     """
     delta = folder.open_changelog()
     lineage = Lineage(delta)
@@ -75,10 +75,17 @@ def plan_snapshot(
     if checkpoint is None:
         return None
     point = plan_restore(folder, checkpoint)
-    if point.snapshot == checkpoint.id and not broken:
+    while True:
+        previous = _previous(folder, checkpoint, point, broken)
+        try:
+            document, base = _base(folder, checkpoint, previous)
+            break
+        except CorruptChangelogError as error:
+            assert previous is not None
+            warn_unusable(f"{folder.snapshots.root} {previous}", previous, error)
+            broken |= {previous}
+    if previous == checkpoint.id:
         return None
-    previous = _previous(folder, checkpoint, point, broken)
-    document, base = _base(folder, checkpoint, previous)
     suffix = select_suffix(part_files(delta.files()), checkpoint.lineage, previous)
     tasks = []
     cells = {}
@@ -148,14 +155,20 @@ def _base(
         return {}, []
     listing = DeltaLog(folder.snapshots).files()
     attempt = attempt_of(checkpoint.lineage, previous)
-    marker = next(path for path, name in marker_paths(listing) if name == (previous, attempt))
-    document = json.loads(read_row(folder.snapshots, marker))
+    marker = next((path for path, name in marker_paths(listing) if name == (previous, attempt)), None)
+    if marker is None:
+        raise CorruptChangelogError(f"the snapshot of checkpoint {previous} was removed just now: try again")
+    document = read_marker(folder.snapshots, marker)
     files = {file.path: file for file in part_files(listing)}
     own = [f for f in files.values() if f.name and (f.name.checkpoint, f.name.attempt) == (previous, attempt)]
     pieces = pieces_of(document, sorted(own, key=lambda file: file.name or ()))
     missing = [piece.path for piece in pieces if piece.path not in files]
     if missing:
         raise CorruptChangelogError(f"{folder.snapshots.join(missing[0])} is not in its table any more")
+    if len(pieces) != document["parts"]:
+        raise CorruptChangelogError(
+            f"{folder.snapshots.join(marker)} counts {document['parts']} parts, there are {len(pieces)}"
+        )
     return document, [(piece, files[piece.path]) for piece in pieces]
 
 

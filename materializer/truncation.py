@@ -1,42 +1,47 @@
 """Truncation: what no retained checkpoint, copy or history needs leaves the tables, and after a while the disk.
 
 Steps (a crash after any of them is finished by the next truncation):
-    1. Decide what stays, and merge small parts of the history into large files that nothing refers to yet.
-    2. One commit to the changelog: parts and rows that nobody needs leave it, merged files take the place of their parts.
+    1. Decide what stays.
+    2. Commits to the changelog: rows of checkpoints that nobody needs leave it, the newest first, then their parts; merged
+       files take the place of small ones. Each commit has at most so many actions, and a pause comes after it.
     3. One commit to the snapshots: those that nobody needs leave it.
     4. Note which files on the disk no table lists; delete those that were noted longer than the grace time ago.
     5. Keep the Delta logs short.
 
 Invariants:
+    * Every checkpoint whose row is there can be restored, after each commit too.
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
+    * The job's commits wait for none of these: one that loses against a commit of a truncation is tried again at once.
+
+Bound: the changelog lists the parts and rows since the second newest snapshot (and those that a copy or a retained
+checkpoint needs), what merge.py and merge_rows.py leave of the history, and nothing else, however long the job has run.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from changelog_engine.changelog.log_files import parse_part, parse_row
 from changelog_engine.changelog.part_selection import PartFile, part_files
-from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.protection import protected_checkpoints, protected_snapshots
-from changelog_engine.checkpoint.snapshots import marker_paths, snapshot_files, snapshot_of
+from changelog_engine.checkpoint.snapshots import snapshot_of, usable_snapshots
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 from materializer.lock import MaterializerLock
-from materializer.merge import merge_small
+from materializer.merge import Change, merge_small
+from materializer.merge_rows import row_changes
 from materializer.retention import Needed, Retention, needed
+from materializer.sweep import sweep
 
-NOTES = "_unlisted.json"
+MOST_ACTIONS = 1_000
+_PAUSE_S = 0.02
 _COMMIT_TRIES = 20
-_LEFTOVER_MS = 3_600_000
 
 
 class Truncation(NamedTuple):
@@ -55,65 +60,123 @@ class Truncation(NamedTuple):
     deleted: int = 0
 
 
-def truncate(folder: JobFolder, retention: Retention, clock: Callable[[], float] = time.time) -> Truncation:
+def truncate(
+    folder: JobFolder,
+    retention: Retention,
+    clock: Callable[[], float] = time.time,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Truncation:
     """Truncate a job's log and snapshots.
 
     Args:
         folder: the job's folder.
         retention: what stays.
         clock: seconds since 1970.
+        stopping: asked between two commits; when it says True, the rest is left to the next truncation.
 
     Returns:
         What was done.
 
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
-        StorageError: storage failed; the next truncation finishes.
+        StorageError: storage failed, or it was stopped; the next truncation finishes.
     """
     snapshots = folder.open_snapshots()
     with MaterializerLock(folder):
         log = folder.open_changelog()
-        stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock)
+        stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock, stopping)
         snapshot_removed = _truncate_snapshots(snapshots, stays)
-        deleted = sum(_sweep(table, log, retention.grace_ms, clock) for table in (log, snapshots))
+        deleted = sum(sweep(table, log, retention.grace_ms, clock) for table in (log, snapshots))
         log.maintain()
         snapshots.maintain()
     return Truncation(log_files, merged, snapshot_removed, deleted)
 
 
+def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], float] = time.time) -> int:
+    """Step 4 alone: make room before a materialization writes.
+
+    Args:
+        folder: the job's folder.
+        retention: of which the grace time counts.
+        clock: seconds since 1970.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        MaterializerBusyError, StorageError: as ``truncate``.
+    """
+    snapshots = folder.open_snapshots()
+    with MaterializerLock(folder):
+        log = folder.open_changelog()
+        return sum(sweep(table, log, retention.grace_ms, clock) for table in (log, snapshots))
+
+
 def _truncate_log(
-    folder: JobFolder, log: DeltaLog, snapshots: DeltaLog, retention: Retention, clock: Callable[[], float]
+    folder: JobFolder,
+    log: DeltaLog,
+    snapshots: DeltaLog,
+    retention: Retention,
+    clock: Callable[[], float],
+    stopping: Callable[[], bool],
 ) -> tuple[Needed, int, int]:
     """Steps 1 and 2."""
+    removed = added = 0
     for _ in range(_COMMIT_TRIES):
         lineage = Lineage(log)
-        listing = log.files()
-        if log.version != lineage.version:
-            continue
         stays = needed(
             lineage,
-            [who for _, who in marker_paths(snapshots.files())],
+            [who for who, _ in usable_snapshots(snapshots.storage, snapshots.files())],
             retention,
             protected_checkpoints(folder, clock),
             protected_snapshots(folder, clock),
             int(clock() * 1000),
         )
-        parts = part_files(listing)
-        gone = {part.path for part in parts if not _stays(part, stays)}
-        gone |= {path for path in listing["path"].to_pylist() if _row_goes(path, stays)}
-        small = [part for part in parts if part.path not in gone]
-        adds, replaced = merge_small(folder.changelog, small, stays.settled)
-        removes = gone | replaced
-        if not removes:
-            return stays, 0, 0
-        if _commit(log, adds, sorted(removes)):
-            return stays, len(removes), len(adds)
+        for number, change in enumerate(_commits(_changes(folder, lineage, stays))):
+            if number:
+                time.sleep(_PAUSE_S)  # the job's own commits come in between
+            if stopping():
+                raise StorageError(f"the truncation of {log.storage.root} was stopped")
+            if not _commit(log, change):
+                break
+            removed += len(change.removes)
+            added += len(change.adds)
+        else:
+            return stays, removed, added
     raise StorageError(
         f"could not truncate {log.storage.root}: drivers took the job over {_COMMIT_TRIES} times meanwhile"
     )
 
 
-def _commit(log: DeltaLog, adds: list[AddFile], removes: list[str]) -> bool:
+def _changes(folder: JobFolder, lineage: Lineage, stays: Needed) -> Iterator[Change]:
+    """All that is to be done, in an order in which every checkpoint whose row is there can be restored."""
+    storage = folder.changelog
+    for rows in (lineage.checkpoints, lineage.attempts):
+        yield from row_changes(storage, rows, stays)
+    parts = part_files(lineage.files)
+    kept = [part for part in parts if _stays(part, stays)]
+    for part in sorted({part.path for part in parts} - {part.path for part in kept}):
+        yield Change([], [part])
+    yield from merge_small(storage, kept, stays)
+
+
+def _commits(changes: Iterator[Change]) -> Iterator[Change]:
+    """Changes put together, in their order, into commits of at most MOST_ACTIONS."""
+    adds: list[AddFile] = []
+    removes: list[str] = []
+    for change in changes:
+        if (adds or removes) and len(adds) + len(removes) + len(change.adds) + len(
+            change.removes
+        ) > MOST_ACTIONS:
+            yield Change(adds, removes)
+            adds, removes = [], []
+        adds += change.adds
+        removes += change.removes
+    if adds or removes:
+        yield Change(adds, removes)
+
+
+def _commit(log: DeltaLog, change: Change) -> bool:
     """Commit unless a driver took the job over since the log's version; checkpoints in between do no harm."""
     for _ in range(_COMMIT_TRIES):
         seen = log.version
@@ -122,7 +185,8 @@ def _commit(log: DeltaLog, adds: list[AddFile], removes: list[str]) -> bool:
         if any(path.startswith(f"{ATTEMPT}-") for path in added):
             return False
         try:
-            log.commit(adds, removes, {"truncated": len(removes), "merged": len(adds)})
+            counts = {"truncated": len(change.removes), "merged": len(change.adds)}
+            log.commit(change.adds, change.removes, counts)
             return True
         except CommitConflictError:
             continue
@@ -139,27 +203,18 @@ def _stays(part: PartFile, stays: Needed) -> bool:
     return stays.logs_any(part.first_checkpoint, part.last_checkpoint)
 
 
-def _row_goes(path: str, stays: Needed) -> bool:
-    row = parse_row(path)
-    if row is None:
-        return False
-    if row.operation == CHECKPOINT:
-        return row.checkpoint not in stays.checkpoints
-    return row.operation == ATTEMPT and row.attempt not in stays.attempts
-
-
 def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
-    """Step 3."""
+    """Step 3. A snapshot that can't be read stays until there is a newer one."""
+    newest = max((checkpoint for checkpoint, _ in stays.snapshots), default=0)
+    committed = max(stays.singles, default=0)
     for _ in range(_COMMIT_TRIES):
         listing = snapshots.files()
-        kept: set[str] = set()
-        for path, who in marker_paths(listing):
-            if who in stays.snapshots:
-                kept |= {path, *snapshot_files(snapshots.storage, path, listing)}
-        newest = max(stays.checkpoints, default=0)
+        usable = dict(usable_snapshots(snapshots.storage, listing))
+        kept = {path for who, files in usable.items() if who in stays.snapshots for path in files}
         gone = [
             path for path in listing["path"].to_pylist()
-            if path not in kept and (name := snapshot_of(path)) is not None and name[0] <= newest
+            if path not in kept and (who := snapshot_of(path)) is not None
+            and who[0] <= (committed if who in usable else newest)
         ]  # fmt: skip
         if not gone:
             return 0
@@ -169,51 +224,3 @@ def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
         except CommitConflictError:
             continue
     raise StorageError(f"could not commit to {snapshots.storage.root}: others committed between")
-
-
-def _sweep(table: DeltaLog, log: DeltaLog, grace_ms: int, clock: Callable[[], float]) -> int:
-    """Step 4: the files of one table's folder."""
-    storage = table.storage
-    lineage = Lineage(log)  # before the listings: a part that is committed meanwhile is listed
-    on_disk = [entry.name for entry in storage.list() if not entry.is_folder]
-    listed = {str(path) for path in table.files()["path"].to_pylist()}
-    now_ms = int(clock() * 1000)
-    noted = _read_notes(storage)
-    notes = {
-        name: noted.get(name, now_ms)
-        for name in on_disk
-        if name not in listed and _is_garbage(name, lineage.newest_attempt_id, lineage.newest_checkpoint_id)
-    }
-    expired = [
-        name for name, since in notes.items()
-        if now_ms - since >= (max(grace_ms, _LEFTOVER_MS) if name.startswith(TEMPORARY_PREFIX) else grace_ms)
-    ]  # fmt: skip
-    if set(notes) - set(noted):  # what expires is forgotten by the next sweep
-        storage.write_durable(NOTES, json.dumps(notes).encode())
-    for name in expired:
-        storage.delete(name)
-    return len(expired)
-
-
-def _is_garbage(name: str, newest_attempt: int, newest_checkpoint: int) -> bool:
-    """Whether a file that no table lists never will be listed (again)."""
-    if name.startswith((TEMPORARY_PREFIX, "merged-")):
-        return True
-    part, row = parse_part(name), parse_row(name)
-    if part is None and row is None:
-        return False  # not ours
-    attempt = part.attempt if part is not None else row.attempt if row is not None else 0
-    checkpoint = part.checkpoint if part is not None else row.checkpoint if row is not None else 0
-    if attempt > newest_attempt:
-        return False  # a driver is about to take over
-    if row is not None and row.operation == ATTEMPT:
-        return True
-    return attempt < newest_attempt or checkpoint <= newest_checkpoint
-
-
-def _read_notes(storage: Storage) -> dict[str, int]:
-    try:
-        found: dict[str, int] = json.loads(storage.read(NOTES).to_pybytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found

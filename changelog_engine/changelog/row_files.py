@@ -102,7 +102,7 @@ class Rows(Mapping[int, Entry]):
         self.own = own
         self.files = sorted(files, key=lambda file: file.first)
         self._storage = storage
-        self._operation = operation
+        self.operation = operation
         self._open: tuple[str, dict[int, str]] | None = None  # the merged file that was read last
 
     @property
@@ -143,7 +143,7 @@ class Rows(Mapping[int, Entry]):
         Raises:
             CorruptChangelogError: it is missing or isn't what it was.
         """
-        return _index_of(self._storage, file.path, self._operation)
+        return _index_of(self._storage, file.path, self.operation)
 
     def document(self, entry: Entry) -> str:
         """A row's JSON document.
@@ -158,7 +158,7 @@ class Rows(Mapping[int, Entry]):
             return read_row(self._storage, entry.path)
         if self._open is None or self._open[0] != entry.path:
             table = read_merged_rows(self._storage, entry.path)
-            ids = table[_ID[self._operation]].to_pylist()
+            ids = table[_ID[self.operation]].to_pylist()
             self._open = entry.path, dict(zip(ids, table["value"].to_pylist(), strict=True))
         return self._open[1][entry.id]
 
@@ -170,7 +170,8 @@ class Rows(Mapping[int, Entry]):
                 index = self.index_of(file)
                 place = int(np.searchsorted(index.ids, identity))
                 if place < len(index.ids) and index.ids[place] == identity:
-                    return Entry(*(int(column[place]) for column in index), file.path, None)
+                    attempt, time_ms = int(index.attempts[place]), int(index.times[place])
+                    return Entry(identity, attempt, time_ms, file.path, None)
         raise KeyError(identity)
 
     def __iter__(self) -> Iterator[int]:

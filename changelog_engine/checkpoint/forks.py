@@ -26,17 +26,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_selection import on_lineage, part_files
 from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.changelog.row_files import Rows, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.checkpoint.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
-from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.lineage import Lineage, write_merged_rows
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import plan_restore
-from changelog_engine.checkpoint.snapshots import marker_paths, snapshot_files
+from changelog_engine.checkpoint.snapshots import usable_snapshots
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
@@ -132,11 +132,13 @@ class _Forking:
         if DeltaLog.exists(self.parent.snapshots):
             self._snapshots()
         log = self.parent.open_changelog()
-        newest_attempt = Lineage(log).newest_attempt_id
+        lineage = Lineage(log)
+        newest_attempt = lineage.newest_attempt_id
         storage = self.target.changelog
         storage.make_dirs()
-        listing = log.files()
-        adds = self._share(log.storage, storage, listing, self._log_files(listing))
+        adds = self._share(log.storage, storage, lineage.files, self._log_files(lineage))
+        for kind in (lineage.checkpoints, lineage.attempts):
+            adds += self._rows(kind, lineage.files)
         attempt = Attempt(
             id=newest_attempt + 1,
             parent=self.checkpoint.id,
@@ -149,23 +151,20 @@ class _Forking:
         row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
         table = DeltaLog.create(storage, SCHEMA, table_properties(self.target.name))
         table.commit([*adds, row], metadata={"fork": self.checkpoint.id, "of": self.parent.name})
+        plan_restore(self.target, self.checkpoint)  # all that it needs came along
         shared, copied = self.sizes[True], self.sizes[False]
         return Fork(self.target, self.checkpoint, len(shared), len(copied), sum(shared), sum(copied))
 
-    def _log_files(self, listing: pa.Table) -> list[str]:
-        """What the lineage has in the changelog."""
+    def _log_files(self, rows: Lineage) -> list[str]:
+        """What the lineage has in the changelog, merged rows left out."""
         lineage = self.checkpoint.lineage
-        attempts = {segment.attempt for segment in lineage}
-        wanted = []
-        for path in listing["path"].to_pylist():
-            name = parse_row(path)
-            if name is None:
-                continue
-            if name.operation == ATTEMPT and name.attempt in attempts:
-                wanted.append(path)
-            if name.operation == CHECKPOINT and on_lineage(lineage, name.attempt, name.checkpoint):
-                wanted.append(path)
-        for file in part_files(listing):
+        wanted = [
+            entry.path
+            for kind in (rows.checkpoints, rows.attempts)
+            for entry in kind.own.values()
+            if entry.path is not None and self._is_ours(kind, entry.attempt, entry.id)
+        ]
+        for file in part_files(rows.files):
             if file.name is not None:
                 if on_lineage(lineage, file.name.attempt, file.name.checkpoint):
                     wanted.append(file.path)
@@ -175,14 +174,37 @@ class _Forking:
                 )  # merged parts, of other branches too: readers take what is on the lineage
         return wanted
 
+    def _is_ours(self, kind: Rows, attempt: int, identity: int) -> bool:
+        """Whether a row is on the lineage."""
+        lineage = self.checkpoint.lineage
+        if kind.operation == CHECKPOINT:
+            return on_lineage(lineage, attempt, identity)
+        return any(segment.attempt == attempt for segment in lineage)
+
+    def _rows(self, kind: Rows, listing: pa.Table) -> list[AddFile]:
+        """Files of merged rows: shared where all of them are on the lineage, else written anew without the others."""
+        source, target = self.parent.changelog, self.target.changelog
+        whole, adds = [], []
+        for file in kind.files:
+            index = kind.index_of(file)
+            pairs = zip(index.attempts.tolist(), index.ids.tolist(), strict=True)
+            ours = [self._is_ours(kind, attempt, identity) for attempt, identity in pairs]
+            if all(ours):
+                whole.append(file.path)
+            elif any(ours):
+                rows = read_merged_rows(source, file.path).filter(pa.array(ours))
+                adds.append(write_merged_rows(target, kind.operation, rows))
+                self.sizes[False].append(adds[-1].size)
+        return [*self._share(source, target, listing, whole), *adds]
+
     def _snapshots(self) -> None:
         """The lineage's snapshots."""
         log = self.parent.open_snapshots()
         listing = log.files()
         wanted: dict[str, None] = {}
-        for marker, (checkpoint, attempt) in marker_paths(listing):
+        for (checkpoint, attempt), files in usable_snapshots(log.storage, listing):
             if on_lineage(self.checkpoint.lineage, attempt, checkpoint):
-                wanted.update(dict.fromkeys([marker, *snapshot_files(log.storage, marker, listing)]))
+                wanted.update(dict.fromkeys(sorted(files)))
         if not wanted:
             return
         storage = self.target.snapshots

@@ -11,10 +11,31 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
-from changelog_engine.changelog.row_files import Entry, Rows, rows_of
+from changelog_engine.changelog.part_stats import delta_stats, footer_of
+from changelog_engine.changelog.row_files import Entry, Rows, merged_rows_file, rows_of
 from changelog_engine.errors import RestoreError
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+
+def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
+    """Write rows of checkpoints or attempts as one file, durably; nothing refers to it yet.
+
+    Args:
+        storage: the changelog.
+        operation: checkpoint or attempt.
+        rows: as ``read_merged_rows`` gives them, at least one.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    path, data = merged_rows_file(operation, rows)
+    storage.write_durable(path, data)
+    newest = max(rows["event_time"].cast(pa.int64()).to_pylist()) // 1000
+    return AddFile(path, data.size, newest, delta_stats(footer_of(data)))
 
 
 class RestoreDecision(NamedTuple):

@@ -11,19 +11,24 @@ Invariants:
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row, read_row
+from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
+from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
+_LOG = logging.getLogger("changelog_engine")
 _COMMIT_TRIES = 20
+_MOST_WARNED = 1_000
+_WARNED: set[str] = set()  # files at fault, of which a warning was logged
 
 
 class SnapshotStore:
@@ -145,11 +150,17 @@ class SnapshotStore:
         for path in paths:
             if path.startswith(f"{SNAPSHOT}-"):
                 if path not in self._files:
-                    document = json.loads(read_row(self.log.storage, path))
-                    files = {path, *(name for name, *_ in document.get("files", ()))}
-                    self._files[path] = files if "files" in document else set()
+                    self._files[path] = self._named_by(path)
                 found |= self._files[path]
         return found
+
+    def _named_by(self, marker: str) -> set[str]:
+        try:
+            document = read_marker(self.log.storage, marker)
+        except CorruptChangelogError as error:
+            warn_unusable(self.log.storage.join(marker), (snapshot_of(marker) or (0, 0))[0], error)
+            return set()
+        return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()
 
     def _paths(self) -> list[str]:
         return [str(path) for path in self.log.files()["path"].to_pylist()]
@@ -167,22 +178,60 @@ def marker_paths(listing: pa.Table) -> list[tuple[str, tuple[int, int]]]:
     ]
 
 
-def snapshot_files(storage: Storage, marker: str, listing: pa.Table) -> list[str]:
-    """The parts of a snapshot, those that it shares with older ones included.
+def usable_snapshots(storage: Storage, listing: pa.Table) -> list[tuple[tuple[int, int], frozenset[str]]]:
+    """The snapshots whose row can be read and whose parts are all listed. Of each other one a warning is logged, once.
 
     Args:
         storage: the snapshots table's folder.
-        marker: the file that says that it is complete.
         listing: the files of the table (``DeltaLog.files``).
 
-    Raises:
-        CorruptChangelogError: the marker can't be read.
+    Returns:
+        (checkpoint, attempt) of each, with its files: its row, and its parts, those that it shares with older ones included.
     """
-    document = json.loads(read_row(storage, marker))
+    found = []
+    listed = {path: snapshot_of(path) for path in listing["path"].to_pylist()}
+    for marker, who in marker_paths(listing):
+        try:
+            found.append((who, frozenset([marker, *_parts_of(storage, marker, who, listed)])))
+        except CorruptChangelogError as error:
+            warn_unusable(storage.join(marker), who[0], error)
+    return found
+
+
+def warn_unusable(file: str, checkpoint: int, error: Exception) -> None:
+    """Log that a snapshot can't be used: once for each of its files that is at fault.
+
+    Args:
+        file: tells the fault from others; the full path of its row, or another name.
+        checkpoint: of which the snapshot is.
+        error: names the file.
+    """
+    if file not in _WARNED:
+        if len(_WARNED) >= _MOST_WARNED:
+            _WARNED.clear()
+        _WARNED.add(file)
+        _LOG.warning(
+            "the snapshot of checkpoint %d can't be used; an older one and a longer piece of the log take its place: %s",
+            checkpoint, error,
+        )  # fmt: skip
+
+
+def _parts_of(
+    storage: Storage, marker: str, who: tuple[int, int], listed: dict[str, tuple[int, int] | None]
+) -> list[str]:
+    document = read_marker(storage, marker)
     if "files" in document:
-        return [path for path, *_ in document["files"]]
-    whose = snapshot_of(marker)
-    return [p for p in listing["path"].to_pylist() if p != marker and snapshot_of(p) == whose]
+        parts = [path for path, *_ in document["files"]]
+        missing = sorted(set(parts) - listed.keys())
+        if missing:
+            raise CorruptChangelogError(f"{storage.join(missing[0])} is not in its table any more")
+        return parts
+    parts = [path for path, whose in listed.items() if whose == who and path != marker]
+    if len(parts) != document["parts"]:
+        raise CorruptChangelogError(
+            f"{storage.join(marker)} counts {document['parts']} parts, there are {len(parts)}"
+        )
+    return parts
 
 
 def snapshot_of(path: str) -> tuple[int, int] | None:

@@ -16,8 +16,9 @@ from materializer.fold_task import fold_range
 from materializer.materialize import Runner
 from materializer.materialize import materialize as make_snapshot
 from materializer.processes import FoldProcesses
+from materializer.remembered import recall
 from materializer.retention import Retention
-from materializer.truncation import truncate
+from materializer.truncation import sweep_expired, truncate
 
 
 class _Duration(click.ParamType[int]):
@@ -37,13 +38,20 @@ class _Duration(click.ParamType[int]):
 @click.option(
     "--retention",
     type=_Duration(),
-    help="Truncate afterwards, and keep the history of so long, such as 7d; 0 keeps what restores need. Without it nothing "
-    "is truncated.",
+    help="How long the history stays when the log is truncated, such as 7d; 0 keeps what restores need. When left out: as "
+    "the job ran with last, or 7d.",
 )
-@click.option("--retained", type=click.IntRange(min=1), default=1, help="Checkpoints that stay restorable.")
 @click.option(
-    "--grace", type=_Duration(), default="5m", help="How long truncated files stay on the disk [default: 5m]."
+    "--retained",
+    type=click.IntRange(min=1),
+    help="Checkpoints that stay restorable; when left out: as the job ran with last, or 1.",
 )
+@click.option(
+    "--grace",
+    type=_Duration(),
+    help="How long truncated files stay on the disk; when left out: as the job ran with last, or 5m.",
+)
+@click.option("--no-truncate", is_flag=True, help="Make the snapshot only.")
 @click.option(
     "--processes", type=click.IntRange(min=1), help="Processes that fold; the machine's cores when left out."
 )
@@ -53,19 +61,27 @@ def materialize(
     at: int | None,
     every: int | None,
     retention: int | None,
-    retained: int,
-    grace: int,
+    retained: int | None,
+    grace: int | None,
+    no_truncate: bool,
     processes: int | None,
     spark: str | None,
 ) -> None:
     """Make a snapshot of a job's newest checkpoint, so that a restore reads it and only the log after it.
 
     PATH is the job's folder, <base>/<job>. The job may be running; one that is made beside the job already is left alone.
+    Afterwards the log is truncated: what no restore, copy or history needs goes.
     """
     if at is not None and every is not None:
         raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")
     folder = open_job(path)
-    keep = None if retention is None else Retention(retention, retained, grace)
+    given = {"history_ms": retention, "retained": retained, "grace_ms": grace}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    if no_truncate and wanted:
+        raise click.UsageError(
+            "--no-truncate leaves the log alone: --retention, --retained and --grace say nothing"
+        )
+    keep = None if no_truncate else recall(folder)._replace(**wanted)
     run: Runner = FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
     if spark:
         from changelog_engine.spark.materialize_job import SparkFolds  # loads PySpark
@@ -85,6 +101,8 @@ def materialize(
 
 
 def _once(folder: Any, at: int | None, run: Runner, keep: Retention | None) -> None:
+    if keep is not None:
+        sweep_expired(folder, keep)
     done = make_snapshot(folder, at, run)
     if done is None:
         click.echo("nothing to do: there is no checkpoint without a snapshot")

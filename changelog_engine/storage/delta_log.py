@@ -3,6 +3,7 @@
 Invariants:
     * A commit is a compare-and-swap on the table's version: of two commits made from one version, one fails.
     * On a local disk a commit is durable when ``commit`` returns: its file and its folder are fsynced.
+    * The log is kept short: behind a Delta checkpoint, old commits are removed. History is rows, not versions.
     * The protocol stays plain (reader 1, writer 2), so every Delta reader opens the table.
 
 Why commits to local disks are written here: a commit is one small JSON file, but delta-rs replays the log and rebuilds its
@@ -12,6 +13,7 @@ and it does not fsync. Other file systems go through delta-rs, whose object stor
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -33,6 +35,8 @@ _LOG = "_delta_log"
 _LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
 _COMMIT_NAME = re.compile(r"^(\d{20})\.json$")
 _CHECKPOINT_NAME = re.compile(r"^(\d{20})\.checkpoint\.")
+_LOG_FILE = re.compile(r"^(\d{20})\.(json$|checkpoint\.)")
+KEPT_S = 600.0  # commits of so long stay, for writers and readers that are behind
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _ENGINE_INFO = "changelog-engine"
 _REOPEN_COMMITS = 50
@@ -191,22 +195,26 @@ class DeltaLog:
         return pa.table(table.get_add_actions(flatten=True))
 
     def maintain(self, every: int = 100) -> bool:
-        """Write a Delta checkpoint of the log when enough commits came since the last, and clean up expired commits.
+        """Write a Delta checkpoint of the log when enough commits came since the last, and remove what came before.
 
-        It reads the whole list of files: run it after the acknowledgement, never before.
+        It reads the whole list of files: run it after the acknowledgement, never before. On a local disk the log then has
+        the commits since the Delta checkpoint before, and those of the last ten minutes, for writers and readers that are
+        behind: at most 2 * every files and as many as were made in that time. Elsewhere the table's
+        ``delta.logRetentionDuration`` decides.
 
         Returns:
             Whether it did.
         """
-        if self._checkpointed == 0:
-            self._checkpointed = max(0, self._last_checkpoint_version())
+        if self.version - self._checkpointed >= every:
+            self._checkpointed = max(self._checkpointed, self._last_checkpoint_version())
         if self.version - self._checkpointed < every:
             return False
         self._table = None
         try:
             table = self._open()
             table.create_checkpoint()
-            table.cleanup_metadata()
+            if self.storage.local is None:
+                table.cleanup_metadata()
         except (DeltaError, OSError) as error:
             raise StorageError(
                 f"could not write a checkpoint of the Delta log of {self.storage.root}: {error}"
@@ -214,7 +222,24 @@ class DeltaLog:
         finally:
             self._table = None
         self._checkpointed = table.version()
+        if self.storage.local is not None:
+            self._forget_commits()
         return True
+
+    def _forget_commits(self) -> None:
+        """Delete commits and Delta checkpoints that nobody needs: before the newest Delta checkpoint but one, and old."""
+        names = [entry.name for entry in self.storage.list(_LOG)]
+        numbered = {name: int(match.group(1)) for name in names if (match := _LOG_FILE.match(name))}
+        checkpoints = sorted({number for name, number in numbered.items() if _CHECKPOINT_NAME.match(name)})
+        if len(checkpoints) < 2 or checkpoints[-1] > self._last_checkpoint_version():
+            return
+        now = time.time()
+        for name in sorted(numbered):
+            if numbered[name] < checkpoints[-2]:
+                path = f"{_LOG}/{name}"
+                with contextlib.suppress(FileNotFoundError):  # another process does the same
+                    if now - os.stat(self.storage.join(path)).st_mtime >= KEPT_S:
+                        self.storage.delete(path)
 
     def _commit_through_delta_rs(
         self, adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -12,14 +14,18 @@ from hypothesis import strategies as st
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import complete_snapshots
 from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.graph.nodes import JobSettings
 from materializer import truncation
 from materializer.materialize import materialize
 from materializer.pieces import ENTRIES, Piece, cut
 from materializer.processes import FoldProcesses
+from materializer.remembered import recall, remember
 from materializer.retention import Retention
+from materializer.schedule import beside_job
 from materializer.truncation import truncate
 
 DAY_MS = 86_400_000
@@ -158,13 +164,56 @@ def test_the_command(tmp_path: Path) -> None:
         in result.output
     )
     assert state_at(driver.folder, last) == {"a": 2, "bb": 3}
-    again = command(tmp_path / "job")
+    again = command(tmp_path / "job", "--no-truncate")
     assert again.output == "nothing to do: there is no checkpoint without a snapshot\n"
+
+
+def test_the_command_truncates_as_the_job_would(tmp_path: Path) -> None:
+    """Without options: with the retention that the job ran with last, or 7 days; the newest two can be restored here."""
+    driver = Driver.start(tmp_path)
+    folder, now = driver.folder, int(time.time() * 1000)
+    for number, age in enumerate((9, 8, 6, 5, 3), start=1):
+        driver.checkpoint({"a": number}, time_ms=now - age * DAY_MS)
+        materialize(folder)
+    assert command(tmp_path / "job", "--no-truncate").exit_code == 0
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [1, 2, 3, 4, 5]
+    assert command(tmp_path / "job").exit_code == 0
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [2, 3, 4, 5]
+    remember(folder, Retention(history_ms=4 * DAY_MS, retained=2, grace_ms=0))
+    assert recall(folder) == Retention(history_ms=4 * DAY_MS, retained=2, grace_ms=0)
+    with protecting(folder, 3, None, "a test"):
+        command(tmp_path / "job", "--retention", "0")
+        assert sorted(Lineage(folder.open_changelog()).checkpoints) == [3, 4, 5]
+    result = command(tmp_path / "job")
+    assert "deleted from the disk" in result.output
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [4, 5]
+    assert state_at(folder, Lineage(folder.open_changelog()).checkpoint(4)) == {"a": 4}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"history_ms": "x", "retained": -1, "grace_ms": true}'])
+def test_a_damaged_note_of_the_retention_is_no_note(tmp_path: Path, text: str) -> None:
+    folder = Driver.start(tmp_path).folder
+    folder.changelog.write_durable("_retention.json", text.encode())
+    assert recall(folder) == Retention()
+
+
+def test_a_job_writes_its_retention_down(tmp_path: Path) -> None:
+    """Also without materializations beside it, which somebody else makes then."""
+    folder = Driver.start(tmp_path).folder
+    settings = JobSettings(
+        base_path=str(tmp_path), changelog=True, materialize_interval_ms=None, history_retention_ms=1_000
+    )
+    assert beside_job(folder, settings, lambda error: None) is None
+    assert recall(folder) == Retention(1_000, settings.retained_checkpoints, 300_000)
+    often = replace(settings, materialize_interval_ms=30_000)
+    assert beside_job(folder, often, lambda error: None) is not None
+    assert recall(folder).grace_ms == 15_000
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--no-truncate", "--retention", "1d"], "leaves the log alone"),
         (["--at", "1", "--every", "10m"], "give one of them"),
         (["--every", "soon"], "expected a duration"),
         (["--at", "7"], "there is no checkpoint 7"),

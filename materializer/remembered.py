@@ -1,0 +1,50 @@
+"""What a job keeps, written down in its folder: whoever truncates without the job's settings asks there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from changelog_engine.checkpoint.job_folder import JobFolder
+from materializer.retention import Retention
+
+RETENTION = "_retention.json"  # in the folder of the changelog
+
+
+def remember(folder: JobFolder, retention: Retention) -> None:
+    """Write a job's retention down, unless that is what stands there.
+
+    Args:
+        folder: the job's folder.
+        retention: what truncation keeps.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    if _read(folder) != retention._asdict():
+        folder.changelog.write_durable(RETENTION, json.dumps(retention._asdict()).encode())
+
+
+def recall(folder: JobFolder) -> Retention:
+    """The retention that the job ran with last; the defaults when it did not say, or can't be read.
+
+    Args:
+        folder: the job's folder.
+
+    Raises:
+        StorageError: the folder could not be read.
+    """
+    found = _read(folder)
+    known = {
+        name: found[name] for name in Retention._fields
+        if isinstance(found.get(name), int) and not isinstance(found[name], bool) and found[name] >= 0
+    }  # fmt: skip
+    return Retention(**known)
+
+
+def _read(folder: JobFolder) -> dict[str, Any]:
+    try:
+        document = json.loads(folder.changelog.read(RETENTION).to_pybytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,76 @@
+"""Files on the disk that no table lists: noted when they are seen, deleted when the grace time is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from changelog_engine.changelog.log_files import parse_merged_rows, parse_part, parse_row
+from changelog_engine.changelog.rows import ATTEMPT
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
+
+NOTES = "_unlisted.json"
+_LEFTOVER_MS = 3_600_000
+
+
+def sweep(table: DeltaLog, log: DeltaLog, grace_ms: int, clock: Callable[[], float]) -> int:
+    """Note and delete files of one table's folder.
+
+    Args:
+        table: the table.
+        log: the changelog of the same job.
+        grace_ms: how long a file stays after it was noted.
+        clock: seconds since 1970.
+
+    Returns:
+        How many files were deleted.
+
+    Raises:
+        StorageError: storage failed; the next sweep finishes.
+    """
+    storage = table.storage
+    lineage = Lineage(log)  # before the listings: a part that is committed meanwhile is listed
+    on_disk = [entry.name for entry in storage.list() if not entry.is_folder]
+    listed = {str(path) for path in table.files()["path"].to_pylist()}
+    now_ms = int(clock() * 1000)
+    noted = _read_notes(storage)
+    notes = {
+        name: noted.get(name, now_ms)
+        for name in on_disk
+        if name not in listed and _is_garbage(name, lineage.newest_attempt_id, lineage.newest_checkpoint_id)
+    }
+    expired = [
+        name for name, since in notes.items()
+        if now_ms - since >= (max(grace_ms, _LEFTOVER_MS) if name.startswith(TEMPORARY_PREFIX) else grace_ms)
+    ]  # fmt: skip
+    if notes != noted:  # what expires is forgotten by the next sweep
+        storage.write_durable(NOTES, json.dumps(notes).encode())
+    for name in expired:
+        storage.delete(name)
+    return len(expired)
+
+
+def _is_garbage(name: str, newest_attempt: int, newest_checkpoint: int) -> bool:
+    """Whether a file that no table lists never will be listed (again)."""
+    if name.startswith((TEMPORARY_PREFIX, "merged-")) or parse_merged_rows(name) is not None:
+        return True
+    part, row = parse_part(name), parse_row(name)
+    if part is None and row is None:
+        return False  # not ours
+    attempt = part.attempt if part is not None else row.attempt if row is not None else 0
+    checkpoint = part.checkpoint if part is not None else row.checkpoint if row is not None else 0
+    if attempt > newest_attempt:
+        return False  # a driver is about to take over
+    if row is not None and row.operation == ATTEMPT:
+        return True
+    return attempt < newest_attempt or checkpoint <= newest_checkpoint
+
+
+def _read_notes(storage: Storage) -> dict[str, int]:
+    try:
+        found = json.loads(storage.read(NOTES).to_pybytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
