@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -17,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import SNAPSHOT, checksum_of, crc32, parse_row, read_row
-from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
+from changelog_engine.changelog.completeness import is_complete
+from changelog_engine.changelog.log_files import SNAPSHOT, checksum_of, crc32, parse_row
+from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import (
     PartFile,
     attempt_of,
@@ -29,6 +29,7 @@ from changelog_engine.changelog.part_selection import (
     select_suffix,
 )
 from changelog_engine.changelog.part_stats import empty_columns, single_values
+from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.delta_log import DeltaLog
@@ -247,7 +248,7 @@ class _Reader:
     def _read_snapshot(
         self, storage: Storage, files: dict[str, PartFile], snapshot: int, marker: str
     ) -> list[pa.Table]:
-        document = json.loads(read_row(storage, marker))
+        document = read_marker(storage, marker)
         if "files" in document:  # it shares parts with older ones
             parts = [files[path] for path, *_ in document["files"] if path in files]
         else:
@@ -269,22 +270,7 @@ class _Reader:
 
     def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
-        lineage = self.point.lineage
-        rows = {(r.attempt, r.checkpoint): p for p in self.listing["path"].to_pylist() if (r := parse_row(p))}
-        counts: dict[tuple[int, int], int] = {}
-        for file in self.files:
-            if file.name is not None:
-                who = (file.name.attempt, file.name.checkpoint)
-                counts[who] = counts.get(who, 0) + 1
-        for segment in lineage:
-            for checkpoint in range(max(segment.first, (after or 0) + 1), min(segment.last, newest) + 1):
-                who = (segment.attempt, checkpoint)
-                if who not in rows:
-                    return False
-                row = Checkpoint.from_json(read_row(self.changelog, rows[who]))
-                if row.snapshot == row.id or row.parts != counts.get(who, 0):
-                    return False
-        return True
+        return is_complete(self.changelog, self.listing, self.files, self.point.lineage, after, newest)
 
     def suffix(self, after: int | None) -> Iterator[pa.Table]:
         """The log's rows after a snapshot."""
