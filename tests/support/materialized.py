@@ -16,7 +16,7 @@ from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.storage.filesystem import Storage
-from materializer import merge
+from materializer import merge, merge_rows
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -33,8 +33,8 @@ class Killed(BaseException):
 
 
 @contextlib.contextmanager
-def killed_after(steps: int | None) -> Iterator[None]:
-    """Let the process die before so many changes of the disk are made (None: never)."""
+def killed_after(steps: int | None, swallow: bool = True) -> Iterator[None]:
+    """Let the process die before so many changes of the disk are made (None: never); ``Killed`` is seen outside or not."""
     left = [steps]
     with contextlib.ExitStack() as stack:
         for name in ("write_durable", "put_if_absent", "delete"):
@@ -48,8 +48,18 @@ def killed_after(steps: int | None) -> Iterator[None]:
                 return inner(storage, *args)
 
             stack.enter_context(mock.patch.object(Storage, name, counted))
-        with contextlib.suppress(Killed):
+        with contextlib.suppress(*([Killed] if swallow else [])):
             yield
+
+
+@contextlib.contextmanager
+def merging_few(files: int = 2) -> Iterator[None]:
+    """Let truncations merge so few parts, and so few files of single rows."""
+    with (
+        mock.patch.object(merge.merge_small, "__defaults__", (files,)),
+        mock.patch.object(merge_rows.row_changes, "__defaults__", (files,)),
+    ):
+        yield
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,7 @@ class MaintainedJob(TestJob):
     def _maintain(self, checkpoint: Any) -> None:
         folder = find_job_folder(self.settings.base_path, "job")
         now = self.upkeep[checkpoint.id % len(self.upkeep)]
-        with killed_after(now.killed), mock.patch.object(merge.merge_small, "__defaults__", (2,)):
+        with killed_after(now.killed), merging_few():
             if now.materializes:
                 materialize(folder, piece_bytes=self.piece_bytes)
             if now.truncates:
