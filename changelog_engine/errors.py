@@ -38,6 +38,10 @@ class StorageError(ChangelogEngineError, OSError):
     """Reading or writing the job's folder failed after bounded retries."""
 
 
+class ConnectorError(ChangelogEngineError, RuntimeError):
+    """A system that a source or a sink works with refused, lost or never had what it needs."""
+
+
 class ForeignPathError(StorageError):
     """The base path holds something that this engine did not write; it is left alone."""
 
