@@ -10,7 +10,7 @@ from changelog_engine import connectors as engine
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 
-def as_sink_function(sink_func: Any, what: str) -> engine.Sink:
+def as_sink_function(sink_func: Any, what: str) -> engine.Sink | engine.CommittingSink:
     """A SinkFunction, or what one would be made of, as a sink of the engine.
 
     Raises:
@@ -23,12 +23,12 @@ def as_sink_function(sink_func: Any, what: str) -> engine.Sink:
         )
     function = sink_func._function if isinstance(sink_func, SinkFunction) else sink_func
     _refuse_java(function, what)
-    if isinstance(function, engine.Sink):
+    if isinstance(function, (engine.Sink, engine.CommittingSink)):
         return function
     return engine.FunctionSink(function)
 
 
-def as_sink(sink: Any, what: str) -> engine.Sink:
+def as_sink(sink: Any, what: str) -> engine.Sink | engine.CommittingSink:
     """A Sink, or an object with the engine's protocol, as a sink of the engine.
 
     Raises:
@@ -39,9 +39,10 @@ def as_sink(sink: Any, what: str) -> engine.Sink:
         raise ConfigurationError(f"{what} takes a Sink; give this SinkFunction to add_sink()")
     inner = sink._sink if isinstance(sink, Sink) else sink
     _refuse_java(inner, what)
-    if not isinstance(inner, engine.Sink):
+    if not isinstance(inner, (engine.Sink, engine.CommittingSink)):
         raise ConfigurationError(
-            f"{what} needs a Sink, or an object with writer(subtask, parallelism), got {sink!r}"
+            f"{what} needs a Sink, or an object with writer(subtask, parallelism) or committing_writer(context), "
+            f"got {sink!r}"
         )
     return inner
 

@@ -35,7 +35,7 @@ class Sink:
     """A sink. In PyFlink it wraps a Java object, here a Python object.
 
     Args:
-        sink: an object with the protocol ``changelog_engine.connectors.Sink``.
+        sink: an object with the protocol ``changelog_engine.connectors.Sink`` or ``CommittingSink``.
 
     Raises:
         NotSupportedError: the name of a Java class.
@@ -46,8 +46,11 @@ class Sink:
 
     def __init__(self, sink: Any) -> None:
         _refuse_java(self, sink)
-        if not isinstance(sink, engine.Sink):
-            raise ConfigurationError(f"Sink needs an object with writer(subtask, parallelism), got {sink!r}")
+        if not isinstance(sink, (engine.Sink, engine.CommittingSink)):
+            raise ConfigurationError(
+                "Sink needs an object with writer(subtask, parallelism) or committing_writer(context), "
+                f"got {sink!r}"
+            )
         self._sink = sink
 
 

@@ -1,0 +1,426 @@
+"""Sinks that write rows to databases."""
+
+from __future__ import annotations
+
+import re
+
+from api._arguments import text, whole_number
+from api.datastream.functions import SinkFunction
+from changelog_engine.connectors.jdbc import (
+    BatchingSink,
+    CommitTableSink,
+    ConnectionOptions,
+    ExecutionOptions,
+)
+from changelog_engine.connectors.jdbc.exactly_once import DEFAULT_COMMIT_TABLE, DEFAULT_RETENTION_MS
+from changelog_engine.connectors.jdbc.options import (
+    DEFAULT_BATCH_INTERVAL_MS,
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_MAX_RETRIES,
+)
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types.composite import RowTypeInfo
+
+_TABLE = re.compile(r"[A-Za-z_]\w{0,50}(\.[A-Za-z_]\w{0,50})?", re.ASCII)
+
+
+class JdbcSink(SinkFunction):
+    """A sink that runs a statement for each row, in a database: PostgreSQL, MySQL, MariaDB or SQLite.
+
+    The Python drivers come with ``pip install 'changelog-engine[jdbc]'``; no Java driver is needed.
+
+    Example:
+        >>> from api.common import Types
+        >>> from api.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+        >>> options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:/data/rows.db").build()
+        >>> sink = JdbcSink.sink("INSERT INTO counts VALUES (?, ?)", Types.ROW([Types.STRING(), Types.LONG()]), options)
+
+    Source: pyflink.datastream.connectors.JdbcSink
+    """
+
+    def __init__(self, jdbc_sink: BatchingSink) -> None:
+        super().__init__(jdbc_sink)
+
+    @staticmethod
+    def sink(
+        sql: str,
+        type_info: RowTypeInfo,
+        jdbc_connection_options: JdbcConnectionOptions,
+        jdbc_execution_options: JdbcExecutionOptions | None = None,
+    ) -> JdbcSink:
+        """A sink that writes at least once: after a failure some rows are written again.
+
+        With a statement that gives the same result when it is run again, such as an upsert, the table ends up exact.
+
+        Args:
+            sql: a statement with a ``?`` for each field of the rows. In PostgreSQL ``??`` is an operator's ``?``.
+            type_info: of the rows.
+            jdbc_connection_options: where the database is.
+            jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
+
+        Returns:
+            A sink for ``DataStream.add_sink``.
+
+        Raises:
+            ConfigurationError: not as many ``?`` as fields, or an argument that cannot be used.
+            NotSupportedError: another database, or a field that it has no values for.
+            EnvironmentNotReadyError: the database's Python driver is not installed.
+        """
+        return JdbcSink(
+            BatchingSink(
+                text(sql, "JdbcSink.sink: sql"),
+                type_info,
+                _connection(jdbc_connection_options, "JdbcSink.sink"),
+                _execution(jdbc_execution_options, "JdbcSink.sink"),
+            )
+        )
+
+    @staticmethod
+    def exactly_once_sink(
+        sql: str,
+        type_info: RowTypeInfo,
+        jdbc_connection_options: JdbcConnectionOptions,
+        jdbc_execution_options: JdbcExecutionOptions | None = None,
+        jdbc_exactly_once_options: JdbcExactlyOnceOptions | None = None,
+    ) -> JdbcSink:
+        """A sink that writes exactly once. Beyond PyFlink; Flink's Java API has one of this name.
+
+        Rows are staged in the database and appear in the table when their checkpoint is durable, in one transaction with a
+        note in a commit table. Jobs without checkpoints write when the input ends.
+
+        Args:
+            sql: a statement with a ``?`` for each field of the rows.
+            type_info: of the rows.
+            jdbc_connection_options: where the database is.
+            jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
+            jdbc_exactly_once_options: names of the tables; None for `JdbcExactlyOnceOptions.defaults`.
+
+        Returns:
+            A sink for ``DataStream.add_sink``.
+
+        Raises:
+            ConfigurationError, NotSupportedError, EnvironmentNotReadyError: as for `sink`.
+        """
+        options = jdbc_exactly_once_options
+        if options is None:
+            options = JdbcExactlyOnceOptions.defaults()
+        if not isinstance(options, JdbcExactlyOnceOptions):
+            raise ConfigurationError(
+                "JdbcSink.exactly_once_sink: jdbc_exactly_once_options must be JdbcExactlyOnceOptions, "
+                f"got {options!r}"
+            )
+        return JdbcSink(
+            CommitTableSink(
+                text(sql, "JdbcSink.exactly_once_sink: sql"),
+                type_info,
+                _connection(jdbc_connection_options, "JdbcSink.exactly_once_sink"),
+                _execution(jdbc_execution_options, "JdbcSink.exactly_once_sink"),
+                options.get_commit_table(),
+                options.get_retention_ms(),
+            )
+        )
+
+
+class JdbcConnectionOptions:
+    """Where a database is; made by its builder.
+
+    Example:
+        >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
+        >>> builder.with_url("jdbc:postgresql://localhost:5432/shop").with_user_name("me").with_password("x").build()
+        JdbcConnectionOptions(url='jdbc:postgresql://localhost:5432/shop', driver_name=None, user='me')
+
+    Source: pyflink.datastream.connectors.JdbcConnectionOptions
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._options = options
+
+    def get_db_url(self) -> str:
+        """The URL."""
+        return self._options.url
+
+    def get_driver_name(self) -> str | None:
+        """The name given, or None."""
+        return self._options.driver_name
+
+    def get_user_name(self) -> str | None:
+        """The user, or None."""
+        return self._options.user
+
+    def get_password(self) -> str | None:
+        """The password, or None."""
+        return self._options.password
+
+    def __repr__(self) -> str:
+        return repr(self._options)
+
+    class JdbcConnectionOptionsBuilder:
+        """Builds `JdbcConnectionOptions`. Its methods return the builder.
+
+        Source: pyflink.datastream.connectors.JdbcConnectionOptions.JdbcConnectionOptionsBuilder
+        """
+
+        def __init__(self) -> None:
+            self._url: str | None = None
+            self._driver_name: str | None = None
+            self._user: str | None = None
+            self._password: str | None = None
+
+        def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the URL.
+
+            Args:
+                url: ``jdbc:postgresql://host:port/database``, ``jdbc:mysql://...``, ``jdbc:mariadb://...`` or
+                    ``jdbc:sqlite:path``, with parameters after ``?``.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            self._url = text(url, "JdbcConnectionOptionsBuilder.with_url: url")
+            return self
+
+        def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the name of the Java driver. Kept, without effect: the URL says which Python driver it is.
+
+            Args:
+                driver_name: such as ``org.postgresql.Driver``.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            self._driver_name = text(
+                driver_name, "JdbcConnectionOptionsBuilder.with_driver_name: driver_name"
+            )
+            return self
+
+        def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the user.
+
+            Args:
+                user_name: goes before the URL's.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            self._user = text(user_name, "JdbcConnectionOptionsBuilder.with_user_name: user_name")
+            return self
+
+        def with_password(self, password: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the password. It is shipped to the workers, and is in no message and no table.
+
+            Args:
+                password: goes before the URL's.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            if not isinstance(password, str):
+                raise ConfigurationError(
+                    "JdbcConnectionOptionsBuilder.with_password: password must be a text"
+                )
+            self._password = password
+            return self
+
+        def build(self) -> JdbcConnectionOptions:
+            """The options.
+
+            Raises:
+                ConfigurationError: no URL was given.
+            """
+            if self._url is None:
+                raise ConfigurationError("JdbcConnectionOptionsBuilder.build: give a URL by with_url() first")
+            return JdbcConnectionOptions(
+                ConnectionOptions(self._url, self._driver_name, self._user, self._password)
+            )
+
+
+class JdbcExecutionOptions:
+    """In which portions rows are written; made by its builder.
+
+    Example:
+        >>> JdbcExecutionOptions.builder().with_batch_size(200).with_batch_interval_ms(500).build()
+        JdbcExecutionOptions(batch_size=200, batch_interval_ms=500, max_retries=3)
+
+    Source: pyflink.datastream.connectors.JdbcExecutionOptions
+    """
+
+    def __init__(self, options: ExecutionOptions) -> None:
+        self._options = options
+
+    def get_batch_interval_ms(self) -> int:
+        """How long rows wait at most, in ms; 0 for no such bound."""
+        return self._options.batch_interval_ms
+
+    def get_batch_size(self) -> int:
+        """How many rows are written at a time; 0 for no such bound."""
+        return self._options.batch_size
+
+    def get_max_retries(self) -> int:
+        """How often a batch is tried again."""
+        return self._options.max_retries
+
+    @staticmethod
+    def defaults() -> JdbcExecutionOptions:
+        """Batches of 5,000 rows, no interval, 3 retries."""
+        return JdbcExecutionOptions(ExecutionOptions())
+
+    @staticmethod
+    def builder() -> JdbcExecutionOptions.Builder:
+        """A builder with the defaults."""
+        return JdbcExecutionOptions.Builder()
+
+    def __repr__(self) -> str:
+        options = self._options
+        return (
+            f"JdbcExecutionOptions(batch_size={options.batch_size}, "
+            f"batch_interval_ms={options.batch_interval_ms}, max_retries={options.max_retries})"
+        )
+
+    class Builder:
+        """Builds `JdbcExecutionOptions`. Its methods return the builder.
+
+        Source: pyflink.datastream.connectors.JdbcExecutionOptions.Builder
+        """
+
+        def __init__(self) -> None:
+            self._size = DEFAULT_BATCH_SIZE
+            self._interval_ms = DEFAULT_BATCH_INTERVAL_MS
+            self._max_retries = DEFAULT_MAX_RETRIES
+
+        def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
+            """Set how many rows are written at a time.
+
+            Args:
+                size: 5,000 by default. 0: rows wait for the interval or the checkpoint, at most 50,000 of them.
+
+            Raises:
+                ConfigurationError: no whole number from 0 on.
+            """
+            self._size = whole_number(size, "JdbcExecutionOptions.Builder.with_batch_size: size", 0)
+            return self
+
+        def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
+            """Set how long rows wait at most. Epochs last up to a second, and are the grain of it.
+
+            Args:
+                interval_ms: in ms. 0, the default: rows wait for a full batch or the checkpoint.
+
+            Raises:
+                ConfigurationError: no whole number from 0 on.
+            """
+            self._interval_ms = whole_number(
+                interval_ms, "JdbcExecutionOptions.Builder.with_batch_interval_ms: interval_ms", 0
+            )
+            return self
+
+        def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
+            """Set how often a batch is tried again that failed for a reason that may pass, such as a lost connection.
+
+            Args:
+                max_retries: 3 by default. The n-th comes after n seconds, on a new connection.
+
+            Raises:
+                ConfigurationError: no whole number from 0 on.
+            """
+            self._max_retries = whole_number(
+                max_retries, "JdbcExecutionOptions.Builder.with_max_retries: max_retries", 0
+            )
+            return self
+
+        def build(self) -> JdbcExecutionOptions:
+            """The options."""
+            return JdbcExecutionOptions(ExecutionOptions(self._size, self._interval_ms, self._max_retries))
+
+
+class JdbcExactlyOnceOptions:
+    """How `JdbcSink.exactly_once_sink` keeps its books; made by its builder. Beyond PyFlink.
+
+    Example:
+        >>> JdbcExactlyOnceOptions.builder().with_commit_table("ops.commits").build().get_commit_table()
+        'ops.commits'
+    """
+
+    def __init__(self, commit_table: str, retention_ms: int) -> None:
+        self._commit_table = commit_table
+        self._retention_ms = retention_ms
+
+    def get_commit_table(self) -> str:
+        """The name of the commit table."""
+        return self._commit_table
+
+    def get_retention_ms(self) -> int:
+        """How long rows stay staged that no checkpoint commits, in ms."""
+        return self._retention_ms
+
+    @staticmethod
+    def defaults() -> JdbcExactlyOnceOptions:
+        """The table ``changelog_engine_commits``, and 7 days."""
+        return JdbcExactlyOnceOptions.builder().build()
+
+    @staticmethod
+    def builder() -> JdbcExactlyOnceOptions.Builder:
+        """A builder with the defaults."""
+        return JdbcExactlyOnceOptions.Builder()
+
+    class Builder:
+        """Builds `JdbcExactlyOnceOptions`. Its methods return the builder."""
+
+        def __init__(self) -> None:
+            self._commit_table = DEFAULT_COMMIT_TABLE
+            self._retention_ms = DEFAULT_RETENTION_MS
+
+        def with_commit_table(self, name: str) -> JdbcExactlyOnceOptions.Builder:
+            """Set the name of the commit table. Rows are staged in ``<name>_staged``. Both are made if they are not there.
+
+            Args:
+                name: letters, digits and underscores, with or without a schema; ``changelog_engine_commits`` by default.
+
+            Raises:
+                ConfigurationError: another name.
+            """
+            if not isinstance(name, str) or not _TABLE.fullmatch(name):
+                raise ConfigurationError(
+                    "JdbcExactlyOnceOptions.Builder.with_commit_table: name must be of letters, digits and "
+                    f"underscores, such as ops.commits, got {name!r}"
+                )
+            self._commit_table = name
+            return self
+
+        def with_retention_ms(self, retention_ms: int) -> JdbcExactlyOnceOptions.Builder:
+            """Set how long rows stay staged that no checkpoint commits, because their run failed.
+
+            Args:
+                retention_ms: in ms; 7 days by default. Not shorter than the time for which checkpoints are restored.
+
+            Raises:
+                ConfigurationError: no whole number from 1 on.
+            """
+            self._retention_ms = whole_number(
+                retention_ms, "JdbcExactlyOnceOptions.Builder.with_retention_ms: retention_ms", 1
+            )
+            return self
+
+        def build(self) -> JdbcExactlyOnceOptions:
+            """The options."""
+            return JdbcExactlyOnceOptions(self._commit_table, self._retention_ms)
+
+
+def _connection(options: object, what: str) -> ConnectionOptions:
+    if not isinstance(options, JdbcConnectionOptions):
+        hint = "; build() it" if hasattr(options, "build") else ""
+        kind = type(options).__name__  # its text may have a password
+        raise ConfigurationError(
+            f"{what}: jdbc_connection_options must be JdbcConnectionOptions, got a {kind}{hint}"
+        )
+    return options._options
+
+
+def _execution(options: object, what: str) -> ExecutionOptions:
+    if options is None:
+        return ExecutionOptions()
+    if not isinstance(options, JdbcExecutionOptions):
+        hint = "; build() it" if hasattr(options, "build") else ""
+        raise ConfigurationError(
+            f"{what}: jdbc_execution_options must be JdbcExecutionOptions, got {options!r}{hint}"
+        )
+    return options._options

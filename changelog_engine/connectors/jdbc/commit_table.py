@@ -1,0 +1,186 @@
+"""The tables behind exactly-once: what writers staged, and how far it was committed.
+
+``<name>``: a row for each writer that ever staged anything: ``committed`` is the number of its newest committed portion.
+``<name>_staged``: the rows of portions that were staged and not yet committed, in chunks.
+
+Invariants:
+    * A portion's rows reach the user's table in the transaction that raises ``committed`` to the portion's number, or not
+      at all: of any number of commits of one portion one does something.
+    * A writer's portions are committed in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from changelog_engine.connectors.jdbc.dialects import Dialect
+from changelog_engine.connectors.jdbc.session import Session
+
+_NAME_CHARS = 200
+
+
+class CommitTable:
+    """Both tables.
+
+    Args:
+        name: of the first, with or without a schema.
+        session: transactions.
+    """
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self._staged = f"{name}_staged"
+        self._session = session
+        self._mark = session.dialect.grammar.placeholder
+
+    def create(self) -> None:
+        """Make the tables unless they are there."""
+        for table, ddl in ddl_of(self.name, self._session.dialect).items():
+            if self._exists(table):
+                continue
+            try:
+                self._session.run(partial(self._execute, sql=ddl), "making a table")
+            except Exception:
+                if not self._exists(table):  # somebody else was faster
+                    raise
+
+    def _exists(self, table: str) -> bool:
+        def look(connection: Any) -> bool:
+            try:
+                self._execute(connection, f"SELECT 1 FROM {table} WHERE 1 = 0")
+            except Exception as error:
+                if self._session.dialect.may_pass(error):
+                    raise
+                connection.rollback()
+                return False
+            return True
+
+        return self._session.run(look, "looking for a table")
+
+    def register(self, writer: str, job: str, sink: str, subtask: int) -> None:
+        """Note a writer before it stages anything."""
+        self._session.run(
+            lambda connection: self._register(connection, writer, job, sink, subtask), "registering a writer"
+        )
+
+    def _register(self, connection: Any, writer: str, job: str, sink: str, subtask: int) -> None:
+        self._execute(connection, f"DELETE FROM {self.name} WHERE writer = ?", writer)  # of a try before
+        self._execute(
+            connection,
+            f"INSERT INTO {self.name} (writer, job, sink, subtask, committed, changed_ms) VALUES (?, ?, ?, ?, 0, ?)",
+            writer,
+            job[:_NAME_CHARS],
+            sink[:_NAME_CHARS],
+            subtask,
+            _now_ms(),
+        )
+
+    def stage(self, writer: str, number: int, chunk: int, payload: bytes) -> None:
+        """Make a chunk of a portion durable."""
+
+        def work(connection: Any) -> None:
+            place = (writer, number, chunk)
+            where = "writer = ? AND portion = ? AND chunk = ?"
+            self._execute(connection, f"DELETE FROM {self._staged} WHERE {where}", *place)  # of a try before
+            self._execute(
+                connection,
+                f"INSERT INTO {self._staged} (writer, portion, chunk, staged_ms, payload) VALUES (?, ?, ?, ?, ?)",
+                *place,
+                _now_ms(),
+                payload,
+            )
+
+        self._session.run(work, "staging rows")
+
+    def claim(self, connection: Any, writer: str, number: int) -> bool | None:
+        """Within a transaction: become the one that commits a portion.
+
+        Returns:
+            True when it is this transaction's to commit, False when it is committed, None when the writer is unknown.
+        """
+        changed = self._execute(
+            connection,
+            f"UPDATE {self.name} SET committed = ?, changed_ms = ? WHERE writer = ? AND committed < ?",
+            number,
+            _now_ms(),
+            writer,
+            number,
+        )
+        if changed:
+            return True
+        cursor = connection.cursor()
+        try:
+            cursor.execute(self._sql(f"SELECT committed FROM {self.name} WHERE writer = ?"), (writer,))
+            return None if cursor.fetchone() is None else False
+        finally:
+            cursor.close()
+
+    def chunks(self, connection: Any, writer: str, number: int, count: int) -> Iterable[bytes]:
+        """Within a transaction: the chunks of a portion, in order; those that are missing are left out."""
+        where = "writer = ? AND portion = ? AND chunk = ?"
+        for chunk in range(count):
+            cursor = connection.cursor()
+            try:
+                cursor.execute(
+                    self._sql(f"SELECT payload FROM {self._staged} WHERE {where}"), (writer, number, chunk)
+                )
+                found = cursor.fetchone()
+            finally:
+                cursor.close()
+            if found is not None:
+                yield bytes(found[0])
+
+    def forget(self, connection: Any, writer: str, number: int) -> None:
+        """Within a transaction: a portion's chunks are no longer needed."""
+        self._execute(
+            connection, f"DELETE FROM {self._staged} WHERE writer = ? AND portion = ?", writer, number
+        )
+
+    def discard(self, writer: str, number: int) -> None:
+        """Take back what was staged for a portion that nothing refers to."""
+        self._session.run(lambda connection: self.forget(connection, writer, number), "taking back rows")
+
+    def clean(self, job: str, sink: str, older_than_ms: int) -> None:
+        """Remove what dead writers of a sink staged so long ago that no checkpoint to restore needs it."""
+        self._session.run(
+            lambda connection: self._execute(
+                connection,
+                f"DELETE FROM {self._staged} WHERE staged_ms < ? AND writer IN "
+                f"(SELECT writer FROM {self.name} WHERE job = ? AND sink = ?)",
+                _now_ms() - older_than_ms,
+                job[:_NAME_CHARS],
+                sink[:_NAME_CHARS],
+            ),
+            "removing rows that were staged long ago",
+        )
+
+    def _execute(self, connection: Any, sql: str, *parameters: Any) -> int:
+        cursor = connection.cursor()
+        try:
+            cursor.execute(self._sql(sql), parameters)
+            return int(cursor.rowcount)
+        finally:
+            cursor.close()
+
+    def _sql(self, sql: str) -> str:
+        return sql.replace("?", self._mark)
+
+
+def ddl_of(name: str, dialect: Dialect) -> dict[str, str]:
+    """Table to the statement that makes it."""
+    engine = " ENGINE=InnoDB" if dialect.name == "mysql" else ""
+    return {
+        name: f"CREATE TABLE {name} (writer VARCHAR(32) NOT NULL PRIMARY KEY, job VARCHAR({_NAME_CHARS}) NOT NULL, "
+        f"sink VARCHAR({_NAME_CHARS}) NOT NULL, subtask INTEGER NOT NULL, committed BIGINT NOT NULL, "
+        f"changed_ms BIGINT NOT NULL){engine}",
+        f"{name}_staged": f"CREATE TABLE {name}_staged (writer VARCHAR(32) NOT NULL, portion BIGINT NOT NULL, "
+        f"chunk INTEGER NOT NULL, staged_ms BIGINT NOT NULL, payload {dialect.binary} NOT NULL, "
+        f"PRIMARY KEY (writer, portion, chunk)){engine}",
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

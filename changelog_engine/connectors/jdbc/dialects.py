@@ -1,0 +1,189 @@
+"""What differs between the databases: how to connect, which failures may pass, how values are given."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.util
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from changelog_engine.connectors.jdbc.options import ConnectionOptions
+from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
+from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
+from changelog_engine.errors import EnvironmentNotReadyError
+
+Converter = Callable[[Any], Any]
+_SQLITE_PASSING = frozenset({5, 6})  # busy, locked
+_SQLITE_WAIT_S = 10
+_MYSQL_PASSING = frozenset(
+    {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927}
+    | set(range(2000, 2100))  # of the client: no connection, or lost
+)
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+class Dialect:
+    """One kind of database.
+
+    Attributes:
+        module: the Python driver.
+        requirement: what pip calls it; None where it comes with Python.
+        grammar: of its SQL.
+        binary: its type of bytes.
+        converters: kind of a field's type to what makes the driver's value of a field's value.
+        refused: kinds of types it has no values for.
+    """
+
+    name: ClassVar[str]
+    module: ClassVar[str]
+    requirement: ClassVar[str | None]
+    grammar: ClassVar[Grammar]
+    binary: ClassVar[str]
+    converters: ClassVar[dict[str, Converter]]
+    refused: ClassVar[frozenset[str]]
+
+    def driver(self) -> Any:
+        """The Python driver's module.
+
+        Raises:
+            EnvironmentNotReadyError: it is not installed.
+        """
+        self.check_installed()
+        return importlib.import_module(self.module)
+
+    def check_installed(self) -> None:
+        """Say what to install.
+
+        Raises:
+            EnvironmentNotReadyError: the driver is not installed.
+        """
+        if importlib.util.find_spec(self.module) is None:
+            raise EnvironmentNotReadyError(
+                f"jdbc:{self.name}: needs the Python driver {self.requirement}: "
+                "pip install 'changelog-engine[jdbc]', here and where the workers run"
+            )
+
+    def connect(self, options: ConnectionOptions) -> Any:
+        """A connection that begins transactions by itself."""
+        return self.driver().connect(**driver_arguments(options))
+
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement once for each row."""
+        with connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
+
+    def may_pass(self, error: BaseException) -> bool:
+        """Whether the same may succeed a little later, on a new connection."""
+        raise NotImplementedError
+
+
+class PostgresDialect(Dialect):
+    """PostgreSQL by psycopg."""
+
+    name = "postgresql"
+    module = "psycopg"
+    requirement = "psycopg"
+    grammar = POSTGRESQL
+    binary = "BYTEA"
+    converters: ClassVar[dict[str, Converter]] = {
+        "INSTANT": lambda instant: _utc(instant).replace(tzinfo=datetime.UTC)
+    }
+    refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
+
+    def may_pass(self, error: BaseException) -> bool:
+        driver = self.driver()
+        return isinstance(error, (driver.OperationalError, driver.InterfaceError))
+
+
+class MySqlDialect(Dialect):
+    """MySQL and MariaDB by PyMySQL."""
+
+    name = "mysql"
+    module = "pymysql"
+    requirement = "pymysql"
+    grammar = MYSQL
+    binary = "LONGBLOB"
+    converters: ClassVar[dict[str, Converter]] = {
+        "INSTANT": lambda instant: _utc(instant),
+        "SQL_TIMESTAMP": lambda value: _without_zone(value),
+    }
+    refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY"})
+
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        # The driver makes one statement of many rows, when all placeholders are in VALUES (...).
+        pattern = importlib.import_module("pymysql.cursors").RE_INSERT_VALUES
+        found = pattern.match(sql)
+        with connection.cursor() as cursor:
+            if found is not None and "%s" not in found[1] + (found[3] or ""):
+                cursor.executemany(sql, rows)
+                return
+            for row in rows:
+                cursor.execute(sql, row)
+
+    def may_pass(self, error: BaseException) -> bool:
+        driver = self.driver()
+        if isinstance(error, driver.InterfaceError):
+            return True
+        number = error.args[0] if isinstance(error, driver.Error) and error.args else None
+        return number in _MYSQL_PASSING
+
+
+class SqliteDialect(Dialect):
+    """SQLite, which comes with Python."""
+
+    name = "sqlite"
+    module = "sqlite3"
+    requirement = None
+    grammar = SQLITE
+    binary = "BLOB"
+    converters: ClassVar[dict[str, Converter]] = {
+        "BIG_DEC": str,
+        "BIG_INT": lambda value: value if -(2**63) <= value < 2**63 else str(value),
+        "SQL_DATE": lambda value: value.isoformat(),
+        "SQL_TIME": lambda value: value.isoformat(),
+        "SQL_TIMESTAMP": lambda value: value.isoformat(" "),
+        "INSTANT": lambda instant: _utc(instant).isoformat(" "),
+    }
+    refused = MySqlDialect.refused
+
+    def connect(self, options: ConnectionOptions) -> Any:
+        arguments = driver_arguments(options)
+        connection = sqlite3.connect(
+            arguments["path"], _SQLITE_WAIT_S, isolation_level="IMMEDIATE", check_same_thread=False
+        )
+        for name, value in arguments["pragmas"].items():
+            connection.execute(f"PRAGMA {name} = {value}")
+        return connection
+
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        connection.executemany(sql, rows)
+
+    def may_pass(self, error: BaseException) -> bool:
+        code = getattr(error, "sqlite_errorcode", None)
+        return code is not None and code & 0xFF in _SQLITE_PASSING
+
+
+_DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for dialect in (PostgresDialect(), MySqlDialect(), SqliteDialect())
+}
+
+
+def dialect_of(options: ConnectionOptions) -> Dialect:
+    """The dialect that a URL means.
+
+    Raises:
+        ConfigurationError: no JDBC URL.
+        NotSupportedError: another database.
+    """
+    return _DIALECTS[database_of(options)]
+
+
+def _utc(instant: Any) -> datetime.datetime:
+    """An instant in UTC, rounded down to microseconds, as databases keep them."""
+    return _EPOCH + datetime.timedelta(seconds=instant.seconds, microseconds=instant.nanos // 1000)
+
+
+def _without_zone(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -1,0 +1,191 @@
+"""A sink whose rows are in the database exactly once.
+
+1. Rows are staged, in the database itself, as they come; at a barrier the last of them, so that all are durable.
+2. The checkpoint keeps the name of the staged portion: writer and number.
+3. Once the checkpoint is durable, one transaction raises the writer's number in the commit table, runs the statement for
+   the portion's rows and removes them from the staging table. Who comes second finds the number raised, and does nothing.
+
+Why rows are staged in the database: every writer reaches it, whatever machine it runs on; it is as durable as the rows
+are to be; and they are moved within one transaction. A folder would have to be shared by all workers; a transaction that
+is prepared and waits for the checkpoint holds locks, and few servers allow it.
+
+Invariants:
+    * A row is visible in the user's table only if the checkpoint that covers it is durable.
+    * A portion is staged whole before a checkpoint names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.codec.values import Codec, codec_for
+from changelog_engine.connectors.jdbc.commit_table import CommitTable
+from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
+from changelog_engine.connectors.jdbc.session import JdbcError, Session
+from changelog_engine.connectors.jdbc.sink import BatchingSink
+from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.types import TypeInformation, Types
+
+DEFAULT_COMMIT_TABLE = "changelog_engine_commits"
+DEFAULT_RETENTION_MS = 7 * 24 * 3600 * 1000
+_CHUNK_ROWS = 4_096
+_CHUNK_BYTES = 4 << 20
+
+
+class CommitTableSink(BatchingSink):
+    """Writes rows with a statement, exactly once.
+
+    Args:
+        sql, type_info, connection, execution: as for `BatchingSink`.
+        commit_table: name of the commit table; the staging table's is ``<name>_staged``.
+        retention_ms: how long rows stay staged that no checkpoint has committed.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        type_info: TypeInformation,
+        connection: ConnectionOptions,
+        execution: ExecutionOptions,
+        commit_table: str = DEFAULT_COMMIT_TABLE,
+        retention_ms: int = DEFAULT_RETENTION_MS,
+    ) -> None:
+        super().__init__(sql, type_info, connection, execution)
+        self.commit_table = commit_table
+        self.retention_ms = retention_ms
+
+    def committing_writer(self, context: SinkContext) -> CommitTableWriter:  # type: ignore[override]
+        """A writer for one subtask; commits what those before it had prepared."""
+        return CommitTableWriter(self, context)
+
+
+class CommitTableWriter:
+    """Stages rows, and commits portions of them."""
+
+    def __init__(self, sink: CommitTableSink, context: SinkContext) -> None:
+        self._session = Session(sink.connection, sink.execution.max_retries)
+        self._statement = sink.statement()
+        self._codec: Codec = codec_for(Types.TUPLE(self._statement.fields))
+        self._context = context
+        self._batch = sink.execution.batch_size or _CHUNK_ROWS
+        self._table = CommitTable(sink.commit_table, self._session)
+        self._id = uuid.uuid4().hex
+        self._registered = False
+        self._rows: list[tuple[Any, ...]] = []
+        self._number = 1  # of the portion that is being staged
+        self._staged_chunks = 0
+        self._staged_rows = 0
+        self._retention_ms = sink.retention_ms if context.subtask == 0 else None
+        try:
+            self._table.create()
+            self.commit(
+                [committable for one in context.restored for committable in one.prepared.committables]
+            )
+        except BaseException:
+            self._session.close()
+            raise
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Take rows, and stage full chunks of them."""
+        self._rows += self._statement.fitted(values)
+        while len(self._rows) >= _CHUNK_ROWS:
+            self._stage(self._rows[:_CHUNK_ROWS])
+            del self._rows[:_CHUNK_ROWS]
+
+    def end_epoch(self) -> None:
+        """Nothing hangs on time."""
+
+    def prepare(self, final: bool) -> Prepared:
+        """Stage the rest of the portion."""
+        if self._rows:
+            self._stage(self._rows)
+            self._rows = []
+        if not self._staged_rows:
+            return Prepared()
+        portion = {
+            "writer": self._id,
+            "portion": self._number,
+            "chunks": self._staged_chunks,
+            "rows": self._staged_rows,
+        }
+        self._number += 1
+        self._staged_chunks = self._staged_rows = 0
+        return Prepared([portion])
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        """Move portions into the user's table, each in a transaction."""
+        for portion in sorted(committables, key=lambda one: (one["writer"], one["portion"])):
+            self._session.run(partial(self._commit, portion=portion), "committing rows")
+        # A writer that has staged anything itself: by now all have committed what was prepared before them.
+        if self._registered and self._retention_ms is not None:
+            self._table.clean(self._context.job, self._context.uid, self._retention_ms)
+            self._retention_ms = None
+
+    def close(self) -> None:
+        """Take back what is staged and not prepared."""
+        self._rows.clear()
+        if self._staged_chunks:
+            with contextlib.suppress(Exception):  # what stays is removed when it is old
+                self._table.discard(self._id, self._number)
+        self._session.close()
+
+    def _stage(self, rows: list[tuple[Any, ...]]) -> None:
+        payload = self._encoded(rows)
+        if len(payload) > _CHUNK_BYTES and len(rows) > 1:
+            half = len(rows) // 2
+            self._stage(rows[:half])
+            self._stage(rows[half:])
+            return
+        if not self._registered:
+            context = self._context
+            self._table.register(self._id, context.job, context.uid, context.subtask)
+            self._registered = True
+        self._table.stage(self._id, self._number, self._staged_chunks, payload)
+        self._staged_chunks += 1
+        self._staged_rows += len(rows)
+
+    def _commit(self, connection: Any, portion: dict[str, Any]) -> None:
+        writer, number = portion["writer"], portion["portion"]
+        claimed = self._table.claim(connection, writer, number)
+        if claimed is None:
+            raise JdbcError(
+                f"the commit table {self._table.name} does not know the writer {writer} of the checkpoint that the job "
+                "goes on from: it was emptied, or is another database's; bring it back, or start without the checkpoint"
+            )
+        if not claimed:
+            return
+        seen = 0
+        for payload in self._table.chunks(connection, writer, number, portion["chunks"]):
+            rows = self._decoded(payload)
+            seen += len(rows)
+            for start in range(0, len(rows), self._batch):
+                self._session.write(connection, self._statement, rows[start : start + self._batch])
+        if seen != portion["rows"]:
+            raise JdbcError(
+                f"{portion['rows']} rows were staged as portion {number} of writer {writer}, and {seen} are in "
+                f"{self._table.name}_staged: they were removed, or were older than the retention time; nothing was "
+                "written. Start from another checkpoint"
+            )
+        self._table.forget(connection, writer, number)
+
+    def _encoded(self, rows: list[tuple[Any, ...]]) -> bytes:
+        texts, payloads = self._codec.encode_many(rows)
+        if pa.types.is_dictionary(texts.type):
+            texts = texts.dictionary_decode()
+        payloads = pa.nulls(len(texts), pa.binary()) if payloads is None else payloads
+        batch = pa.record_batch([texts, payloads], names=["value", "payload"])
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def _decoded(self, payload: bytes) -> list[tuple[Any, ...]]:
+        batch = pa.ipc.open_stream(payload).read_all().combine_chunks()
+        return self._codec.decode_many(batch["value"], batch["payload"])

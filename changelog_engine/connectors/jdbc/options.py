@@ -1,0 +1,55 @@
+"""Where the database is, and in which portions it is written.
+
+Invariant: the password is in no text that these classes give.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+DEFAULT_BATCH_SIZE = 5_000
+DEFAULT_BATCH_INTERVAL_MS = 0
+DEFAULT_MAX_RETRIES = 3
+_SECRET_PARAMETER = re.compile(r"([?&;](?:[\w.]*password|[\w.]*secret|sslkey)=)[^&;]*", re.IGNORECASE)
+_SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)[^/?]*@")
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """Where the database is.
+
+    Args:
+        url: ``jdbc:postgresql:``, ``jdbc:mysql:``, ``jdbc:mariadb:`` or ``jdbc:sqlite:``.
+        driver_name: kept; the URL says which driver it is.
+        user: name, or None for the URL's.
+        password: of the user, or None for the URL's.
+    """
+
+    url: str = field(repr=False)
+    driver_name: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def shown_url(self) -> str:
+        """The URL for people: without secrets."""
+        return _SECRET_AUTHORITY.sub(r"\1***@", _SECRET_PARAMETER.sub(r"\1***", self.url))
+
+    def __repr__(self) -> str:
+        return f"JdbcConnectionOptions(url={self.shown_url!r}, driver_name={self.driver_name!r}, user={self.user!r})"
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """In which portions rows are written.
+
+    Args:
+        batch_size: so many rows at a time; 0 for no such bound.
+        batch_interval_ms: rows wait no longer than this; 0 for no such bound.
+        max_retries: how often a transaction is tried again that failed for a reason that may pass.
+    """
+
+    batch_size: int = DEFAULT_BATCH_SIZE
+    batch_interval_ms: int = DEFAULT_BATCH_INTERVAL_MS
+    max_retries: int = DEFAULT_MAX_RETRIES

@@ -1,0 +1,121 @@
+"""Elements of a stream as the parameters of a statement.
+
+Invariant: what comes out fits the declared types, or an error names the row and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.connectors.jdbc.dialects import Converter, Dialect
+from changelog_engine.connectors.jdbc.placeholders import translated
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.types import TypeInformation
+from changelog_engine.types.composite import RowTypeInfo
+from changelog_engine.types.row import Row, field_names_of
+
+_SHOWN = 500
+_LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
+
+
+class Statement:
+    """A statement, and what its placeholders take.
+
+    Args:
+        sql: with a ``?`` for each field.
+        type_info: of the rows.
+        dialect: of the database.
+
+    Raises:
+        ConfigurationError: the SQL has another number of ``?`` than the type fields, or no row type.
+        NotSupportedError: a field whose type the database has no values for.
+    """
+
+    def __init__(self, sql: str, type_info: TypeInformation, dialect: Dialect) -> None:
+        if not isinstance(type_info, RowTypeInfo):
+            raise ConfigurationError(
+                f"a JDBC sink needs a row type such as Types.ROW([Types.INT()]), got {type_info!r}"
+            )
+        self.given = sql
+        self.sql, count = translated(sql, dialect.grammar)
+        self.type = type_info
+        self.fields = type_info.get_field_types()
+        self.names = type_info.get_field_names()
+        if count != len(self.fields):
+            raise ConfigurationError(
+                f"the SQL of a JDBC sink has {count} placeholders (?) and its type has {len(self.fields)} fields "
+                f"({type_info.name}): {sql}"
+            )
+        self._converters = [
+            _converter(name, field, dialect) for name, field in zip(self.names, self.fields, strict=True)
+        ]
+        self._converts = any(converter is not None for converter in self._converters)
+
+    def fitted(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The fields of each element, in the declared order, as the declared types want them.
+
+        Raises:
+            TypeMismatchError: an element does not fit.
+        """
+        rows = [self._values_of(value) for value in values]
+        if not rows:
+            return []
+        columns = []
+        for position, field in enumerate(self.fields):
+            column = [row[position] for row in rows]
+            if not field.fits_all(column):
+                column = [self._coerced(rows[index], position, v) for index, v in enumerate(column)]
+            columns.append(column)
+        return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
+
+    def parameters(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """What the driver is given for fitted rows."""
+        if not self._converts or not rows:
+            return rows
+        columns = [
+            column if converter is None else [None if value is None else converter(value) for value in column]
+            for converter, column in zip(self._converters, zip(*rows, strict=True), strict=True)
+        ]
+        return list(zip(*columns, strict=True))
+
+    def shown(self, row: Sequence[Any]) -> str:
+        """The statement and a row, for messages."""
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self.names, row, strict=True))
+        fields = fields if len(fields) <= _SHOWN else fields[: _SHOWN - 1] + "…"
+        return f"SQL: {self.given}; row: {fields}"
+
+    def _values_of(self, value: Any) -> Sequence[Any]:
+        if type(value) is Row:
+            names = field_names_of(value)
+            if (names is None or names == self.names) and len(value._values) == len(self.fields):
+                return value._values
+        elif type(value) is tuple and len(value) == len(self.fields):
+            return value
+        if value is None:
+            raise TypeMismatchError(f"a JDBC sink cannot write None as a row; SQL: {self.given}")
+        row: Row = self.type.coerce(value, f"a row for {self.given}")
+        return row._values
+
+    def _coerced(self, row: Sequence[Any], position: int, value: Any) -> Any:
+        try:
+            return self.fields[position].coerce(value, f"field {self.names[position]!r}")
+        except TypeMismatchError as misfit:
+            raise TypeMismatchError(f"JDBC sink: {misfit}. {self.shown(row)}") from None
+
+
+def _converter(name: str, field: TypeInformation, dialect: Dialect) -> Converter | None:
+    kind = field.kind
+    element = getattr(field, "elem_type", None)
+    of_bytes = kind == "PRIMITIVE_ARRAY" and element is not None and element.kind == "BYTE"
+    if of_bytes:
+        return None
+    nested = element is not None and (
+        element.kind in dialect.refused or element.kind in dialect.converters or element.kind in _LISTS
+    )
+    if kind in dialect.refused or nested or (kind == "PRIMITIVE_ARRAY" and "LIST" in dialect.refused):
+        raise NotSupportedError(
+            f"a JDBC sink cannot write field {name!r}: jdbc:{dialect.name}: has no values for {field.name}; "
+            "map it to text or to several fields first"
+        )
+    return dialect.converters.get(kind)

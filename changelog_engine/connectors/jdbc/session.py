@@ -1,0 +1,150 @@
+"""Transactions on a connection that is made anew when it is lost.
+
+Invariants:
+    * A transaction succeeds as a whole, or an error is raised and it left nothing; it may have been tried more than once.
+    * No message has the password.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from changelog_engine.connectors.jdbc.dialects import Dialect, dialect_of
+from changelog_engine.connectors.jdbc.options import ConnectionOptions
+from changelog_engine.connectors.jdbc.rows import Statement
+from changelog_engine.connectors.jdbc.urls import driver_arguments
+from changelog_engine.errors import ChangelogEngineError
+
+log = logging.getLogger("changelog_engine")
+T = TypeVar("T")
+_FIRST_WAIT_S = 1.0
+
+
+class JdbcError(ChangelogEngineError, RuntimeError):
+    """A database refused what a sink wrote, or could not be reached."""
+
+
+class Session:
+    """A connection and its transactions.
+
+    Args:
+        options: where the database is.
+        max_retries: how often a transaction is tried again; waits grow by a second each time.
+        sleep: how it waits.
+    """
+
+    def __init__(
+        self, options: ConnectionOptions, max_retries: int, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.dialect: Dialect = dialect_of(options)
+        self._options = options
+        self._max_retries = max_retries
+        self._sleep = sleep
+        self._connection: Any = None
+
+    def run(self, work: Callable[[Any], T], what: str) -> T:
+        """Run a transaction.
+
+        Args:
+            work: is given the connection; it may be called more than once.
+            what: for messages, such as "writing".
+
+        Raises:
+            JdbcError: it failed for good, or too often.
+        """
+        tries = 0
+        while True:
+            try:
+                connection = self._connected()
+                result = work(connection)
+                connection.commit()
+                return result
+            except ChangelogEngineError:
+                self._roll_back()
+                raise
+            except Exception as error:
+                self._roll_back()
+                passing = self.dialect.may_pass(error)
+                if passing:
+                    self.close()
+                if not passing or tries >= self._max_retries:
+                    raise JdbcError(self._message(what, error, tries)) from None
+                tries += 1
+                log.warning("%s; trying again", self._message(what, error, 0))
+                self._sleep(_FIRST_WAIT_S * tries)
+
+    def write(self, connection: Any, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for fitted rows, as part of a transaction.
+
+        Raises:
+            JdbcError: the database refuses a row; the message names it. The transaction is rolled back.
+        """
+        parameters = statement.parameters(rows)
+        try:
+            self.dialect.write(connection, statement.sql, parameters)
+        except Exception as error:
+            if self.dialect.may_pass(error):
+                raise
+            connection.rollback()
+            self._name_the_row(connection, statement, rows, parameters)
+            text = self.without_secrets(f"{type(error).__name__}: {error}")
+            raise JdbcError(
+                f"the database at {self._options.shown_url} refused {len(rows)} rows: {text}. SQL: {statement.given}"
+            ) from None
+
+    def _name_the_row(
+        self,
+        connection: Any,
+        statement: Statement,
+        rows: Sequence[Sequence[Any]],
+        parameters: Sequence[Sequence[Any]],
+    ) -> None:
+        """Write row by row, to find the one that is refused, and take all back."""
+        for row, values in zip(rows, parameters, strict=True):
+            try:
+                self.dialect.write(connection, statement.sql, [values])
+            except Exception as error:
+                if self.dialect.may_pass(error):
+                    raise
+                connection.rollback()
+                text = self.without_secrets(f"{type(error).__name__}: {error}")
+                raise JdbcError(
+                    self.without_secrets(
+                        f"the database at {self._options.shown_url} refused a row: {text}. {statement.shown(row)}"
+                    )
+                ) from None
+        connection.rollback()
+
+    def close(self) -> None:
+        """Let go of the connection; what was not committed is lost."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    def without_secrets(self, text: str) -> str:
+        """A text without the password."""
+        secret = driver_arguments(self._options).get("password")
+        return text.replace(secret, "***") if secret else text
+
+    def _connected(self) -> Any:
+        if self._connection is None:
+            self._connection = self.dialect.connect(self._options)
+        return self._connection
+
+    def _roll_back(self) -> None:
+        if self._connection is not None:
+            try:
+                self._connection.rollback()
+            except Exception:  # it is lost
+                self.close()
+
+    def _message(self, what: str, error: Exception, tries: int) -> str:
+        often = f" ({tries + 1} times)" if tries else ""
+        return self.without_secrets(
+            f"{what} failed{often} at {self._options.shown_url}: {type(error).__name__}: {str(error).strip()}"
+        )
