@@ -40,16 +40,40 @@ def main() -> int:
 
 def install_kafka() -> None:
     """The broker's jars, by Maven."""
-    if kafka.LIBRARIES.is_dir():
-        return
+    if not kafka.LIBRARIES.is_dir():
+        _copy_kafka()
+    if not kafka.CLASSES.is_file():
+        _archive_classes()
+
+
+def _copy_kafka() -> None:
     maven = require_program("mvn", package="maven")
     print(f"Fetching Kafka {kafka.VERSION} (43 MB) ...", flush=True)
     pom = Path(__file__).with_name("kafka.pom.xml")
     copy = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", f"-Dkafka.version={kafka.VERSION}"]
     _make(
         kafka.LIBRARIES,
-        lambda folder: _run([maven, "-q", "-B", "-f", str(pom), *copy, f"-DoutputDirectory={folder}"]),
+        lambda folder: _run(
+            [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(pom), *copy, f"-DoutputDirectory={folder}"]
+        ),
     )
+
+
+def _archive_classes() -> None:
+    """Run a broker once, and let its JVM keep what it loaded."""
+    archive = kafka.CLASSES.with_suffix(".unfinished")
+    archive.unlink(missing_ok=True)
+    with kafka.KafkaServer(jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"]) as broker:
+        topic = broker.create_topic()
+        producer = broker.producer(transactional_id="archive")
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, "record")
+        producer.commit_transaction(60)
+        broker.consume_committed(topic)
+        broker.stop()
+    if archive.exists():
+        archive.rename(kafka.CLASSES)
 
 
 def install_s3() -> None:

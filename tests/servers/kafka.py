@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,9 @@ from servers.process import (
 
 VERSION = "4.1.1"
 LIBRARIES = CACHE / f"kafka-{VERSION}"
+# The broker's classes as the JVM has them in memory: a start costs half. A JVM that cannot use it goes without.
+CLASSES = CACHE / f"kafka-{VERSION}.jsa"
+_SOON = "-XX:TieredStopAtLevel=1"
 _CLUSTER_ID = "Y2hhbmdlbG9nLWVuZ2luZQ"
 _TIMEOUT_S = 60.0
 _QUIET = {"log_level": 0}  # a killed broker is no news to those who killed it
@@ -92,14 +95,19 @@ class Record:
 class KafkaServer(Server):
     """A broker.
 
+    Args:
+        thorough: Let the JVM compile as well as it can, for benchmarks. Default: so that it starts soon.
+        jvm_options: More options of the broker's JVM.
+
     Attributes:
         bootstrap_servers: For clients' ``bootstrap.servers``.
     """
 
     name = "kafka"
 
-    def __init__(self) -> None:
+    def __init__(self, *, thorough: bool = False, jvm_options: Sequence[str] = ()) -> None:
         super().__init__()
+        self._jvm_options = [*([] if thorough else [_SOON]), *jvm_options]
         self._controller_port = free_port()
         self.bootstrap_servers = f"{HOST}:{self.port}"
 
@@ -116,12 +124,10 @@ class KafkaServer(Server):
             )
         )
         format_arguments = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(self._configuration)]
-        self.run_tool(
-            [*_java_command("-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", *format_arguments]
-        )
+        self.run_tool([*_java_command(_SOON), "kafka.tools.StorageTool", *format_arguments])
 
     def command(self) -> list[str]:
-        return [*_java_command("-Xmx256m"), "kafka.Kafka", str(self._configuration)]
+        return [*_java_command("-Xmx256m", *self._jvm_options), "kafka.Kafka", str(self._configuration)]
 
     def is_ready(self) -> bool:
         if not accepts_connections(self.port):
@@ -300,6 +306,7 @@ def _java() -> str:
     return require_program("java", folders, package="openjdk-17-jre-headless")
 
 
-def _java_command(option: str) -> list[str]:
+def _java_command(*options: str) -> list[str]:
+    archive = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.is_file() else []
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [_java(), option, "-XX:+UseSerialGC", quiet, "-cp", f"{LIBRARIES}/*"]
+    return [_java(), "-XX:+UseSerialGC", *archive, *options, quiet, "-cp", f"{LIBRARIES}/*"]
