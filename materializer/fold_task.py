@@ -16,7 +16,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.compaction import condensed, fold_state
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.condensing import DICTIONARIES, Condensing
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import SNAPSHOTS, read_part, read_suffix
 from changelog_engine.changelog.part_selection import PartFile
@@ -25,8 +26,6 @@ from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.storage.filesystem import Storage
 from materializer.pieces import ENTRIES, TIMER_STATES, TIMERS, Piece, cut
 
-DICTIONARIES = ("key", "namespace", "map_key")
-_CONDENSE_ROWS = 1_000_000
 _COLUMNS = (
     "operator", "state", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "event_time",
 )  # fmt: skip
@@ -79,14 +78,18 @@ def fold_range(task: FoldTask) -> FoldResult:
         CorruptChangelogError: a file is missing or isn't what it was.
         StorageError: it could not be read or written.
     """
-    log = _Log(task)
+    log = Condensing(at_once=True)
+    for table in read_suffix(
+        task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES, _COLUMNS
+    ):
+        log.add(table)
     storage = Storage(Storage(task.point.table).root.rpartition("/")[0]).child(SNAPSHOTS)
     written: list[tuple[Piece, Part]] = []
     kept: list[Piece] = []
     wanted = [(TIMERS, task.groups), *((ENTRIES, groups) for groups in cut(task.groups, task.cells))]
     for kind, groups in wanted:
         base = [pair for pair in task.base if pair[0].may_hold(task.operator, kind, groups)]
-        changes = log.rows_of(kind, groups)
+        changes = _rows_of(log, kind, groups)
         if not changes and len(base) <= 1 and all(p.stands_for(task.operator, kind, groups) for p, _ in base):
             kept.extend(piece for piece, _ in base)
             continue
@@ -103,37 +106,13 @@ def fold_range(task: FoldTask) -> FoldResult:
     return FoldResult(written, kept, log.rows)
 
 
-class _Log:
-    """The log's rows of a task, condensed as they are read."""
-
-    def __init__(self, task: FoldTask) -> None:
-        self.rows = 0
-        self._waiting: dict[str, list[pa.Table]] = {}
-        self._waiting_rows: dict[str, int] = {}
-        for table in read_suffix(
-            task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES, _COLUMNS
-        ):
-            self.rows += table.num_rows
-            for (_, state), (piece,) in group_by_state([table]).items():
-                self._add(state, piece)
-
-    def _add(self, state: str, table: pa.Table) -> None:
-        """Condense each part; and the condensed ones together, once they have doubled."""
-        small = condensed([table])
-        waiting = self._waiting.setdefault(state, [])
-        waiting.append(small)
-        total = sum(piece.num_rows for piece in waiting)
-        if total > max(_CONDENSE_ROWS, 2 * self._waiting_rows.get(state, 0)):
-            waiting[:] = [condensed(waiting)]
-            self._waiting_rows[state] = waiting[0].num_rows
-
-    def rows_of(self, kind: str, groups: range) -> list[pa.Table]:
-        """The condensed rows of some key groups, in log order within each state."""
-        found: list[pa.Table] = []
-        for state, tables in self._waiting.items():
-            if (state in TIMER_STATES) == (kind == TIMERS):
-                found.extend(part for table in tables if (part := _in_groups(table, groups)).num_rows)
-        return found
+def _rows_of(log: Condensing, kind: str, groups: range) -> list[pa.Table]:
+    """The condensed rows of some key groups, in log order within each state."""
+    found: list[pa.Table] = []
+    for (_, state), tables in log.tables().items():
+        if (state in TIMER_STATES) == (kind == TIMERS):
+            found.extend(part for table in tables if (part := _in_groups(table, groups)).num_rows)
+    return found
 
 
 def _gather(states: dict[tuple[str, str], list[pa.Table]], table: pa.Table) -> None:

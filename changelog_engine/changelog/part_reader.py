@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.completeness import is_complete
+from changelog_engine.changelog.condensing import DICTIONARIES, without_passed
 from changelog_engine.changelog.log_files import SNAPSHOT, checksum_of, crc32, parse_row
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import (
@@ -37,6 +38,7 @@ from changelog_engine.storage.filesystem import Storage
 
 SNAPSHOTS = "snapshots"
 _REPEATED = ("operator", "state", "operation")
+_MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
 
 def read_parts(
@@ -50,8 +52,8 @@ def read_parts(
         operators: uids of its operators; None for all.
 
     Yields:
-        Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), in log order. All
-        of them were verified.
+        Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
+        log order. All of them were verified. Of a long log, rows that later ones make void are left out.
 
     Raises:
         CorruptChangelogError: a file is missing or isn't what it was; names the file and what can still be restored.
@@ -61,7 +63,11 @@ def read_parts(
     reader = _Reader(point, key_groups, operators)
     snapshot, base = reader.base()
     yield from base
-    yield from reader.suffix(snapshot)
+    if reader.suffix_rows(snapshot) <= _MANY_ROWS:
+        yield from reader.suffix(snapshot)
+    else:
+        reader.dictionaries = DICTIONARIES
+        yield from without_passed(reader.suffix(snapshot))
 
 
 def read_part(
@@ -264,13 +270,16 @@ class _Reader:
                 f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
             )
         wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-        return [
-            self._filtered(read_part(storage, part, self.dictionaries, self.columns), part) for part in wanted
-        ]
+        return [self._filtered(read_part(storage, part, self.dictionaries), part) for part in wanted]
 
     def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
         return is_complete(self.changelog, self.listing, self.files, self.point.lineage, after, newest)
+
+    def suffix_rows(self, after: int | None) -> int:
+        """About how many rows the log has after a snapshot."""
+        parts = select_suffix(self.files, self.point.lineage, after)
+        return sum(part.rows or 0 for part in parts if part.may_hold(self.key_groups, self.operators))
 
     def suffix(self, after: int | None) -> Iterator[pa.Table]:
         """The log's rows after a snapshot."""

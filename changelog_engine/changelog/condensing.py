@@ -1,0 +1,74 @@
+"""A long log as it is read, kept small: rows that no longer matter are let go of on the way.
+
+Invariant: memory is bounded by the live rows, the rows that cut others off, and one part, however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from changelog_engine.changelog.compaction import condensed
+from changelog_engine.changelog.replay import Pending, group_by_state
+
+CONDENSE_ROWS = 1_000_000
+DICTIONARIES = (
+    "key",
+    "namespace",
+    "map_key",
+)  # columns that are condensed faster when they come as dictionaries
+
+
+class Condensing:
+    """Rows of the log by state; they are condensed once they are many, and again once what was left has doubled.
+
+    Args:
+        at_once: condense each table as it comes, too.
+    """
+
+    def __init__(self, at_once: bool = False) -> None:
+        self.rows = 0
+        self._at_once = at_once
+        self._waiting: Pending = {}
+        self._condensed_rows: dict[tuple[str, str], int] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """Take rows that come after those before."""
+        self.rows += table.num_rows
+        for name, pieces in group_by_state([table]).items():
+            waiting = self._waiting.setdefault(name, [])
+            waiting.extend([condensed(pieces)] if self._at_once else pieces)
+            total = sum(piece.num_rows for piece in waiting)
+            if total > max(CONDENSE_ROWS, 2 * self._condensed_rows.get(name, 0)):
+                waiting[:] = [condensed(waiting)]
+                self._condensed_rows[name] = waiting[0].num_rows
+
+    def tables(self) -> Pending:
+        """(operator, state) to the rows that are left, in log order."""
+        return self._waiting
+
+
+def without_passed(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Rows of the log for one who wants the state that they lead to.
+
+    Args:
+        tables: rows in log order, with ``DICTIONARIES`` as dictionaries.
+
+    Yields:
+        Rows that lead to the same, in log order for each state, with those columns as plain text.
+    """
+    log = Condensing()
+    for table in tables:
+        log.add(table)
+    for pieces in log.tables().values():
+        yield from map(_plain, pieces)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    for name in DICTIONARIES:
+        position = table.schema.get_field_index(name)
+        column = table.column(position)
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(position, name, column.cast(column.type.value_type))
+    return table
