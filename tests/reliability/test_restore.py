@@ -1,4 +1,4 @@
-"""Reliability, restore: case 33, and changes of the job between two drivers (23, 24, 26 in part)."""
+"""Reliability, restore: case 33, and changes of the job between two drivers (23, 24, 25, 28 in part)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_a_state_that_is_declared_late_stays_known(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parallelisms", [(1, 3), (3, 1), (2, 3), (3, 2)])
 @pytest.mark.parametrize("changelog", [(True, True), (True, False), (False, True), (False, False)])
-def test_rescale(tmp_path: Path, parallelisms: tuple[int, int], changelog: tuple[bool, bool]) -> None:
+def test_cases_23_25_rescale(
+    tmp_path: Path, parallelisms: tuple[int, int], changelog: tuple[bool, bool]
+) -> None:
     job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(4, Fault.HANDED_OUT),)))
 
     def graph(driver: int) -> Any:
@@ -92,7 +94,7 @@ def killed(tmp_path: Path, graph: Any, epoch: int = 3) -> TestJob:
     return job
 
 
-def test_max_parallelism_changed_is_refused_with_both_numbers(tmp_path: Path) -> None:
+def test_case_24_max_parallelism_changed_is_refused(tmp_path: Path) -> None:
     job = killed(tmp_path, keyed_job(ELEMENTS, Count(), max_parallelism=16))
     with pytest.raises(RestoreError, match=r"max parallelism 32.* made with 16") as raised:
         job.run_driver(keyed_job(ELEMENTS, Count(), max_parallelism=32))
@@ -131,7 +133,7 @@ def alarms(uid: str = "process", max_parallelism: int | None = None) -> Any:
     )
 
 
-def test_timers_alone_are_state_too(tmp_path: Path) -> None:
+def test_case_28_timers_alone_are_state_too(tmp_path: Path) -> None:
     """An operator that keeps nothing but timers is known to the checkpoint, with the type of its keys."""
     job = killed(tmp_path, alarms(max_parallelism=16))
     assert state_at(job.table()).timers == {
@@ -186,7 +188,7 @@ class Reminder(KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
-def test_processing_timers_that_fire_without_input_are_checkpointed(tmp_path: Path, changelog: bool) -> None:
+def test_case_28_processing_timers_that_fire_without_input(tmp_path: Path, changelog: bool) -> None:
     """They leave no state at all behind, and fire once."""
     source = Sparse([[("a", 350)], [], [], [], [], [], [("b", 10**9)]])
     script = Script(sizes=(5,), failures=(Failure(4, Fault.GONE), Failure(5, Fault.HANDED_OUT)))

@@ -87,7 +87,9 @@ def started(base: Path, **settings: Any) -> TestJob:
 
 @BACKENDS
 @pytest.mark.parametrize("show", [False, True])
-def test_a_restore_drops_what_expired(tmp_path: Path, changelog: bool, backend: str, show: bool) -> None:
+def test_case_27_a_restore_drops_what_expired(
+    tmp_path: Path, changelog: bool, backend: str, show: bool
+) -> None:
     """Before any element comes, and whether or not expired values may be shown. The removals are in the log."""
     job = started(tmp_path, changelog=changelog, state_backend=backend)
     Clock.now = 1_120
@@ -103,7 +105,7 @@ def test_a_restore_drops_what_expired(tmp_path: Path, changelog: bool, backend: 
 @pytest.mark.parametrize(
     ("ttl_ms", "seen"), [(50, [None, None, None]), (110, [None, 3, 4]), (1_000, [1, 3, 4])]
 )
-def test_the_length_may_change(
+def test_case_27_the_length_may_change(
     tmp_path: Path, changelog: bool, backend: str, ttl_ms: int, seen: list[int | None]
 ) -> None:
     """What was accessed before counts by the new length."""
@@ -124,7 +126,7 @@ def test_the_length_may_change(
         (0, 100, "without a time to live .* with one"),
     ],
 )
-def test_it_cannot_be_switched_on_or_off(tmp_path: Path, before: int, after: int, words: str) -> None:
+def test_case_27_it_cannot_be_switched_on_or_off(tmp_path: Path, before: int, after: int, words: str) -> None:
     """As Flink documents it; nothing is changed by the attempt to."""
     Clock.now = 0
     job = TestJob(tmp_path, None, lambda: Clock.now)

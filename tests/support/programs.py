@@ -90,8 +90,8 @@ class Versions:
 
     def graph(self, program: Any, parallelism: int = 1, **more: Any) -> JobGraph:
         """The job with a program."""
-        keys = {"key_type": Types.LONG(), **more}
-        return keyed_job(self.elements, program, parallelism=parallelism, max_parallelism=16, **keys)
+        keys = {"key_type": Types.LONG(), "max_parallelism": 16, **more}
+        return keyed_job(self.elements, program, parallelism=parallelism, **keys)
 
     def run(
         self, program: Any, parallelism: int = 1, epochs: int = EPOCHS, more: Any = None, **settings: Any

@@ -1,0 +1,182 @@
+"""Reliability cases 16, 29, 30 and 32: what a restore reads, how often, and what it does when a file is not what it was."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from support.functions import Count, by_key, counted
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.errors import CorruptChangelogError, JobExecutionError
+from changelog_engine.storage.filesystem import Storage
+from materializer.materialize import materialize
+from materializer.truncation import truncate
+
+
+@contextlib.contextmanager
+def reads() -> Iterator[Counter[str]]:
+    """Counts how often each file with mutations is read."""
+    counts: Counter[str] = Counter()
+    inner = Storage.read
+
+    def read(storage: Storage, path: str, *more: object) -> object:
+        name = path.rpartition("/")[2]
+        if name.startswith("part-"):
+            counts[f"{storage.root.rpartition('/')[2]}/{name}"] += 1
+        return inner(storage, path, *more)  # type: ignore[arg-type]
+
+    with mock.patch.object(Storage, "read", read):
+        yield counts
+
+
+def parts(tmp_path: Path, table: str, checkpoints: set[int] | None = None) -> list[Path]:
+    """The files of a table with mutations of some checkpoints (None: all), in order."""
+    found = sorted((tmp_path / "job" / table).glob("part-*.parquet"))
+    return [path for path in found if checkpoints is None or int(path.name.split("-")[1]) in checkpoints]
+
+
+def named(paths: list[Path]) -> dict[str, int]:
+    """Each of these files, once."""
+    return {f"{path.parent.name}/{path.name}": 1 for path in paths}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("snapshot", [None, 2])
+def test_cases_16_32_a_restore_reads_each_file_once(
+    tmp_path: Path, parallelism: int, snapshot: int | None
+) -> None:
+    """The files that it needs, each by the one subtask that has its key groups; twice in a row."""
+    job, graph, folder = stopped(tmp_path, parallelism=parallelism)
+    if snapshot is not None:
+        assert materialize(folder, snapshot) is not None
+    base = [] if snapshot is None else parts(tmp_path, "snapshots", {snapshot})
+    later = {1, 2, 3, 4} if snapshot is None else {3, 4}
+    needed = [*base, *parts(tmp_path, "changelog", later)]
+    assert len(needed) >= parallelism * len(later)
+    assert job.progress is not None
+    job.progress.waiting.append(Failure(6, Fault.HANDED_OUT))
+    with reads() as counts, pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    assert counts == named(needed)
+    again = [*base, *parts(tmp_path, "changelog", later | {5, 6})]
+    with reads() as counts:
+        finishes(job, graph)
+    assert counts == named(again)
+
+
+def test_case_32_processes_that_are_gone_read_each_file_once_again(tmp_path: Path) -> None:
+    """Within an attempt; nothing is read by subtasks that still hold their state."""
+    job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(4, Fault.GONE),)))
+    with reads() as counts:
+        job.run_driver(keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2))
+    assert by_key(job.output) == by_key(counted(ELEMENTS))
+    assert counts == named(parts(tmp_path, "changelog", {1, 2, 3, 4}))
+
+
+def test_case_32_a_savepoint_is_copied_and_checked_with_bounded_reads(tmp_path: Path) -> None:
+    """Its files are read to be checked and to be copied; the copies are read once."""
+    _, graph, folder = stopped(tmp_path, parallelism=1)
+    newest = Lineage(folder.open_changelog()).newest_checkpoint()
+    assert newest is not None
+    path = create_savepoint(folder, newest, str(tmp_path / "savepoints")).path
+    job = TestJob(tmp_path / "other", Script(sizes=(5,)))
+    with reads() as counts:
+        job.run_driver(graph, restore=path)
+    assert by_key(job.output) == {key: list(range(5, 9)) for key in range(5)}
+    copies = {
+        f"snapshots/{file.name}" for file in (tmp_path / "other" / "job" / "snapshots").glob("part-*.parquet")
+    }
+    assert {name: counts[name] for name in copies} == dict.fromkeys(copies, 1)
+    assert all(count <= 2 for count in counts.values())
+
+
+def flipped(path: Path, bit: int) -> None:
+    """Change one bit."""
+    data = bytearray(path.read_bytes())
+    data[bit // 8 % len(data)] ^= 1 << bit % 8
+    path.write_bytes(data)
+
+
+def refused(job: TestJob, graph: object) -> str:
+    """Run a driver that can't restore; returns why. Nothing is processed, retried or committed."""
+    commits, output = len(job.commits), len(job.output)
+    with pytest.raises(JobExecutionError) as raised:
+        job.run_driver(graph)  # type: ignore[arg-type]
+    assert isinstance(raised.value.__cause__, CorruptChangelogError)
+    assert job.coordinator.restarts.count == 0
+    assert (len(job.commits), len(job.output)) == (commits, output)
+    return str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize("fault", ["bit", "missing", "cut"])
+@pytest.mark.parametrize("checkpoint", [1, 3])
+def test_cases_29_30_a_damaged_part_is_named_with_the_last_restorable_checkpoint(
+    tmp_path: Path, fault: str, checkpoint: int
+) -> None:
+    job, graph, _ = stopped(tmp_path)
+    part = parts(tmp_path, "changelog", {checkpoint})[-1]
+    whole = part.read_bytes()
+    if fault == "bit":
+        flipped(part, 8 * len(whole) // 2)
+    elif fault == "cut":
+        part.write_bytes(whole[:-1])
+    else:
+        part.unlink()
+    words = refused(job, graph)
+    assert str(part) in words
+    assert ("is missing" if fault == "missing" else "was changed after it was written") in words
+    if checkpoint == 1:
+        assert "No earlier checkpoint can be restored: start empty with changelog.restore = none" in words
+    else:
+        assert "The last checkpoint that can still be restored is 2: set changelog.restore = 2." in words
+    assert words.endswith("Nothing was changed")
+    if checkpoint == 3:  # what it says is true
+        job.outputs.clear()
+        job.run_driver(graph, restore="2")
+        assert by_key(job.output) == {key: list(range(3, 9)) for key in range(5)}
+        return
+    part.write_bytes(whole)
+    finishes(job, graph)
+
+
+@pytest.mark.parametrize("table", ["changelog", "snapshots"])
+def test_case_30_any_flipped_bit_is_detected_before_it_is_used(tmp_path: Path, table: str) -> None:
+    """From the first byte to the last: the driver's plan and the subtask both read, and none of it becomes state."""
+    job, graph, folder = stopped(tmp_path, parallelism=1)
+    if table == "snapshots":
+        assert materialize(folder) is not None
+        truncate(folder, AT_ONCE)  # there is no other way to the state
+    part = parts(tmp_path, table)[-1]
+    whole = part.read_bytes()
+    for step in range(12):
+        flipped(part, (8 * len(whole) - 1) * step // 11)
+        assert part.read_bytes() != whole
+        words = refused(job, graph)
+        assert part.name in words
+        part.write_bytes(whole)
+    finishes(job, graph)
+
+
+def test_case_29_a_damaged_snapshot_costs_a_longer_replay_only(tmp_path: Path) -> None:
+    """The restore takes the older snapshot and the log after it; both are read once, the damaged one once too."""
+    job, graph, folder = stopped(tmp_path, epochs=6, parallelism=1)
+    before = states(tmp_path)
+    materialize(folder, 3)
+    materialize(folder, 5)
+    flipped(parts(tmp_path, "snapshots", {5})[0], 4_000)
+    assert states(tmp_path) == before
+    used = [*parts(tmp_path, "snapshots", {3, 5}), *parts(tmp_path, "changelog", {4, 5, 6})]
+    with reads() as counts:
+        finishes(job, graph)
+    assert counts == named(used)
