@@ -29,6 +29,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.errors import StorageError
+from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.filesystem import Storage
 
 _LOG = "_delta_log"
@@ -110,6 +111,7 @@ class DeltaLog:
             DeltaTable.create(
                 storage.root,
                 schema=Schema.from_arrow(schema),
+                storage_options=_options(storage),
                 mode="error",
                 configuration=properties,
                 raise_if_key_not_exists=False,
@@ -279,7 +281,7 @@ class DeltaLog:
     def _open(self) -> DeltaTable:
         if self._table is None:
             try:
-                self._table = DeltaTable(self.storage.root)
+                self._table = DeltaTable(self.storage.root, storage_options=_options(self.storage))
             except TableNotFoundError as error:
                 raise StorageError(f"{self.storage.root} is not a Delta table") from error
             except (DeltaError, OSError) as error:
@@ -324,6 +326,10 @@ class DeltaLog:
             return int(json.loads(self.storage.read(_LAST_CHECKPOINT).to_pybytes())["version"])
         except (FileNotFoundError, ValueError, KeyError):
             return -1
+
+
+def _options(storage: Storage) -> dict[str, str]:
+    return {} if storage.local is not None else FileSystems().delta_options(storage.root)
 
 
 def _commit_path(version: int) -> str:

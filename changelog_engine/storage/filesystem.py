@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.retry import Retry
 
 TEMPORARY_PREFIX = ".tmp-"
@@ -63,11 +64,13 @@ class Storage:
         if self.local is not None:
             self.root = self.local
             return
-        self.root = root.rstrip("/")
         try:
-            self._remote, self._remote_root = pafs.FileSystem.from_uri(self.root)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            raise StorageError(f"no file system answers to {root!r}: {error}") from error
+            opened = FileSystems().open(root)
+        except ConfigurationError as error:
+            raise StorageError(str(error)) from None
+        assert opened.file_system is not None
+        self.root = root.rstrip("/")
+        self._remote, self._remote_root = opened.file_system, opened.path
 
     def __repr__(self) -> str:
         return f"Storage({self.root!r})"

@@ -1,0 +1,204 @@
+"""Opening the file systems that users' paths and URIs name: local disks, and what pyarrow.fs has behind a URI.
+
+Invariant: keys and passwords, wherever they come from, are in no text that this module gives out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from changelog_engine.config import local_path
+from changelog_engine.errors import ConfigurationError
+
+_S3_SCHEMES = ("s3", "s3a", "s3n", "s3p")
+_S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
+    "access_key": ("s3.access-key", "s3.access.key"),
+    "secret_key": ("s3.secret-key", "s3.secret.key"),
+    "session_token": ("s3.session-token", "s3.session.token"),
+    "endpoint": ("s3.endpoint",),
+    "region": ("s3.endpoint.region", "s3.region"),
+    "path_style": ("s3.path.style.access", "s3.path-style-access"),
+}
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+OPTION_PREFIXES = ("s3.",)  # of the configuration's keys that are for file systems
+_process_options: dict[str, str] = {}
+
+
+class OpenedPath(NamedTuple):
+    """A path and the file system it lies on.
+
+    Args:
+        file_system: of pyarrow; None for the local one, whose files Python opens.
+        path: on that file system.
+        shown: the path or URI for people, without keys and passwords.
+    """
+
+    file_system: pafs.FileSystem | None
+    path: str
+    shown: str
+
+
+class FileSystems:
+    """Opens paths and URIs.
+
+    Args:
+        options: the configuration's entries for file systems: ``s3.endpoint``, ``s3.access-key``, ``s3.secret-key``,
+            ``s3.session-token``, ``s3.region``, ``s3.path.style.access``; None for those of the process (``use_options``).
+            What is not set comes from the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID`` and so on) or, in
+            pyarrow's way, from a URI itself.
+
+    Example:
+        >>> FileSystems().open("file:///data/in")
+        OpenedPath(file_system=None, path='/data/in', shown='/data/in')
+    """
+
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        given = _process_options if options is None else options
+        self._options = {key: str(value) for key, value in given.items() if key.startswith(OPTION_PREFIXES)}
+
+    def __repr__(self) -> str:
+        return "FileSystems()"
+
+    def open(self, path: str) -> OpenedPath:
+        """The file system of a path, ready to use.
+
+        Args:
+            path: plain, or a URI.
+
+        Raises:
+            ConfigurationError: no file system answers to it, or its options cannot be used.
+        """
+        local = local_path(path)
+        if local is not None:
+            return OpenedPath(None, local, local)
+        shown = public_uri(path)
+        try:
+            if urlsplit(path).scheme.lower() in _S3_SCHEMES:
+                file_system, inner = self._open_s3(path)
+            else:
+                file_system, inner = pafs.FileSystem.from_uri(path)
+        except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"no file system answers to {shown!r}: {self.masked(str(error), path)}"
+            ) from None
+        return OpenedPath(file_system, inner.rstrip("/"), shown)
+
+    def delta_options(self, uri: str) -> dict[str, str]:
+        """What delta-rs needs to reach a table: the same as ``open`` uses.
+
+        Args:
+            uri: of the table.
+        """
+        if urlsplit(uri).scheme.lower() not in _S3_SCHEMES:
+            return {}
+        given = {
+            "AWS_ACCESS_KEY_ID": self._s3("access_key"),
+            "AWS_SECRET_ACCESS_KEY": self._s3("secret_key"),
+            "AWS_SESSION_TOKEN": self._s3("session_token"),
+            "AWS_REGION": self._s3("region") or _variable(_REGION_VARIABLES),
+            "AWS_CONDITIONAL_PUT": "etag",  # of two commits of one version, one wins
+        }
+        endpoint = self._s3("endpoint") or _variable(_ENDPOINT_VARIABLES)
+        if endpoint is not None:
+            url = endpoint if "://" in endpoint else f"https://{endpoint}"
+            by_host = (self._s3("path_style") or "true").lower() == "false"
+            given |= {
+                "AWS_ENDPOINT_URL": url,
+                "AWS_ALLOW_HTTP": "true" if url.startswith("http:") else "false",
+                "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true" if by_host else "false",
+                "AWS_REGION": given["AWS_REGION"] or "us-east-1",
+            }
+        return {key: value for key, value in given.items() if value is not None}
+
+    def masked(self, text: str, *uris: str) -> str:
+        """A text of somebody else's, such as an error's, without the keys that are configured.
+
+        Args:
+            text: the text.
+            *uris: URIs that may be in it, or whose keys may be.
+        """
+        for uri in uris:
+            text = text.replace(uri, public_uri(uri))
+        secrets = [self._s3("secret_key"), self._s3("session_token"), self._s3("access_key")]
+        secrets += [os.environ.get(name) for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")]
+        for uri in uris:
+            secrets += _of_uri(uri)
+        for secret in secrets:
+            if secret:
+                text = text.replace(secret, "****")
+        return text
+
+    def _s3(self, name: str) -> str | None:
+        return next((self._options[key] for key in _S3_KEYS[name] if self._options.get(key)), None)
+
+    def _open_s3(self, uri: str) -> tuple[pafs.FileSystem, str]:
+        parts = urlsplit(uri)
+        if parts.query or "@" in parts.netloc:  # the URI says itself how to reach it, as pyarrow has it
+            return _from_uri(f"s3:{uri.split(':', 1)[1]}")
+        given: dict[str, Any] = {
+            "access_key": self._s3("access_key"),
+            "secret_key": self._s3("secret_key"),
+            "session_token": self._s3("session_token"),
+            "region": self._s3("region") or _variable(_REGION_VARIABLES),
+        }
+        endpoint = self._s3("endpoint") or _variable(_ENDPOINT_VARIABLES)
+        if endpoint is not None:
+            url = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
+            given |= {"scheme": url.scheme, "endpoint_override": url.netloc}
+            given["region"] = given["region"] or "us-east-1"  # or pyarrow would ask Amazon for the bucket's
+            given["force_virtual_addressing"] = (self._s3("path_style") or "true").lower() == "false"
+        given = {key: value for key, value in given.items() if value is not None}
+        if endpoint is None and "region" not in given and "access_key" not in given:
+            return _from_uri(f"s3:{uri.split(':', 1)[1]}")
+        return pafs.S3FileSystem(**given), unquote(f"{parts.netloc}{parts.path}")
+
+
+def use_options(options: Mapping[str, str]) -> None:
+    """Set the options of this process: a job's driver and its workers must reach its tables alike.
+
+    Args:
+        options: the configuration's entries for file systems; all that were set before are gone.
+    """
+    _process_options.clear()
+    _process_options.update(options)
+
+
+def public_uri(uri: str) -> str:
+    """A URI without user, password and query; a plain path as it is.
+
+    Example:
+        >>> public_uri("s3://key:secret@bucket/a?region=x")
+        's3://bucket/a'
+    """
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", uri):
+        return uri
+    begin, separator, rest = uri.partition("//")
+    place, slash, path = rest.partition("/")
+    # A key with a slash in it that is not escaped would end up in the path: cut up to the last "@".
+    whole = f"{place}{slash}{path.split('?', 1)[0]}"
+    return f"{begin}{separator}{whole.rsplit('@', 1)[-1]}".rstrip("/")
+
+
+def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+    file_system, path = pafs.FileSystem.from_uri(uri)
+    return file_system, str(path)
+
+
+def _of_uri(uri: str) -> list[str | None]:
+    try:
+        parts = urlsplit(uri)
+        return [parts.password, parts.username, unquote(parts.password or ""), unquote(parts.username or "")]
+    except ValueError:
+        return []
+
+
+def _variable(names: tuple[str, ...]) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
