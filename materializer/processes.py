@@ -26,6 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.errors import StorageError
+from changelog_engine.storage.file_systems import options_in_use, use_options
 from materializer import fold_worker
 from materializer.fold_task import FoldResult, FoldTask, fold_range
 
@@ -154,19 +155,25 @@ class FoldProcesses:
 
 def _start(niceness: int) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(path for path in sys.path if path)
-    return subprocess.Popen(
+    worker = subprocess.Popen(
         [sys.executable, "-P", fold_worker.__file__, str(niceness)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},
         process_group=0,  # Ctrl-C is the driver's to handle
     )
+    assert worker.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # its first task finds out that it died
+        pickle.dump(options_in_use(), worker.stdin)
+        worker.stdin.flush()
+    return worker
 
 
 def serve(niceness: int) -> None:
     """What a worker process does: tasks from standard input, results to standard output."""
     os.nice(niceness)
     tasks, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    use_options(pickle.load(tasks))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not garble the answers
     while True:
         try:

@@ -188,6 +188,7 @@ class EnvironmentSettings:
             part_max_bytes=get(options.PART_MAX_BYTES),
             parameters=self.job_parameters(),
             spark=self.layers().spark(),
+            file_systems=self.layers().file_systems(),
             files=self.dependencies.job_files(),
         )
 

@@ -59,9 +59,16 @@ class ConfigLayers:
         """All entries of all levels in one mapping."""
         return {**self.file, **self.command_line, **self.code}
 
+    def file_systems(self) -> dict[str, str]:
+        """The entries for file systems: ``s3.endpoint``, ``s3.access-key`` and so on."""
+        return {key: text for key, text in self.merged().items() if key.startswith(FILE_SYSTEM_PREFIXES)}
+
     def spark(self) -> dict[str, str]:
         """The ``spark.*`` entries, which are handed to Spark as they are."""
         return {key: text for key, text in self.merged().items() if key.startswith("spark.")}
+
+
+FILE_SYSTEM_PREFIXES = ("s3.",)
 
 
 def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:

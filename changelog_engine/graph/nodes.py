@@ -205,6 +205,7 @@ class JobSettings:
         part_max_bytes: bound of one part.
         parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
+        file_systems: s3.* keys, for the tables' file systems.
         files: what the workers need of modules, packages, archives and other files.
     """
 
@@ -237,6 +238,7 @@ class JobSettings:
     part_max_bytes: int = 64 * 1024 * 1024
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
+    file_systems: dict[str, str] = field(default_factory=dict)
     files: JobFiles = field(default_factory=JobFiles)
 
 

@@ -26,6 +26,7 @@ from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.session import spark_context
 from changelog_engine.spark.shipping import ship
+from changelog_engine.storage.file_systems import use_options
 
 log = logging.getLogger("changelog_engine")
 
@@ -56,6 +57,7 @@ class RunningJob:
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
         self._done = threading.Event()
+        use_options(settings.file_systems)
         plan = plan_job(graph)
         shipped = ship(self.job_id, plan, settings, None)
         staged = files.stage(settings.files)

@@ -26,6 +26,7 @@ from changelog_engine.operators.context import wall_clock_ms
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.shipping import ShippedJob
+from changelog_engine.storage.file_systems import use_options
 
 _COLLECT_SECONDS = 60
 
@@ -100,6 +101,7 @@ class Registry:
         return runtime, (time.monotonic() - began) * 1000
 
     def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
+        use_options(job.settings.file_systems)
         planned = job.plan.stages[stage]
         wanted = set(planned.nodes) | {edge.route.id for edge in planned.outputs if edge.route is not None}
         functions = job.functions_of(wanted)

@@ -171,6 +171,11 @@ def use_options(options: Mapping[str, str]) -> None:
     _process_options.update(options)
 
 
+def options_in_use() -> dict[str, str]:
+    """The options of this process, to hand on to one that it starts."""
+    return dict(_process_options)
+
+
 def public_uri(uri: str) -> str:
     """A URI without user, password and query; a plain path as it is.
 
