@@ -1,7 +1,7 @@
 """The fixtures `kafka`, `postgres`, `s3` and `mariadb`: one server each for the whole run, started by the first test to ask.
 
 A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it
-are skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail.
+are skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail. Tests that use one are marked ``slow``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from servers.postgres import PostgresServer
     from servers.s3 import S3Server
 
+FIXTURES = frozenset({"kafka", "postgres", "s3", "mariadb"})
 _started: list[Server] = []
 AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test-fast` starts no server."""
+    for item in items:
+        if FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,13 +73,18 @@ def mariadb() -> Iterator[MariaDBServer]:
     yield from _run(MariaDBServer)
 
 
-def _run(kind: type[AnyServer]) -> Iterator[AnyServer]:
+def require(kind: type[Server]) -> None:
+    """Skip or fail the test when a server is not installed."""
     try:
         kind.check_installed()
     except ServerMissing as reason:
         if os.environ.get("CI") or os.environ.get("SERVERS_REQUIRED"):
             pytest.fail(str(reason), pytrace=False)
         pytest.skip(str(reason))
+
+
+def _run(kind: type[AnyServer]) -> Iterator[AnyServer]:
+    require(kind)
     with kind() as server:
         _started.append(server)
         yield server

@@ -256,7 +256,9 @@ class KafkaServer(Server):
 
     def _consume(self, topic: str, isolation_level: str) -> list[Record]:
         partitions = self.end_offsets(topic)
-        consumer = self.consumer(isolation_level=isolation_level, enable_partition_eof=True)
+        consumer = self.consumer(
+            isolation_level=isolation_level, enable_partition_eof=True, fetch_wait_max_ms=50
+        )
         records, unfinished = [], set(partitions)
         try:
             consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])

@@ -17,13 +17,13 @@ from confluent_kafka import KafkaException
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
+from servers.fixtures import require
 from servers.kafka import KafkaServer
 from servers.mariadb import MariaDBServer
 from servers.postgres import PostgresServer
 from servers.process import accepts_connections, wait_for
 from servers.s3 import S3Server
 
-pytestmark = pytest.mark.slow
 TESTS = Path(__file__).resolve().parents[1]
 
 
@@ -172,7 +172,10 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_servers_end_with_the_process_that_started_them() -> None:
+    for kind in (KafkaServer, MariaDBServer, PostgresServer, S3Server):
+        require(kind)
     process = subprocess.Popen(
         [sys.executable, "-c", START_ALL],
         stdin=subprocess.PIPE,
@@ -188,3 +191,15 @@ def test_servers_end_with_the_process_that_started_them() -> None:
     for pid, port, folder in started:
         wait_for(lambda port=port: not accepts_connections(int(port)), f"the end of process {pid}", 60)
         wait_for(lambda folder=folder: not Path(folder).exists(), f"{folder} to go", 60)
+
+
+@pytest.mark.parametrize("variable", [None, "CI", "SERVERS_REQUIRED"])
+def test_what_is_missing_is_said(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("servers.kafka.LIBRARIES", Path("nowhere"))
+    for name in ("CI", "SERVERS_REQUIRED"):
+        monkeypatch.delenv(name, raising=False)
+    if variable:
+        monkeypatch.setenv(variable, "1")
+    outcome = pytest.fail.Exception if variable else pytest.skip.Exception
+    with pytest.raises(outcome, match=r"Kafka .* is not here \(nowhere\): make servers"):
+        require(KafkaServer)
