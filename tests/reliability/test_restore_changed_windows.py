@@ -1,0 +1,183 @@
+"""Reliability case 26 for what is not declared in open(): windows, their own state, rolling reductions, broadcast state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.functions import rounds
+from support.graphs import GraphBuilder
+from support.jobs import TestJob
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common import Time
+from api.common.typeinfo import Types
+from api.datastream.state import ValueStateDescriptor
+from api.datastream.window import CountTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
+from api.datastream.window_functions import ProcessWindowFunction
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
+from changelog_engine.types import TypeInformation
+from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
+from materializer.fold import state_at
+from materializer.materialize import materialize
+
+ELEMENTS = rounds(3, 60)
+CHANGELOG = pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+TUMBLING = TumblingEventTimeWindows.of(Time.seconds(10))
+SESSIONS = EventTimeSessionWindows.with_gap(Time.seconds(10))
+
+
+class Seen(ProcessWindowFunction):
+    """Gives what the window's own state and the key's hold, and adds the number of the newest element."""
+
+    def __init__(self, value_type: TypeInformation, make: Any, migration: Any = None) -> None:
+        self.type, self.make, self.migration = value_type, make, migration
+
+    def descriptor(self, name: str) -> Any:
+        """One of the two states."""
+        made = ValueStateDescriptor(name, self.type)
+        return made if self.migration is None else made.set_migration(self.migration)
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        own = context.window_state().get_state(self.descriptor("own"))
+        all_windows = context.global_state().get_state(self.descriptor("all"))
+        yield key, own.value(), all_windows.value()
+        number = max(element[1] for element in elements)
+        own.update(self.make(number))
+        all_windows.update(self.make(number))
+
+    def clear(self, context: Any) -> None:
+        """Nothing of it is left."""
+        context.window_state().get_state(self.descriptor("own")).clear()
+
+
+def windows(assigner: Any, contents: Any, function: Any, parallelism: int = 1) -> JobGraph:
+    """Windows that fire at each element; with a function, or what they reduced."""
+    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
+    stream = build.timestamps(build.source(ELEMENTS, uid="source"), lambda element: element[1])
+    keyed = build.key_by(stream, lambda element: element[0], Types.LONG())
+    firing = Firing.EMIT if function is None else Firing.PROCESS
+    found = WindowSpec(assigner, CountTrigger.of(1), contents, firing, function)
+    build.collect(build.add(NodeKind.WINDOW, "windows", keyed, function=found, uid="windows"))
+    return build.graph()
+
+
+def listed(function: Any, parallelism: int = 1) -> JobGraph:
+    """Tumbling windows that keep their elements."""
+    return windows(TUMBLING, contents_spec(StateKind.LIST, Types.PICKLED_BYTE_ARRAY()), function, parallelism)
+
+
+def killed(job: TestJob, graph: JobGraph, epochs: int, **settings: Any) -> list[Any]:
+    """Run for some epochs of one element a key; returns the output."""
+    assert job.progress is not None
+    job.progress.waiting.append(Failure(job.progress.epoch + epochs, Fault.HANDED_OUT))
+    job.outputs.clear()
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph, **settings)
+    assert job.coordinator.restarts.count == 0
+    return sorted(job.output, key=repr)
+
+
+def refused_by_driver(job: TestJob, graph: JobGraph, words: str, **settings: Any) -> None:
+    """No attempt begins."""
+    folder = find_job_folder(job.settings.base_path, "job")
+    attempts = Lineage(folder.open_changelog()).newest_attempt_id
+    with pytest.raises(RestoreError, match=words):
+        job.run_driver(graph, **settings)
+    assert Lineage(folder.open_changelog()).newest_attempt_id == attempts
+
+
+@CHANGELOG
+def test_case_26_state_of_windows_is_migrated(tmp_path: Path, changelog: bool) -> None:
+    """It is declared when a window fires: each subtask converts its own then."""
+    job = TestJob(tmp_path, Script(sizes=(3,)), changelog=changelog)
+    killed(job, listed(Seen(Types.LONG(), int)), 2)
+    texts = listed(Seen(Types.STRING(), lambda n: f"<{n}>", lambda n: f"<{n}>"), 2)
+    assert killed(job, texts, 1) == [(key, f"<{3 + key}>", f"<{3 + key}>") for key in range(3)]
+    if changelog:
+        materialize(find_job_folder(str(tmp_path), "job"))
+    texts = listed(Seen(Types.STRING(), lambda n: f"<{n}>", lambda n: f"<{n}>"), 3)
+    assert killed(job, texts, 1) == [(key, f"<{6 + key}>", f"<{6 + key}>") for key in range(3)]
+    folded = state_at(job.table(), allow_pickle=True).states["windows", "window:own"]
+    assert dict(folded) == {(key, "[0,10000]"): f"<{9 + key}>" for key in range(3)}
+
+
+def test_case_26_a_migration_of_window_state_that_fails_names_the_window(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script(sizes=(3,)))
+    killed(job, listed(Seen(Types.LONG(), int)), 2)
+    commits = len(job.commits)
+    fails = listed(Seen(Types.STRING(), str, lambda n: 1 / 0))
+    with pytest.raises(
+        Exception, match=r"'window:own' of operator 'windows', key 0, window \[0,10000\]: .*ZeroDivisionError"
+    ):
+        job.run_driver(fails)
+    assert (len(job.commits), job.coordinator.restarts.count) == (commits, 0)
+
+
+def summed(assigner: Any, kept: TypeInformation) -> JobGraph:
+    """Windows of sums of a type."""
+
+    def add(first: Any, second: Any) -> Any:
+        return (*first[:2], first[2] + second[2])
+
+    def one(element: Any) -> Any:
+        return (element[0], element[1], float(element[1]))
+
+    build = GraphBuilder(max_parallelism=16)
+    stream = build.timestamps(build.source(ELEMENTS, uid="source"), lambda element: element[1])
+    mapped = build.add(NodeKind.MAP, "map", stream, function=Mapped(one), output_type=kept)
+    keyed = build.key_by(mapped, lambda element: element[0], Types.LONG())
+    found = WindowSpec(assigner, CountTrigger.of(1), contents_spec(StateKind.REDUCING, kept, add))
+    build.collect(build.add(NodeKind.WINDOW, "windows", keyed, function=found, uid="windows"))
+    reduced = build.add(
+        NodeKind.REDUCE, "reduce", keyed, function=Reduced(add), uid="rolling", output_type=kept
+    )
+    build.collect(reduced)
+    return build.graph()
+
+
+class Mapped:
+    """A map function round a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.map = function
+
+
+class Reduced:
+    """A reduce function round a function."""
+
+    def __init__(self, function: Any) -> None:
+        self.reduce = function
+
+
+INTS = Types.TUPLE([Types.INT(), Types.INT(), Types.DOUBLE()])
+LONGS = Types.TUPLE([Types.LONG(), Types.LONG(), Types.DOUBLE()])
+TEXTS = Types.TUPLE([Types.LONG(), Types.LONG(), Types.STRING()])
+
+
+@CHANGELOG
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSIONS], ids=["tumbling", "sessions"])
+def test_case_26_what_windows_and_reductions_keep_grows_or_is_refused_by_the_driver(
+    tmp_path: Path, changelog: bool, assigner: Any
+) -> None:
+    """Of their types the graph tells: nothing begins that can't work, from a checkpoint or a savepoint."""
+    job = TestJob(tmp_path, Script(sizes=(3,)), changelog=changelog)
+    killed(job, summed(assigner, INTS), 2)
+    words = (
+        r"state '(reduce|__window_contents)' of operator '(rolling|windows)' was written with value type "
+        r"TUPLE<INT, INT, DOUBLE> and is declared with value type TUPLE<LONG, LONG, STRING>: "
+    )
+    refused_by_driver(job, summed(assigner, TEXTS), words)
+    folder = find_job_folder(str(tmp_path), "job")
+    newest = Lineage(folder.open_changelog()).newest_checkpoint()
+    assert newest is not None
+    savepoint = create_savepoint(folder, newest, str(tmp_path / "savepoints")).path
+    refused_by_driver(job, summed(assigner, TEXTS), words, restore=savepoint)
+    sums = sorted((key, key, float(key + key + 3 + key + 6)) for key in range(3))
+    assert killed(job, summed(assigner, LONGS), 1) == sorted([*sums, *sums])
