@@ -105,6 +105,8 @@ class StreamOutputs(PartitionedStream):
         return taken
 
     def _end(self, name: str, sink: Any) -> DataStreamSink:
+        if hasattr(sink, "for_type"):
+            sink = sink.for_type(self._transformation.output_type)
         transformation = Transformation(NodeKind.SINK, name, (self._transformation,), sink)
         self._environment._add_sink(transformation)
         return DataStreamSink(transformation)

@@ -10,6 +10,7 @@ from api.common.configuration import Configuration
 from api.common.job_client import JobClient, to_result
 from api.common.job_execution_result import JobExecutionResult
 from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from api.datastream._connector_options import with_options
 from api.datastream._execution_plan import execution_plan, refuse_missing_uids
 from api.datastream._job_names import DEFAULT_JOB_NAME, unnamed_job
 from api.datastream._program_environment import ProgramEnvironment
@@ -22,6 +23,7 @@ from api.datastream.functions import SourceFunction
 from api.serializers import PickleSerializer, Serializer
 from changelog_engine import connectors as engine
 from changelog_engine.config import options
+from changelog_engine.connectors import files
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.types import TypeInformation
@@ -155,7 +157,7 @@ class StreamExecutionEnvironment(ProgramEnvironment):
             ConfigurationError: an unknown charset.
             NotSupportedError: a path of another file system.
         """
-        source = engine.TextFileSource([file_path], charset_name)
+        source = files.FileSource([file_path], files.TextLines(charset_name))
         return self._begin("Text File Source", source, None)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
@@ -245,6 +247,7 @@ class StreamExecutionEnvironment(ProgramEnvironment):
         if job_name is not None:
             _arguments.text(job_name, "the job name")
         graph, ids = self._graph(sinks, job_name or "")
+        graph = with_options(graph, self._settings.layers().merged())
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         settings = self._settings.job_settings(sources)
         name = job_name or unnamed_job(self._settings.get(options.JOB_NAME))

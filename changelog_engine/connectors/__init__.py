@@ -20,18 +20,14 @@ from changelog_engine.connectors.protocols import (
     SplitReader,
 )
 from changelog_engine.connectors.sinks import CollectSink, FunctionSink, FunctionWriter, PrintSink
-from changelog_engine.connectors.text_file import TextFileSource
-from changelog_engine.connectors.text_lines import ByteLineReader, CountedLineReader
 
 __all__ = [
-    "ByteLineReader",
     "CollectSink",
     "CollectionReader",
     "CollectionSource",
     "Committable",
     "CommittingSink",
     "CommittingWriter",
-    "CountedLineReader",
     "DiscoveringSource",
     "FunctionSink",
     "FunctionWriter",
@@ -50,5 +46,4 @@ __all__ = [
     "Source",
     "Split",
     "SplitReader",
-    "TextFileSource",
 ]

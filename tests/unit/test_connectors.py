@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
-import lzma
-import random
 import time
 
 import pytest
 
 from changelog_engine.connectors import (
-    ByteLineReader,
     CollectionSource,
     CollectSink,
     FunctionSink,
@@ -22,9 +16,8 @@ from changelog_engine.connectors import (
     Sink,
     Source,
     Split,
-    TextFileSource,
 )
-from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types import Row, Types
 
 
@@ -167,119 +160,6 @@ class TestIterable:
             IterableSource([1, 2])  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="returned NoneType"):
             IterableSource(lambda: None).reader(Split("iterable", 0)).read(0, 1)  # type: ignore[arg-type,return-value]
-
-
-TEXTS = [
-    "",
-    "\n",
-    "one",
-    "one\n",
-    "one\n\nthree  \n last",
-    "windows\r\n\r\nlines\r\n",
-    "old\rmac\r\rlines",
-    "mixed\r\r\n\n\rend\r",
-    "übung\nmächt ☂ 𝄞\n",
-]
-
-
-class TestTextFile:
-    @pytest.mark.parametrize("text", TEXTS)
-    @pytest.mark.parametrize("step", [1, 2, 100])
-    def test_lines(self, tmp_path, text, step):
-        path = tmp_path / "f.txt"
-        path.write_bytes(text.encode())
-        source = TextFileSource([str(path)])
-        expected = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
-        assert read_all(source, step=step) == expected
-        check_replay(source, source.splits(1)[0], step)
-
-    @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 64])
-    def test_chunks_of_any_size(self, tmp_path, chunk):
-        seed = random.randrange(10**9)
-        rng = random.Random(seed)
-        text = "".join(rng.choice(["a", "bb", "ü", "\n", "\r\n", "\r"]) for _ in range(300))
-        path = tmp_path / "f.txt"
-        path.write_bytes(text.encode())
-        expected = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
-        reader = ByteLineReader(str(path), "utf-8", chunk)
-        lines, position, finished = [], 0, False
-        while not finished:
-            values, position, finished, *_ = reader.read(position, 7)
-            lines += values
-            again = ByteLineReader(str(path), "utf-8", chunk + 1)
-            assert list(again.read(position, 10**6).values) == expected[len(lines) :], f"seed {seed}"
-            again.close()
-        reader.close()
-        assert lines == expected, f"seed {seed}"
-
-    @pytest.mark.parametrize(
-        ("ending", "opened"),
-        [(".gz", gzip.open), (".GZIP", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)],
-    )
-    def test_compressed(self, tmp_path, ending, opened):
-        path = tmp_path / f"f.txt{ending}"
-        with opened(path, "wb") as stream:
-            stream.write("eins\r\n\nzwei ü\nende".encode())
-        source = TextFileSource([str(path)])
-        assert read_all(source) == ["eins", "", "zwei ü", "ende"]
-        check_replay(source, source.splits(1)[0], step=2)
-
-    @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "latin-1", "cp1252", "utf-8-sig", "gb18030"])
-    def test_charsets(self, tmp_path, charset):
-        text = "grün\n\nlast ü"
-        path = tmp_path / "f.txt"
-        path.write_bytes(text.encode(charset))
-        source = TextFileSource([str(path)], charset)
-        assert read_all(source, step=1) == ["grün", "", "last ü"]
-
-    def test_undecodable_bytes_are_replaced(self, tmp_path):
-        (tmp_path / "f").write_bytes(b"a\xff\nb\n")
-        assert read_all(TextFileSource([str(tmp_path / "f")])) == ["a�", "b"]
-
-    def test_folders(self, tmp_path):
-        for name in ["b.txt", "a.txt", ".hidden", "_meta", "sub/c.txt", "sub/_x", ".git/d.txt", "_tmp/e.txt"]:
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(name)
-        source = TextFileSource([f"file://{tmp_path}", str(tmp_path / "a.txt")])
-        splits = source.splits(2)
-        assert [split.id for split in splits] == [
-            str(tmp_path / name) for name in ["a.txt", "b.txt", "sub/c.txt"]
-        ]
-        assert read_all(source) == ["a.txt", "b.txt", "sub/c.txt"]
-        assert read_all(TextFileSource([str(tmp_path / "_meta")])) == ["_meta"]
-
-    def test_a_file_that_was_cut(self, tmp_path):
-        path = tmp_path / "f.txt"
-        path.write_text("1\n2\n3\n")
-        source = TextFileSource([str(path)])
-        path.write_text("1\n")
-        with pytest.raises(StorageError, match="cut or replaced"):
-            source.reader(source.splits(1)[0]).read(4, 10)
-        with gzip.open(tmp_path / "g.gz", "wb") as stream:
-            stream.write(b"1\n")
-        packed = TextFileSource([str(tmp_path / "g.gz")])
-        with pytest.raises(StorageError, match="cut or replaced"):
-            packed.reader(packed.splits(1)[0]).read(4, 10)
-
-    def test_a_broken_archive(self, tmp_path):
-        (tmp_path / "g.gz").write_bytes(b"no gzip")
-        source = TextFileSource([str(tmp_path / "g.gz")])
-        with pytest.raises(StorageError, match=r"g\.gz"):
-            source.reader(source.splits(1)[0]).read(0, 10)
-
-    def test_errors_name_the_path(self, tmp_path):
-        with pytest.raises(ConfigurationError, match="does not exist"):
-            TextFileSource([str(tmp_path / "none")]).splits(1)
-        with pytest.raises(NotSupportedError, match="s3://bucket"):
-            TextFileSource(["s3://bucket/x"])
-        with pytest.raises(ConfigurationError, match="unknown charset"):
-            TextFileSource(["x"], "utf-9")
-        with pytest.raises(ConfigurationError, match="at least one path"):
-            TextFileSource([])
-        (tmp_path / "f.zip").write_bytes(b"")
-        source = TextFileSource([str(tmp_path / "f.zip")])
-        with pytest.raises(NotSupportedError, match="decompress"):
-            source.reader(source.splits(1)[0])
 
 
 class TestSinks:

@@ -5,7 +5,18 @@ Source: pyflink.datastream.connectors
 
 from api._unsupported import module_getattr
 from api.datastream.connectors.base import Sink, Source
-from api.datastream.connectors.file_system import FileSource, FileSourceBuilder, StreamFormat
+from api.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileEnumeratorProvider,
+    FileSink,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamFormat,
+    StreamingFileSink,
+)
 from api.datastream.connectors.jdbc import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
@@ -15,33 +26,33 @@ from api.datastream.connectors.jdbc import (
 from api.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
+    "BucketAssigner",
+    "FileEnumeratorProvider",
+    "FileSink",
     "FileSource",
     "FileSourceBuilder",
+    "FileSplitAssignerProvider",
     "JdbcConnectionOptions",
     "JdbcExactlyOnceOptions",
     "JdbcExecutionOptions",
     "JdbcSink",
     "NumberSequenceSource",
+    "OutputFileConfig",
+    "RollingPolicy",
     "Sink",
     "Source",
     "StreamFormat",
+    "StreamingFileSink",
 ]
 
 __getattr__ = module_getattr(
     __name__,
     {
-        "BucketAssigner",
         "DeliveryGuarantee",
-        "FileEnumeratorProvider",
-        "FileSink",
-        "FileSplitAssignerProvider",
         "FlinkKafkaConsumer",
         "FlinkKafkaProducer",
         "KafkaSink",
         "KafkaSource",
-        "OutputFileConfig",
-        "RollingPolicy",
         "Semantic",
-        "StreamingFileSink",
     },
 )

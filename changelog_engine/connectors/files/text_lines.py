@@ -7,50 +7,29 @@ Invariants:
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import itertools
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Sequence
-from typing import IO, Any
+from collections.abc import Sequence
+from typing import Any
 
+from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor
+from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range
-from changelog_engine.errors import NotSupportedError, StorageError
+from changelog_engine.errors import StorageError
 
 CHUNK_BYTES = 4 << 20
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_OPENERS: dict[str, Callable[[str], Any]] = {
-    ".gz": gzip.open,
-    ".gzip": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-}
-_UNREADABLE = (".deflate", ".zst", ".zip", ".7z", ".lz4", ".snappy")
-
-
-def decompressor(path: str) -> Callable[[str], Any] | None:
-    """What opens a file by its ending: a function for compressed files, None for plain ones.
-
-    Raises:
-        NotSupportedError: a compression that this engine cannot read.
-    """
-    lowered = path.lower()
-    if lowered.endswith(_UNREADABLE):
-        raise NotSupportedError(f"cannot decompress {path}: use .gz, .bz2 or .xz, or unpack it")
-    return next((opened for ending, opened in _OPENERS.items() if lowered.endswith(ending)), None)
 
 
 class ByteLineReader:
     """Lines of a plain file; the position is a byte offset. Holds one chunk of the file."""
 
-    def __init__(self, path: str, charset: str, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self._path = path
+    def __init__(self, file: InputFile, charset: str, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._source = file
         self._charset = charset
         self._chunk_bytes = chunk_bytes
-        self._file: IO[bytes] | None = None
+        self._file: Any = None
         self._lines: list[bytes] = []
         self._widths: list[int] | None = (
             None  # bytes of each line with its end; None: one more than the line's
@@ -58,6 +37,7 @@ class ByteLineReader:
         self._next_line = 0
         self._position = 0  # of the next line
         self._chunk_end = 0
+        self._read_to = 0
         self._at_end = False
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -83,22 +63,19 @@ class ByteLineReader:
         self._file = None
 
     def _seek(self, position: int) -> None:
-        try:
-            if self._file is None:
-                self._file = open(self._path, "rb")  # noqa: SIM115 - stays open between reads
-            size = self._file.seek(0, io.SEEK_END)
-        except OSError as error:
-            raise StorageError(f"cannot read the input file {self._path}: {error.strerror}") from error
-        if size < position:
+        if self._file is None:
+            self._file = self._source.open()
+        if self._source.size < position:
             self.close()
             raise StorageError(
-                f"the input file {self._path} has {size} bytes and reading must go on at byte "
+                f"the input file {self._source.name} has {self._source.size} bytes and reading must go on at byte "
                 f"{position}: it was cut or replaced; put the earlier file back, or start the job "
                 "without its checkpoints"
             )
-        self._file.seek(position)
+        with self._source.reading():
+            self._file.seek(position)
         self._lines, self._widths, self._next_line = [], None, 0
-        self._position = self._chunk_end = position
+        self._position = self._chunk_end = self._read_to = position
         self._at_end = False
 
     def _fill(self) -> bool:
@@ -114,17 +91,19 @@ class ByteLineReader:
             if cut or self._at_end:
                 break
         if cut < len(data):
-            self._file.seek(cut - len(data), io.SEEK_CUR)
+            self._read_to += cut - len(data)
+            self._file.seek(self._read_to)
         self._chunk_end += cut
         self._lines, self._widths = _split(data[:cut])
         self._next_line = 0
         return bool(self._lines)
 
     def _read(self, size: int) -> bytes:
-        try:
-            return self._file.read(size) if self._file is not None else b""
-        except OSError as error:
-            raise StorageError(f"cannot read the input file {self._path}: {error.strerror}") from error
+        # What was appended since the file was found is not read: a restore could not tell it from what was there.
+        with self._source.reading():
+            data: bytes = self._file.read(min(size, self._source.size - self._read_to))
+        self._read_to += len(data)
+        return data
 
     def _take(self, count: int) -> list[bytes]:
         begin, end = self._next_line, min(self._next_line + count, len(self._lines))
@@ -142,9 +121,11 @@ class ByteLineReader:
 class CountedLineReader:
     """Lines of a file that can only be read from its beginning; the position is a count of lines."""
 
-    def __init__(self, path: str, charset: str) -> None:
-        self._path = path
+    def __init__(self, file: InputFile, charset: str) -> None:
+        self._source = file
         self._charset = charset
+        self._decompress = decompressor(file.name)
+        self._opened: Any = None
         self._stream: io.TextIOWrapper | None = None
         self._given = 0
 
@@ -159,9 +140,9 @@ class CountedLineReader:
             lines = list(itertools.islice(stream, max_records))
         except StorageError:
             raise
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        except BROKEN_ERRORS as error:
             self.close()
-            raise StorageError(f"cannot read the input file {self._path}: {error}") from error
+            raise StorageError(f"cannot read the input file {self._source.name}: {error}") from error
         self._given += len(lines)
         values = [line[:-1] if line[-1] == "\n" else line for line in lines]
         return Range(values, self._given, len(lines) < max_records)
@@ -170,27 +151,26 @@ class CountedLineReader:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
-        self._stream = None
+        if self._opened is not None:
+            self._opened.close()
+        self._stream = self._opened = None
 
     def _at(self, position: int) -> io.TextIOWrapper:
         if self._stream is None or position < self._given:
             self.close()
-            opened = (decompressor(self._path) or _open_plain)(self._path)
-            self._stream = io.TextIOWrapper(opened, encoding=self._charset, errors="replace", newline=None)
+            self._opened = self._source.open()
+            plain = self._opened if self._decompress is None else self._decompress(self._opened)
+            self._stream = io.TextIOWrapper(plain, encoding=self._charset, errors="replace", newline=None)
             self._given = 0
         self._given += sum(1 for _ in itertools.islice(self._stream, position - self._given))
         if self._given < position:
             self.close()
             raise StorageError(
-                f"the input file {self._path} has {self._given} lines and reading must go on after line "
+                f"the input file {self._source.name} has {self._given} lines and reading must go on after line "
                 f"{position}: it was cut or replaced; put the earlier file back, or start the job "
                 "without its checkpoints"
             )
         return self._stream
-
-
-def _open_plain(path: str) -> Any:
-    return open(path, "rb")
 
 
 def _last_line_end(data: bytes) -> int:

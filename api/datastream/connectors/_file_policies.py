@@ -1,0 +1,186 @@
+"""Where file sinks write, when their files end, and how they are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api._arguments import text, whole_number
+from changelog_engine.connectors import files
+from changelog_engine.errors import ConfigurationError
+
+
+class BucketAssigner:
+    """Which folder below the base path an element goes to; made by its static methods.
+
+    Beyond PyFlink you can write one in Python: a subclass with ``get_bucket_id``.
+
+    Example:
+        >>> class ByFirstLetter(BucketAssigner):
+        ...     def get_bucket_id(self, element):
+        ...         return element[0]
+
+    Source: pyflink.datastream.connectors.BucketAssigner
+    """
+
+    def __init__(self, buckets: Any = None) -> None:
+        self._given = buckets
+
+    def get_bucket_id(self, element: Any) -> str:
+        """The path below the base path; the empty text for the base path itself. For subclasses.
+
+        Args:
+            element: what is written.
+
+        Raises:
+            ConfigurationError: one made by a static method, which goes by the time.
+        """
+        raise ConfigurationError(f"{type(self).__name__} has no get_bucket_id(element)")
+
+    @property
+    def _buckets(self) -> Any:
+        # A subclass may have an __init__ of its own.
+        given = self.__dict__.get("_given")
+        return files.ElementBuckets(self.get_bucket_id) if given is None else given
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        """All files lie in the base path."""
+        return BucketAssigner(files.BasePathBuckets())
+
+    @staticmethod
+    def date_time_bucket_assigner(
+        format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
+    ) -> BucketAssigner:
+        """A folder for each span of the wall clock, by when elements are written.
+
+        Args:
+            format_str: a pattern of Java's DateTimeFormatter; default ``yyyy-MM-dd--HH``, a folder for each hour.
+            timezone_id: such as ``Europe/Berlin`` or ``GMT-08:00``; None, the default, for the system's.
+
+        Raises:
+            ConfigurationError: a pattern or zone that cannot be used.
+        """
+        what = "BucketAssigner.date_time_bucket_assigner"
+        pattern = text(format_str, f"{what}: format_str")
+        zone = None if timezone_id is None else text(timezone_id, f"{what}: timezone_id")
+        return BucketAssigner(files.DateTimeBuckets(pattern, zone))
+
+
+class RollingPolicy:
+    """When the file that is written ends and the next one begins; made by its static methods.
+
+    Source: pyflink.datastream.connectors.RollingPolicy
+    """
+
+    def __init__(self, rolling: files.Rolling) -> None:
+        self._rolling = rolling
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 1024 * 1024 * 128,
+        rollover_interval: int = 60 * 1000,
+        inactivity_interval: int = 60 * 1000,
+    ) -> DefaultRollingPolicy:
+        """By size and time. The times are looked at once in the sink's bucket check interval.
+
+        Args:
+            part_size: a file with more bytes gets no further element; default 128 MiB.
+            rollover_interval: most time in ms that a file stays open; default a minute.
+            inactivity_interval: most time in ms that a file stays open without being written to; default a minute.
+
+        Raises:
+            ConfigurationError: a number below 1.
+        """
+        what = "RollingPolicy.default_rolling_policy"
+        return DefaultRollingPolicy(
+            files.Rolling(
+                whole_number(part_size, f"{what}: part_size", 1),
+                whole_number(rollover_interval, f"{what}: rollover_interval", 1),
+                whole_number(inactivity_interval, f"{what}: inactivity_interval", 1),
+            )
+        )
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
+        """At every checkpoint, and only then."""
+        return OnCheckpointRollingPolicy(files.ON_CHECKPOINT)
+
+
+class DefaultRollingPolicy(RollingPolicy):
+    """By size and time; see `RollingPolicy.default_rolling_policy`.
+
+    Source: pyflink.datastream.connectors.file_system.DefaultRollingPolicy
+    """
+
+
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """At every checkpoint; see `RollingPolicy.on_checkpoint_rolling_policy`.
+
+    Source: pyflink.datastream.connectors.file_system.OnCheckpointRollingPolicy
+    """
+
+
+class OutputFileConfig:
+    """How part files are called.
+
+    Args:
+        part_prefix: how their names begin.
+        part_suffix: how they end.
+
+    Raises:
+        ConfigurationError: no text, or one with a slash.
+
+    Example:
+        >>> config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
+        >>> config.get_part_prefix(), config.get_part_suffix()
+        ('out', '.txt')
+
+    Source: pyflink.datastream.connectors.OutputFileConfig
+    """
+
+    def __init__(self, part_prefix: str, part_suffix: str) -> None:
+        for what, value in (("part_prefix", part_prefix), ("part_suffix", part_suffix)):
+            if not isinstance(value, str):
+                raise ConfigurationError(f"OutputFileConfig: {what} must be a text, got {value!r}")
+        self._names = files.FileNames(part_prefix, part_suffix)
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        """A builder with the defaults: the prefix ``part`` and no suffix."""
+        return OutputFileConfig.OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        """How the names begin."""
+        return self._names.prefix
+
+    def get_part_suffix(self) -> str:
+        """How the names end."""
+        return self._names.suffix
+
+    class OutputFileConfigBuilder:
+        """Builds an `OutputFileConfig`.
+
+        Source: pyflink.datastream.connectors.OutputFileConfig.OutputFileConfigBuilder
+        """
+
+        def __init__(self) -> None:
+            self.part_prefix = "part"
+            self.part_suffix = ""
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Set how names begin. Returns this object."""
+            self.part_prefix = prefix
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            """Set how names end. Returns this object."""
+            self.part_suffix = suffix
+            return self
+
+        def build(self) -> OutputFileConfig:
+            """The configuration.
+
+            Raises:
+                ConfigurationError: see `OutputFileConfig`.
+            """
+            return OutputFileConfig(self.part_prefix, self.part_suffix)

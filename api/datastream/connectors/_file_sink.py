@@ -1,0 +1,261 @@
+"""Sinks of files, exactly once."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from api._arguments import text, whole_number
+from api.common._bulk_writers import BulkWriterFactory
+from api.common.serialization import Encoder
+from api.datastream.connectors._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
+from api.datastream.connectors.base import Sink
+from api.datastream.functions import SinkFunction
+from changelog_engine.connectors import files
+from changelog_engine.errors import ConfigurationError
+
+AnySink = TypeVar("AnySink")
+
+
+class _Builder(Generic[AnySink]):
+    """What the builders of file sinks share."""
+
+    _makes: type[AnySink]
+    _by_subtask = False
+
+    def __init__(self, base_path: str, encoder: Any, what: str) -> None:
+        self._base_path = text(base_path, f"{what}: base_path")
+        self._encoder = encoder
+        self._buckets: Any = None
+        self._rolling: files.Rolling | None = None
+        self._names = files.FileNames()
+        self._interval_ms = files.CHECK_INTERVAL_MS
+
+    def with_bucket_check_interval(self, interval: int) -> Any:
+        """Set how often files are looked at whose time may be over.
+
+        Args:
+            interval: ms; default a minute.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: below 1.
+        """
+        self._interval_ms = whole_number(interval, "with_bucket_check_interval: interval", 1)
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Any:
+        """Set which folders elements go to.
+
+        Args:
+            bucket_assigner: default: by the hour of the wall clock.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no BucketAssigner.
+        """
+        if not isinstance(bucket_assigner, BucketAssigner):
+            raise ConfigurationError(f"with_bucket_assigner needs a BucketAssigner, got {bucket_assigner!r}")
+        self._buckets = bucket_assigner._buckets
+        return self
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Any:
+        """Set when files end.
+
+        Args:
+            rolling_policy: default: by size and time for row formats, at every checkpoint for bulk formats.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no RollingPolicy.
+        """
+        if not isinstance(rolling_policy, RollingPolicy):
+            raise ConfigurationError(f"with_rolling_policy needs a RollingPolicy, got {rolling_policy!r}")
+        self._rolling = rolling_policy._rolling
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Any:
+        """Set how files are called.
+
+        Args:
+            output_file_config: default: the prefix ``part`` and no suffix.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no OutputFileConfig.
+        """
+        if not isinstance(output_file_config, OutputFileConfig):
+            raise ConfigurationError(
+                f"with_output_file_config needs an OutputFileConfig; build() it; got {output_file_config!r}"
+            )
+        self._names = output_file_config._names
+        return self
+
+    def build(self) -> AnySink:
+        """The sink.
+
+        Raises:
+            ConfigurationError: a bulk format with a policy that does not end files at every checkpoint.
+        """
+        sink = files.FileSink(
+            self._base_path,
+            self._encoder,
+            self._buckets,
+            self._rolling,
+            replace(self._names, by_subtask=self._by_subtask),
+            self._interval_ms,
+        )
+        return self._makes(sink)  # type: ignore[call-arg]
+
+
+class FileSink(Sink):
+    """Writes elements to files below a base path, exactly once.
+
+    A file is in progress while it is written, and pending when it has ended; then its name begins with a dot. When the next
+    checkpoint is complete, or a bounded input has ended, it is finished: it has its name, such as
+    ``part-81fc4980-a6af-41c8-9937-9939408a734b-17``, of prefix, id of the writer, counter and suffix. A job that never ends
+    needs checkpoints to finish any.
+
+    On a local disk a file can grow over several checkpoints. On object stores a file ends at every checkpoint, whatever the
+    policy. After a failure the file in progress is finished with what the checkpoint counts of it.
+
+    Example:
+        >>> sink = (
+        ...     FileSink.for_row_format("/tmp/out", Encoder.simple_string_encoder())
+        ...     .with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1024 * 1024))
+        ...     .with_output_file_config(OutputFileConfig("words", ".txt"))
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.FileSink
+    """
+
+    class RowFormatBuilder(_Builder["FileSink"]):
+        """Builds a `FileSink` that writes elements one by one.
+
+        Source: pyflink.datastream.connectors.FileSink.RowFormatBuilder
+        """
+
+    class BulkFormatBuilder(_Builder["FileSink"]):
+        """Builds a `FileSink` that writes many elements together.
+
+        Source: pyflink.datastream.connectors.file_system.FileSink.BulkFormatBuilder
+        """
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+        """Begin a sink that writes elements one by one.
+
+        Args:
+            base_path: folder, plain or as a URI of a file system that pyarrow opens.
+            encoder: such as ``Encoder.simple_string_encoder()``.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "FileSink.for_row_format"
+        return FileSink.RowFormatBuilder(base_path, _row_encoder(encoder, what), what)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
+        """Begin a sink that writes many elements together. Its files end at every checkpoint.
+
+        Args:
+            base_path: folder, plain or as a URI of a file system that pyarrow opens.
+            writer_factory: such as ``ParquetBulkWriters.for_row_type(row_type)``.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "FileSink.for_bulk_format"
+        return FileSink.BulkFormatBuilder(base_path, _bulk_factory(writer_factory, what), what)
+
+
+class StreamingFileSink(SinkFunction):
+    """As `FileSink`, under its older name and for ``add_sink``; files are called ``<prefix>-<subtask>-<counter><suffix>``.
+
+    Deprecated: use FileSink.
+
+    Source: pyflink.datastream.connectors.StreamingFileSink
+    """
+
+    def __init__(self, sink: files.FileSink) -> None:
+        warnings.warn("StreamingFileSink is deprecated: use FileSink", DeprecationWarning, stacklevel=2)
+        super().__init__(sink)
+
+    class DefaultRowFormatBuilder(_Builder["StreamingFileSink"]):
+        """Builds a `StreamingFileSink` that writes elements one by one.
+
+        Source: pyflink.datastream.connectors.StreamingFileSink.DefaultRowFormatBuilder
+        """
+
+        _by_subtask = True
+
+        def with_rolling_policy(self, policy: RollingPolicy) -> Any:
+            """Set when files end; see `FileSink.RowFormatBuilder.with_rolling_policy`.
+
+            Args:
+                policy: default: by size and time.
+
+            Returns:
+                This object.
+
+            Raises:
+                ConfigurationError: no RollingPolicy.
+            """
+            return super().with_rolling_policy(policy)
+
+    class DefaultBulkFormatBuilder(_Builder["StreamingFileSink"]):
+        """Builds a `StreamingFileSink` that writes many elements together.
+
+        Source: pyflink.datastream.connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder
+        """
+
+        _by_subtask = True
+
+    @staticmethod
+    def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
+        """Begin a sink that writes elements one by one; see `FileSink.for_row_format`."""
+        what = "StreamingFileSink.for_row_format"
+        return StreamingFileSink.DefaultRowFormatBuilder(base_path, _row_encoder(encoder, what), what)
+
+    @staticmethod
+    def for_bulk_format(
+        base_path: str, writer_factory: BulkWriterFactory
+    ) -> StreamingFileSink.DefaultBulkFormatBuilder:
+        """Begin a sink that writes many elements together; see `FileSink.for_bulk_format`."""
+        what = "StreamingFileSink.for_bulk_format"
+        return StreamingFileSink.DefaultBulkFormatBuilder(
+            base_path, _bulk_factory(writer_factory, what), what
+        )
+
+
+FileSink.RowFormatBuilder._makes = FileSink.BulkFormatBuilder._makes = FileSink
+StreamingFileSink.DefaultRowFormatBuilder._makes = StreamingFileSink
+StreamingFileSink.DefaultBulkFormatBuilder._makes = StreamingFileSink
+
+
+def _row_encoder(encoder: Any, what: str) -> files.StringEncoder:
+    if not isinstance(encoder, Encoder):
+        raise ConfigurationError(
+            f"{what} needs an Encoder such as Encoder.simple_string_encoder(), got {encoder!r}"
+        )
+    return files.StringEncoder(encoder.charset_name)
+
+
+def _bulk_factory(factory: Any, what: str) -> files.BulkFactory:
+    if not isinstance(factory, BulkWriterFactory):
+        raise ConfigurationError(
+            f"{what} needs a BulkWriterFactory such as ParquetBulkWriters.for_row_type(row_type), got {factory!r}"
+        )
+    found: files.BulkFactory = factory._factory
+    return found

@@ -1,0 +1,246 @@
+"""A source of files: formats, enumerators, and the builder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api._arguments import text, type_info
+from api.common.time import Duration
+from api.datastream.connectors.base import Source
+from changelog_engine.connectors import files
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import RowTypeInfo
+
+
+class FileEnumeratorProvider:
+    """How the files under a path are found; made by its static methods.
+
+    Folders are searched however deep they are; names that begin with ``.`` or ``_`` are left out. A file is read by one
+    subtask, whichever of the two is chosen.
+
+    Source: pyflink.datastream.connectors.FileEnumeratorProvider
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @staticmethod
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """The one for formats that can be read from the middle of a file."""
+        return FileEnumeratorProvider("splittable")
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        """The one for formats that are read from the beginning of a file."""
+        return FileEnumeratorProvider("non-splittable")
+
+
+class FileSplitAssignerProvider:
+    """Which subtask reads which file; made by its static method.
+
+    Source: pyflink.datastream.connectors.FileSplitAssignerProvider
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        """Files go to hosts that have them. Here no host has them: they are dealt out evenly, in turn."""
+        return FileSplitAssignerProvider("locality aware")
+
+    @staticmethod
+    def simple_split_assigner() -> FileSplitAssignerProvider:
+        """Files are dealt out evenly, in turn; beyond PyFlink."""
+        return FileSplitAssignerProvider("simple")
+
+
+class StreamFormat:
+    """How the records of a file are read; made by its static methods, or by a format's own class.
+
+    Source: pyflink.datastream.connectors.StreamFormat
+    """
+
+    def __init__(self, file_format: files.FileFormat) -> None:
+        if not isinstance(file_format, files.FileFormat):
+            raise ConfigurationError(f"StreamFormat needs a format with reader(file), got {file_format!r}")
+        self._format = file_format
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        r"""One element, a str, for each line; lines end at ``\n``, ``\r\n`` or ``\r``.
+
+        Args:
+            charset_name: any encoding that Python knows; default UTF-8.
+
+        Raises:
+            ConfigurationError: no text, or an unknown charset.
+        """
+        return StreamFormat(
+            files.TextLines(text(charset_name, "StreamFormat.text_line_format: charset_name"))
+        )
+
+    @staticmethod
+    def json_line_format(row_type: RowTypeInfo | None = None) -> StreamFormat:
+        """One JSON value in each line, beyond PyFlink; empty lines are left out.
+
+        Args:
+            row_type: a ROW type whose fields are taken from the values' keys, missing ones None. Without it the elements
+                are dicts, lists, and so on.
+
+        Raises:
+            ConfigurationError: another type.
+        """
+        what = "StreamFormat.json_line_format: row_type"
+        if type_info(row_type, what) is not None and not isinstance(row_type, RowTypeInfo):
+            raise ConfigurationError(f"{what} must be a ROW type, got {row_type!r}")
+        return StreamFormat(files.JsonLines(row_type))
+
+
+class BulkFormat:
+    """How the records of a file are read, many at a time; the formats are in ``api.datastream.formats``.
+
+    Source: pyflink.datastream.connectors.file_system.BulkFormat
+    """
+
+    def __init__(self, file_format: files.FileFormat) -> None:
+        if not isinstance(file_format, files.FileFormat):
+            raise ConfigurationError(f"BulkFormat needs a format with reader(file), got {file_format!r}")
+        self._format = file_format
+
+
+class FileSource(Source):
+    """A source of the records of files; bounded, unless the builder's ``monitor_continuously`` is called.
+
+    Folders are read however deep they are; names that begin with ``.`` or ``_`` are left out. Paths are plain, or URIs
+    of any file system that pyarrow opens (``file:``, ``s3:``, ``gs:``, ``abfs:``, ``hdfs:``). Text ending in ``.gz``,
+    ``.gzip``, ``.bz2``, ``.xz`` or ``.zst`` is decompressed.
+
+    Example:
+        >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "file:///data/logs").build()
+
+    Source: pyflink.datastream.connectors.FileSource
+    """
+
+    @staticmethod
+    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+        """Begin a source that reads files record by record.
+
+        Args:
+            stream_format: how to read them.
+            *paths: files or folders; at least one.
+
+        Raises:
+            ConfigurationError: no format or no path.
+        """
+        if not isinstance(stream_format, StreamFormat):
+            raise ConfigurationError(
+                "FileSource.for_record_stream_format needs a StreamFormat such as "
+                f"StreamFormat.text_line_format(), got {stream_format!r}"
+            )
+        return FileSourceBuilder(stream_format._format, paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+        """Begin a source that reads files many records at a time.
+
+        Args:
+            bulk_format: how to read them, such as ``ParquetColumnarRowInputFormat``.
+            *paths: files or folders; at least one.
+
+        Raises:
+            ConfigurationError: no format or no path.
+        """
+        if not isinstance(bulk_format, BulkFormat):
+            raise ConfigurationError(
+                "FileSource.for_bulk_file_format needs a BulkFormat such as ParquetColumnarRowInputFormat, "
+                f"got {bulk_format!r}"
+            )
+        return FileSourceBuilder(bulk_format._format, paths)
+
+
+class FileSourceBuilder:
+    """Builds a `FileSource`.
+
+    Source: pyflink.datastream.connectors.FileSourceBuilder
+    """
+
+    def __init__(self, file_format: files.FileFormat, paths: tuple[str, ...]) -> None:
+        files.FileSource(paths, file_format)  # refuses what can't be read
+        self._format = file_format
+        self._paths = paths
+        self._interval_ms: int | None = None
+        self._kept: dict[str, Any] = {}
+
+    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+        """Go on for ever: look for new files from time to time, and read them. A path need not exist at first.
+
+        A file is read once, as it is when it is found: put files there whole, by renaming them, and don't change them.
+
+        Args:
+            discovery_interval: time between two looks; at least 1 ms.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no such Duration.
+        """
+        if not isinstance(discovery_interval, Duration) or discovery_interval.to_milliseconds() < 1:
+            raise ConfigurationError(
+                "FileSourceBuilder.monitor_continuously: discovery_interval must be a Duration of at least 1 ms, "
+                f"got {discovery_interval!r}"
+            )
+        self._interval_ms = discovery_interval.to_milliseconds()
+        return self
+
+    def process_static_file_set(self) -> FileSourceBuilder:
+        """Read the files that are there when the job starts; this is the default. Returns this object."""
+        self._interval_ms = None
+        return self
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Keep how files are found: both ways that there are find the same here.
+
+        Args:
+            file_enumerator: made by a static method of FileEnumeratorProvider.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no FileEnumeratorProvider.
+        """
+        if not isinstance(file_enumerator, FileEnumeratorProvider):
+            raise ConfigurationError(
+                f"FileSourceBuilder.set_file_enumerator needs a FileEnumeratorProvider, got {file_enumerator!r}"
+            )
+        self._kept["file enumerator"] = file_enumerator
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Keep how files are assigned: they are dealt out evenly in any case.
+
+        Args:
+            split_assigner: made by a static method of FileSplitAssignerProvider.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no FileSplitAssignerProvider.
+        """
+        if not isinstance(split_assigner, FileSplitAssignerProvider):
+            raise ConfigurationError(
+                f"FileSourceBuilder.set_split_assigner needs a FileSplitAssignerProvider, got {split_assigner!r}"
+            )
+        self._kept["split assigner"] = split_assigner
+        return self
+
+    def build(self) -> FileSource:
+        """The source."""
+        if self._interval_ms is None:
+            return FileSource(files.FileSource(self._paths, self._format))
+        return FileSource(
+            files.MonitoringFileSource(self._paths, self._format, interval_ms=self._interval_ms)
+        )

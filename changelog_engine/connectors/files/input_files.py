@@ -1,0 +1,196 @@
+"""Files to read: finding them under folders, and opening them as they were when they were found.
+
+Invariants:
+    * A file is read as it was found: one that has another size or time since is an error, never other elements.
+    * Files and folders whose names begin with ``.`` or ``_`` are never found: unfinished output is called so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage.file_systems import FileSystems, OpenedPath
+
+_HIDDEN = (".", "_")
+_READ_ERRORS = (OSError, pa.ArrowException)
+
+
+class Found(NamedTuple):
+    """A file that was found.
+
+    Args:
+        id: its path or URI, as people see it; also the id of its split.
+        size: bytes.
+        changed_us: when it was changed last, in µs since 1970.
+    """
+
+    id: str
+    size: int
+    changed_us: int
+
+
+class InputFile:
+    """A file to read.
+
+    Args:
+        root: the path under which it was found.
+        name: its path or URI, as people see it.
+        size: bytes when it was found; None reads it as it is.
+        changed_us: when it was changed last, in µs since 1970.
+    """
+
+    def __init__(self, root: OpenedPath, name: str, size: int | None, changed_us: int | None) -> None:
+        self._file_system = root.file_system
+        self._path = _path_of(root, name)
+        self._changed_us = changed_us
+        self._expected = size
+        self.name = name
+        self.size = size or 0
+
+    def open(self) -> Any:
+        """Open it: a binary stream that can be read and sought in.
+
+        Raises:
+            StorageError: it cannot be read, or is no longer what was found.
+        """
+        with self.reading():
+            if self._file_system is None:
+                stream: Any = open(self._path, "rb")  # noqa: SIM115 - whoever reads it closes it
+                status = os.fstat(stream.fileno())
+                size, changed_us = status.st_size, status.st_mtime_ns // 1000
+            else:
+                info = self._file_system.get_file_info(self._path)
+                if info.type is not pafs.FileType.File:
+                    raise FileNotFoundError(f"no such file: {self.name}")
+                size, changed_us = info.size or 0, (info.mtime_ns or 0) // 1000
+                stream = self._file_system.open_input_file(self._path)
+        if self._expected is None:
+            self.size = size
+        elif (size, changed_us) != (self._expected, self._changed_us):
+            stream.close()
+            raise StorageError(
+                f"the input file {self.name} was cut or replaced: it has {size} bytes of {_time(changed_us)}, and had "
+                f"{self._expected} of {_time(self._changed_us or 0)} when the job found it. Put the earlier file back "
+                "(with its time: touch -d), or start the job without its checkpoints. Files must be whole when they "
+                "appear: write under a name that begins with a dot, then rename"
+            )
+        return stream
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turns errors of the file system into ones that name the file."""
+        try:
+            yield
+        except StorageError:
+            raise
+        except _READ_ERRORS as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise StorageError(f"cannot read the input file {self.name}: {reason}") from error
+
+
+class InputFolder:
+    """One path that a source was given: a file, or a folder with all that is in it.
+
+    Args:
+        path: plain or a URI.
+        file_systems: opens it.
+    """
+
+    def __init__(self, path: str, file_systems: FileSystems) -> None:
+        self._given = path
+        self._file_systems = file_systems
+        self._opened = file_systems.open(path)
+
+    def has(self, name: str) -> bool:
+        """Whether a file of this name lies here."""
+        shown = self._opened.shown
+        return name == shown or name.startswith(shown if shown.endswith("/") else f"{shown}/")
+
+    def file(self, name: str, size: int | None, changed_us: int | None) -> InputFile:
+        """One of its files, as it was found."""
+        return InputFile(self._opened, name, size, changed_us)
+
+    def find(self, may_be_missing: bool = False) -> list[Found]:
+        """All files, in the order of their names, folder by folder.
+
+        Args:
+            may_be_missing: nothing there is no files, rather than an error.
+
+        Raises:
+            ConfigurationError: it does not exist or cannot be listed.
+        """
+        opened = self._opened
+        try:
+            local = opened.file_system is None
+            found = _find_local(opened.path) if local else _find_remote(opened.file_system, opened)
+        except _READ_ERRORS as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            reason = self._file_systems.masked(str(reason), self._given)
+            raise ConfigurationError(f"cannot list the input path {opened.shown}: {reason}") from None
+        if found is None:
+            if may_be_missing:
+                return []
+            raise ConfigurationError(f"the input path {opened.shown} does not exist")
+        return found
+
+
+def _find_local(path: str) -> list[Found] | None:
+    if os.path.isfile(path):
+        status = os.stat(path)
+        return [Found(path, status.st_size, status.st_mtime_ns // 1000)]
+    if not os.path.isdir(path):
+        return None
+    files = []
+    for folder, subfolders, names in os.walk(path, onerror=_refuse):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith(_HIDDEN))
+        for name in sorted(names):
+            if not name.startswith(_HIDDEN):
+                full = os.path.join(folder, name)
+                try:
+                    status = os.stat(full)
+                except FileNotFoundError:
+                    continue  # gone since the listing
+                files.append(Found(full, status.st_size, status.st_mtime_ns // 1000))
+    return files
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _find_remote(file_system: pafs.FileSystem, opened: OpenedPath) -> list[Found] | None:
+    info = file_system.get_file_info(opened.path)
+    if info.type is pafs.FileType.File:
+        return [Found(opened.shown, info.size or 0, (info.mtime_ns or 0) // 1000)]
+    if info.type is pafs.FileType.NotFound:
+        return None
+    files = []
+    for info in file_system.get_file_info(pafs.FileSelector(opened.path, recursive=True)):
+        below = info.path[len(opened.path) :].strip("/")
+        if info.type is pafs.FileType.File and not _is_hidden(below):
+            files.append(Found(f"{opened.shown}/{below}", info.size or 0, (info.mtime_ns or 0) // 1000))
+    return sorted(files)
+
+
+def _is_hidden(below: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in PurePosixPath(below).parts)
+
+
+def _path_of(root: OpenedPath, name: str) -> str:
+    below = name[len(root.shown) :].strip("/")
+    if root.file_system is None or not below:
+        return name if root.file_system is None else root.path
+    return f"{root.path}/{below}"
+
+
+def _time(changed_us: int) -> str:
+    return datetime.fromtimestamp(changed_us / 1_000_000, UTC).isoformat()

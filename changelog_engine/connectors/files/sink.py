@@ -1,0 +1,305 @@
+"""A sink of files, exactly once.
+
+1. Elements are appended to files in progress, one for each bucket.
+2. A barrier ends files (see Rolling), which are pending from then on, and makes all durable. The checkpoint keeps the names
+   of the pending ones, and names and lengths of those still in progress.
+3. When the checkpoint is durable, the pending files get their final names.
+A restore finishes what the checkpoint has as pending and, cut to its length, what it has in progress, then removes what
+dead attempts left.
+
+Invariants:
+    * A file with a final name is complete and is covered by a durable checkpoint.
+    * Only files that the restored checkpoint does not know are removed, of attempts that are over.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.connectors.files.buckets import Buckets, DateTimeBuckets
+from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder
+from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
+from changelog_engine.connectors.files.stores import Store, open_store
+from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.types import TypeInformation
+
+log = logging.getLogger("changelog_engine")
+
+CHECK_INTERVAL_MS = 60_000
+_SMALL_BATCH = 4096
+
+
+def wall_clock_ms() -> int:
+    """The time in ms since 1970."""
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True)
+class FileNames:
+    """How part files are called: ``<prefix>-<id of the writer>-<counter><suffix>``.
+
+    Args:
+        prefix: how names begin.
+        suffix: how they end.
+        by_subtask: the writer's id is the subtask's number rather than a random one; the counter goes on after a restart.
+    """
+
+    prefix: str = "part"
+    suffix: str = ""
+    by_subtask: bool = False
+
+    def __post_init__(self) -> None:
+        for what, value in (("prefix", self.prefix), ("suffix", self.suffix)):
+            if "/" in value or "\0" in value:
+                raise ConfigurationError(
+                    f"the {what} of part files must be a part of a file's name, got {value!r}"
+                )
+
+    def name(self, writer: str, counter: int) -> str:
+        """One name."""
+        return f"{self.prefix}-{writer}-{counter}{self.suffix}"
+
+    def counter_after(self, names: Sequence[str], writer: str) -> int:
+        """The first counter that none of these files has."""
+        pattern = re.compile(
+            rf"\.?{re.escape(self.prefix)}-{re.escape(writer)}-(\d+){re.escape(self.suffix)}"
+        )
+        found = (pattern.match(name) for name in names)
+        return max((int(match.group(1)) + 1 for match in found if match), default=0)
+
+
+class FileSink:
+    """Writes elements to files, exactly once.
+
+    Args:
+        base_path: folder or URI.
+        encoder: elements one by one (RowEncoder) or in bulk (BulkFactory).
+        buckets: default: by the hour of the wall clock.
+        rolling: default: by size and time for row formats, every checkpoint for bulk formats, which know nothing else.
+        names: of the files.
+        check_interval_ms: how often the time of files is looked at.
+        file_systems: opens the base path.
+        clock: wall clock in ms.
+
+    Raises:
+        ConfigurationError: a rolling policy that a bulk format cannot have.
+    """
+
+    def __init__(
+        self,
+        base_path: str,
+        encoder: RowEncoder | BulkFactory,
+        buckets: Buckets | None = None,
+        rolling: Rolling | None = None,
+        names: FileNames | None = None,
+        check_interval_ms: int = CHECK_INTERVAL_MS,
+        file_systems: FileSystems | None = None,
+        clock: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self.base_path = base_path
+        self.encoder = encoder
+        self.buckets = buckets or DateTimeBuckets()
+        bulk = isinstance(encoder, BulkFactory)
+        self.rolling = rolling or (ON_CHECKPOINT if bulk else Rolling())
+        if bulk and not self.rolling.on_checkpoint:
+            raise ConfigurationError(
+                "a bulk format's files end at every checkpoint: use RollingPolicy.on_checkpoint_rolling_policy()"
+            )
+        self.names = names or FileNames()
+        self.check_interval_ms = check_interval_ms
+        self.file_systems = file_systems or FileSystems()
+        self.clock = clock
+
+    def with_options(self, options: Mapping[str, str]) -> FileSink:
+        """This sink with the configuration's options of file systems."""
+        sink = copy.copy(self)
+        sink.file_systems = FileSystems(options)
+        return sink
+
+    def for_type(self, type_info: TypeInformation | None) -> FileSink:
+        """This sink for elements of a type."""
+        if not isinstance(self.encoder, RowEncoder):
+            return self
+        sink = copy.copy(self)
+        sink.encoder = self.encoder.for_type(type_info)
+        return sink
+
+    def check(self) -> None:
+        """Raise if it cannot work, before the job starts.
+
+        Raises:
+            ConfigurationError: the base path cannot be written to, or the format lacks a package.
+        """
+        if isinstance(self.encoder, BulkFactory):
+            self.encoder.check()
+        open_store(self.file_systems, self.base_path).check()
+
+    def committing_writer(self, context: SinkContext) -> FileWriter:
+        """A writer for one subtask."""
+        return FileWriter(self, open_store(self.file_systems, self.base_path), context)
+
+
+@dataclass
+class _Part:
+    """A file in progress."""
+
+    temporary: str
+    final: str
+    stream: Any
+    bulk: BulkWriter | None
+    created_ms: int
+    updated_ms: int
+    size: int = 0
+    known: bool = False  # whether a checkpoint may know it
+
+
+class FileWriter:
+    """Writes one subtask's files; see the module."""
+
+    def __init__(self, sink: FileSink, store: Store, context: SinkContext) -> None:
+        self._sink = sink
+        self._store = store
+        self._context = context
+        self._rows = sink.encoder if isinstance(sink.encoder, RowEncoder) else None
+        self._parts: dict[str, _Part] = {}
+        self._pending: list[tuple[Committable, bool]] = []  # and whether a checkpoint may know it
+        self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
+        self._counter = 0
+        self._counted: set[str] = set()  # buckets whose names were looked at
+        self._next_check_ms = sink.clock() + sink.check_interval_ms
+        self._lineage = self._restore()
+
+    def _restore(self) -> str:
+        """Finish what the checkpoint has, remove what came after it; returns the lineage to go on with."""
+        context = self._context
+        mine = hashlib.sha256(f"{context.run}/{context.uid}/{context.subtask}".encode()).hexdigest()[:12]
+        lineages = []
+        for _, prepared in context.restored:
+            self.commit(prepared.committables)
+            if prepared.state is None:
+                continue
+            forked = prepared.state["job"] != context.job
+            for temporary, final, size in prepared.state["parts"]:
+                self._store.finish_part_of(temporary, final, size, keep=forked)
+            if not forked:
+                lineages.append(prepared.state["lineage"])
+        for path in list(self._store.leftovers({mine, *lineages}, context.attempt)):
+            self._store.remove(path)
+        return lineages[0] if lineages else mine
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Append elements to the files of their buckets."""
+        if not len(values):
+            return
+        now_ms = self._sink.clock()
+        for bucket, elements in self._sink.buckets.assign(values, now_ms):
+            if self._rows is None:
+                part = self._part(bucket, now_ms)
+                assert part.bulk is not None
+                part.bulk.write(elements)
+                part.updated_ms = now_ms
+            else:
+                self._append(bucket, self._rows.encode(elements), now_ms)
+
+    def _append(self, bucket: str, pieces: list[bytes], now_ms: int) -> None:
+        rolling = self._sink.rolling
+        start = 0
+        while start < len(pieces):
+            part = self._parts.get(bucket)
+            if part is not None and rolling.is_full(part.size):
+                self._end(bucket)
+            part = self._part(bucket, now_ms)
+            data = b"".join(pieces[start:])
+            end = len(pieces)
+            if rolling.part_bytes is not None and part.size + len(data) > rolling.part_bytes:
+                end, size = start, part.size
+                while end < len(pieces) and not rolling.is_full(size):
+                    size += len(pieces[end])
+                    end += 1
+                data = b"".join(pieces[start:end])
+            part.stream.write(data)
+            part.size += len(data)
+            part.updated_ms = now_ms
+            start = end
+
+    def _part(self, bucket: str, now_ms: int) -> _Part:
+        part = self._parts.get(bucket)
+        if part is None:
+            names = self._sink.names
+            if names.by_subtask and bucket not in self._counted:
+                self._counted.add(bucket)
+                taken = self._store.names(bucket)
+                self._counter = max(self._counter, names.counter_after(taken, self._writer))
+            name = names.name(self._writer, self._counter)
+            self._counter += 1
+            temporary = self._store.temporary(bucket, name, self._lineage, self._context.attempt)
+            stream = self._store.create(temporary)
+            bulk = None if isinstance(self._sink.encoder, RowEncoder) else self._sink.encoder.open(stream)
+            final = f"{bucket}/{name}" if bucket else name
+            part = self._parts[bucket] = _Part(temporary, final, stream, bulk, now_ms, now_ms)
+        return part
+
+    def _end(self, bucket: str) -> None:
+        """A file in progress becomes a pending one."""
+        part = self._parts[bucket]
+        if part.bulk is not None:
+            part.bulk.finish()
+        part.size = part.stream.tell()
+        self._store.persist(part.stream, part.temporary, closing=True)
+        del self._parts[bucket]
+        self._pending.append(([part.temporary, part.final, part.size], part.known))
+
+    def end_epoch(self) -> None:
+        """End the files whose time is over."""
+        now_ms = self._sink.clock()
+        if now_ms < self._next_check_ms:
+            return
+        self._next_check_ms = now_ms + self._sink.check_interval_ms
+        for bucket, part in list(self._parts.items()):
+            if self._sink.rolling.is_due(part.created_ms, part.updated_ms, now_ms):
+                self._end(bucket)
+
+    def prepare(self, final: bool) -> Prepared:
+        """Make everything durable; see the module's step 2."""
+        rolling = self._sink.rolling
+        for bucket, part in list(self._parts.items()):
+            if final or rolling.on_checkpoint or not self._store.appends or rolling.is_full(part.size):
+                self._end(bucket)
+        parts = []
+        for part in self._parts.values():
+            self._store.persist(part.stream, part.temporary, closing=False)
+            part.known = True
+            parts.append([part.temporary, part.final, part.size])
+        committables = [committable for committable, _ in self._pending]
+        self._pending = []
+        state = {"job": self._context.job, "lineage": self._lineage, "parts": parts}
+        return Prepared(committables, state)
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        """Give pending files their names."""
+        for temporary, final, size in committables:
+            self._store.finish(temporary, final, size)
+
+    def close(self) -> None:
+        """Close all files, and remove those that no checkpoint can know."""
+        for part in self._parts.values():
+            try:
+                part.stream.close()
+            except Exception as error:  # what is lost here is written again
+                log.debug("closing %s: %s", part.temporary, error)
+            if not part.known:
+                self._store.remove(part.temporary)
+        for (temporary, _, _), known in self._pending:
+            if not known:
+                self._store.remove(temporary)
+        self._parts, self._pending = {}, []

@@ -1,0 +1,160 @@
+"""A source of the records of files: a set that stays, or folders that are watched.
+
+Invariants:
+    * A split is one file; its id is the file's path or URI without keys.
+    * Positions hold size and time of the file as it was found, so that a restore reads the same file or says why not.
+    * Every file is found once: one that changes later is not read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+
+from changelog_engine.connectors.files.formats import FileFormat, TextLines
+from changelog_engine.connectors.files.input_files import Found, InputFolder
+from changelog_engine.connectors.protocols import Position, Range, Split, SplitReader
+from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.types import TypeInformation
+
+log = logging.getLogger("changelog_engine")
+
+
+class FileSource:
+    """The records of files that are there when the job starts.
+
+    A folder stands for all its files, however deep; files and folders whose names begin with ``.`` or ``_`` are left out.
+    Text is decompressed by its ending: ``.gz``, ``.gzip``, ``.bz2``, ``.xz``, ``.zst``.
+
+    Args:
+        file_format: how a file is read; text lines by default.
+        paths: files or folders, plain or as URIs that pyarrow.fs opens.
+        file_systems: opens the paths.
+
+    Raises:
+        ConfigurationError: no path, or one that is no text.
+    """
+
+    bounded = True
+    parallel = True
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        file_format: FileFormat | None = None,
+        file_systems: FileSystems | None = None,
+    ) -> None:
+        if not paths:
+            raise ConfigurationError("a source of files needs at least one path")
+        for path in paths:
+            if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+                raise ConfigurationError(f"a path must be a str that is not empty, got {path!r}")
+        self._paths = [str(os.fspath(path)) for path in paths]
+        self._format = file_format or TextLines()
+        self._file_systems = file_systems or FileSystems()
+        self.output_type: TypeInformation | None = self._format.output_type
+
+    def with_options(self, options: Mapping[str, str]) -> FileSource:
+        """This source with the configuration's options of file systems."""
+        return type(self)(self._paths, self._format, FileSystems(options))
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """One split per file, in the order of their names; the folders are listed now.
+
+        Raises:
+            ConfigurationError: a path does not exist or cannot be read.
+        """
+        return [self._split(found) for found in self._find(False).values()]
+
+    def reader(self, split: Split) -> SplitReader:
+        """A reader of one file."""
+        return _FileReader(self._format, self._folders(), split.id)
+
+    def _folders(self) -> list[InputFolder]:
+        return [InputFolder(path, self._file_systems) for path in self._paths]
+
+    def _find(self, may_be_missing: bool) -> dict[str, Found]:
+        return {found.id: found for folder in self._folders() for found in folder.find(may_be_missing)}
+
+    def _split(self, found: Found) -> Split:
+        return Split(found.id, [self._format.start, found.size, found.changed_us])
+
+
+class MonitoringFileSource(FileSource):
+    """The records of files that are there and of those that come while the job runs; never ends.
+
+    Files that came between two looks are read in the order of their times. A path need not exist at first.
+
+    Args:
+        interval_ms: time between two looks.
+    """
+
+    bounded = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        file_format: FileFormat | None = None,
+        file_systems: FileSystems | None = None,
+        interval_ms: int | None = 10_000,
+    ) -> None:
+        super().__init__(paths, file_format, file_systems)
+        self.discovery_interval_ms = interval_ms
+        self._told: set[str] = set()
+
+    def with_options(self, options: Mapping[str, str]) -> FileSource:
+        """This source with the configuration's options of file systems."""
+        return MonitoringFileSource(
+            self._paths, self._format, FileSystems(options), self.discovery_interval_ms
+        )
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """None: the first look finds what is there."""
+        return []
+
+    def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """Splits of the files that are new."""
+        new = []
+        for found in self._find(True).values():
+            if found.id not in known:
+                new.append(found)
+            elif found.id not in self._told and list(known[found.id][0][1:]) != [
+                found.size,
+                found.changed_us,
+            ]:
+                self._told.add(found.id)
+                log.warning("the input file %s has changed; it is not read again", found.id)
+        return [self._split(found) for found in sorted(new, key=lambda found: (found.changed_us, found.id))]
+
+
+class _FileReader:
+    """Reads one file with the format's reader; keeps the file's size and time in the positions."""
+
+    def __init__(self, file_format: FileFormat, folders: list[InputFolder], name: str) -> None:
+        self._format = file_format
+        self._name = name
+        self._folder = next((folder for folder in folders if folder.has(name)), None)
+        self._reader: SplitReader | None = None
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """Records from a position on."""
+        inner, size, changed_us = position
+        if self._reader is None:
+            if self._folder is None:
+                raise StorageError(
+                    f"the input file {self._name} of the checkpoint lies under none of the source's paths: "
+                    "start the job without its checkpoints, or give the path back"
+                )
+            self._reader = self._format.reader(self._folder.file(self._name, size, changed_us))
+        found = self._reader.read(inner, max_records)
+        if found.finished:
+            self.close()  # thousands of files need not be open at once
+        return found._replace(next=[found.next, size, changed_us])
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None

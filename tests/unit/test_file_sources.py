@@ -1,0 +1,266 @@
+"""Sources of files: every format gives back what was written, from every position, however the files lie."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+
+import pyarrow as pa
+import pytest
+
+from changelog_engine.connectors import DiscoveringSource, Source
+from changelog_engine.connectors.files import FileSource, JsonLines, MonitoringFileSource, TextLines
+from changelog_engine.connectors.files.input_files import InputFolder
+from changelog_engine.connectors.files.text_lines import ByteLineReader
+from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.testing.conformance import check_source
+from changelog_engine.types import Row, Types
+
+
+def read_all(source, step=3):
+    """All elements, split by split."""
+    found = []
+    for split in source.splits(1):
+        found += read_split(source, split, step)
+    return found
+
+
+def read_split(source, split, step=3):
+    reader, position, finished, found = source.reader(split), split.start, False, []
+    while not finished:
+        values, position, finished, *_ = reader.read(position, step)
+        assert len(values) <= step
+        found += values
+    reader.close()
+    return found
+
+
+def input_file(path):
+    return InputFolder(str(path), FileSystems()).file(str(path), None, None)
+
+
+def zstd_open(path, mode):
+    return pa.CompressedOutputStream(str(path), "zstd")
+
+
+TEXTS = [
+    "",
+    "\n",
+    "one",
+    "one\n",
+    "one\n\nthree  \n last",
+    "windows\r\n\r\nlines\r\n",
+    "old\rmac\r\rlines",
+    "mixed\r\r\n\n\rend\r",
+    "übung\nmächt ☂ 𝄞\n",
+]
+
+
+class TestTextFile:
+    @pytest.mark.parametrize("text", TEXTS)
+    @pytest.mark.parametrize("step", [1, 2, 100])
+    def test_lines(self, tmp_path, text, step):
+        path = tmp_path / "f.txt"
+        path.write_bytes(text.encode())
+        source = FileSource([str(path)])
+        expected = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+        assert read_all(source, step=step) == expected
+        check_source(source)
+
+    @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 64])
+    def test_chunks_of_any_size(self, tmp_path, chunk):
+        seed = random.randrange(10**9)
+        rng = random.Random(seed)
+        text = "".join(rng.choice(["a", "bb", "ü", "\n", "\r\n", "\r"]) for _ in range(300))
+        path = tmp_path / "f.txt"
+        path.write_bytes(text.encode())
+        expected = [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
+        reader = ByteLineReader(input_file(path), "utf-8", chunk)
+        lines, position, finished = [], 0, False
+        while not finished:
+            values, position, finished, *_ = reader.read(position, 7)
+            lines += values
+            again = ByteLineReader(input_file(path), "utf-8", chunk + 1)
+            assert list(again.read(position, 10**6).values) == expected[len(lines) :], f"seed {seed}"
+            again.close()
+        reader.close()
+        assert lines == expected, f"seed {seed}"
+
+    @pytest.mark.parametrize(
+        ("ending", "opened"),
+        [
+            (".gz", gzip.open),
+            (".GZIP", gzip.open),
+            (".bz2", bz2.open),
+            (".xz", lzma.open),
+            (".zst", zstd_open),
+        ],
+    )
+    def test_compressed(self, tmp_path, ending, opened):
+        path = tmp_path / f"f.txt{ending}"
+        with opened(path, "wb") as stream:
+            stream.write("eins\r\n\nzwei ü\nende".encode())
+        source = FileSource([str(path)])
+        assert read_all(source) == ["eins", "", "zwei ü", "ende"]
+        check_source(source)
+
+    @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "latin-1", "cp1252", "utf-8-sig", "gb18030"])
+    def test_charsets(self, tmp_path, charset):
+        text = "grün\n\nlast ü"
+        path = tmp_path / "f.txt"
+        path.write_bytes(text.encode(charset))
+        source = FileSource([str(path)], TextLines(charset))
+        assert read_all(source, step=1) == ["grün", "", "last ü"]
+
+    def test_undecodable_bytes_are_replaced(self, tmp_path):
+        (tmp_path / "f").write_bytes(b"a\xff\nb\n")
+        assert read_all(FileSource([str(tmp_path / "f")])) == ["a�", "b"]
+
+    def test_folders(self, tmp_path):
+        for name in ["b.txt", "a.txt", ".hidden", "_meta", "sub/c.txt", "sub/_x", ".git/d.txt", "_tmp/e.txt"]:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(name)
+        source = FileSource([f"file://{tmp_path}", str(tmp_path / "a.txt")])
+        splits = source.splits(2)
+        assert [split.id for split in splits] == [
+            str(tmp_path / name) for name in ["a.txt", "b.txt", "sub/c.txt"]
+        ]
+        assert read_all(source) == ["a.txt", "b.txt", "sub/c.txt"]
+        assert read_all(FileSource([str(tmp_path / "_meta")])) == ["_meta"]
+
+    @pytest.mark.parametrize("name", ["f.txt", "f.gz"])
+    def test_a_file_that_was_cut(self, tmp_path, name):
+        opened = gzip.open if name.endswith("gz") else open
+        with opened(tmp_path / name, "wb") as stream:
+            stream.write(b"1\n2\n3\n")
+        source = FileSource([str(tmp_path)])
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 2).next
+        reader.close()
+        with opened(tmp_path / name, "wb") as stream:
+            stream.write(b"1\n")
+        with pytest.raises(StorageError, match="cut or replaced"):
+            source.reader(split).read(position, 10)
+
+    def test_a_file_of_the_same_size_and_another_time(self, tmp_path):
+        path = tmp_path / "f"
+        path.write_text("1\n2\n")
+        source = FileSource([str(path)])
+        (split,) = source.splits(1)
+        os.utime(path, (1_000, 1_000))
+        with pytest.raises(StorageError, match="1970-01-01T00:16:40"):
+            source.reader(split).read(split.start, 10)
+
+    def test_what_is_appended_while_it_is_read_is_not_read(self, tmp_path):
+        path = tmp_path / "f"
+        path.write_text("1\n2\n3")
+        source = FileSource([str(path)])
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        first = reader.read(split.start, 1)
+        with path.open("a") as stream:
+            stream.write("4\n5\n")
+        second = reader.read(first.next, 10)
+        assert (list(second.values), second.finished) == (["2", "3"], True)
+        reader.close()
+
+    def test_a_file_that_is_gone(self, tmp_path):
+        path = tmp_path / "f"
+        path.write_text("1\n")
+        source = FileSource([str(path)])
+        (split,) = source.splits(1)
+        path.unlink()
+        with pytest.raises(StorageError, match=f"cannot read the input file {path}"):
+            source.reader(split).read(split.start, 10)
+
+    def test_a_broken_archive(self, tmp_path):
+        (tmp_path / "g.gz").write_bytes(b"no gzip")
+        source = FileSource([str(tmp_path / "g.gz")])
+        (split,) = source.splits(1)
+        with pytest.raises(StorageError, match=r"g\.gz"):
+            source.reader(split).read(split.start, 10)
+
+    def test_errors_name_the_path(self, tmp_path):
+        with pytest.raises(ConfigurationError, match="does not exist"):
+            FileSource([str(tmp_path / "none")]).splits(1)
+        with pytest.raises(ConfigurationError, match="nosuch://x"):
+            FileSource(["nosuch://key:geheim@x?a=b"]).splits(1)
+        with pytest.raises(ConfigurationError, match="unknown charset"):
+            TextLines("utf-9")
+        with pytest.raises(ConfigurationError, match="at least one path"):
+            FileSource([])
+        (tmp_path / "f.zip").write_bytes(b"")
+        source = FileSource([str(tmp_path / "f.zip")])
+        (split,) = source.splits(1)
+        with pytest.raises(NotSupportedError, match="decompress"):
+            source.reader(split).read(split.start, 1)
+
+
+class TestJsonLines:
+    def test_values(self, tmp_path):
+        lines = [{"a": 1, "b": [None, "x"]}, [1, 2], "text", 1.5, None]
+        (tmp_path / "f").write_text("\n\n".join(json.dumps(line) for line in lines) + "\n \n\n")
+        source = FileSource([str(tmp_path / "f")], JsonLines())
+        assert read_all(source, step=2) == lines
+        check_source(source)
+
+    def test_rows(self, tmp_path):
+        (tmp_path / "f").write_text('{"id": 1, "x": 2, "more": 3}\n{"x": 4.5}\n')
+        row = Types.ROW_NAMED(["id", "x"], [Types.INT(), Types.DOUBLE()])
+        source = FileSource([str(tmp_path / "f")], JsonLines(row))
+        assert source.output_type == row
+        assert read_all(source) == [Row(id=1, x=2.0), Row(id=None, x=4.5)]
+
+    @pytest.mark.parametrize("line", ['{"a": 1', "1,2", "nonsense"])
+    def test_errors_name_file_and_position(self, tmp_path, line):
+        (tmp_path / "f").write_text(f"1\n2\n{line}\n")
+        source = FileSource([str(tmp_path / "f")], JsonLines())
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 1).next
+        with pytest.raises(
+            TypeMismatchError, match=f"{tmp_path}/f has a line that is no JSON, after position 2"
+        ):
+            reader.read(position, 10)
+        reader.close()
+
+
+class TestMonitoring:
+    def test_each_file_is_found_once(self, tmp_path):
+        folder = tmp_path / "in"
+        source = MonitoringFileSource([str(folder)], interval_ms=5)
+        assert isinstance(source, Source)
+        assert isinstance(source, DiscoveringSource)
+        assert (source.bounded, source.discovery_interval_ms, source.splits(2)) == (False, 5, [])
+        assert source.discover({}) == []
+        folder.mkdir()
+        for name, time in [("b", 10), ("a", 30), ("c", 20), (".hidden", 5)]:
+            (folder / name).write_text(name)
+            os.utime(folder / name, (time, time))
+        found = source.discover({})
+        assert [os.path.basename(split.id) for split in found] == ["b", "c", "a"]
+        known = {split.id: (split.start, True) for split in found}
+        assert source.discover(known) == []
+        (folder / "d").write_text("d")
+        assert [split.id for split in source.discover(known)] == [str(folder / "d")]
+
+    def test_a_changed_file_is_told_of_once(self, tmp_path, caplog):
+        (tmp_path / "a").write_text("1\n")
+        source = MonitoringFileSource([str(tmp_path)])
+        (split,) = source.discover({})
+        (tmp_path / "a").write_text("1\n2\n")
+        for _ in range(3):
+            assert source.discover({split.id: (split.start, True)}) == []
+        assert [record.message for record in caplog.records] == [
+            f"the input file {tmp_path}/a has changed; it is not read again"
+        ]
+
+    def test_a_bounded_source_discovers_nothing(self, tmp_path):
+        assert not hasattr(FileSource([str(tmp_path)]), "discover")
