@@ -1,8 +1,9 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
-snapshot, beside, small_epochs, restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their
-names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
+snapshot, restore10m, beside, small_epochs, restore, first_record, pyflink_restore, memory, and the jobs of workloads.py with
+and without ``pyflink_`` before their names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names
+another work folder than ``.bench``.
 The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
@@ -48,9 +49,12 @@ def main() -> int:
         "growth": engine.growth,
         "fold": materializer.fold,
         "snapshot": materializer.snapshot,
+        "restore10m": materializer.restore10m,
         "beside": materializer.beside,
+        "first_record": engine.first_record,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
+        "pyflink_restore": peers.pyflink_restore,
     }
     for name in WORKLOADS:
         parts[name] = functools.partial(engine.workload, name)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from first_records import Notes
 from log_figures import (
     acknowledgement_ms,
     epoch_ms,
@@ -98,6 +99,30 @@ class EngineBench:
             "restore_s": next(c["restored_ms"] for c in after.checkpoints if c["attempt"] == second["id"])
             / 1000,
             "exact": after.rows == wanted * 3 // 2,
+        }
+
+    def first_record(self) -> dict[str, Any]:
+        """As Peers.pyflink_restore, here: killed with all keys in a checkpoint, started again, time to the first record."""
+        name = "first-record"
+        base, notes = self._base(name), self.work / "notes" / name
+        program = [str(HERE / "restored_count.py"), "api", str(self.sizes.restore), str(notes)]
+        began = Notes(notes)
+
+        def grown() -> bool:
+            at = began.grown()
+            return at is not None and any(c["time_ms"] > 1000 * at for c in read_log(base).checkpoints)
+
+        self._measure(name, [sys.executable, *program], stop_when=grown)
+        fresh_s = began.seconds_to_first()
+        rows = read_log(base).rows
+        restored = Notes(notes)
+        self._measure(name, [sys.executable, *program], keep=True, stop_when=restored.all_began)
+        restored_s = restored.seconds_to_first()
+        return {
+            "fresh_s": fresh_s,
+            "restored_s": restored_s,
+            "restore_s": restored_s - fresh_s,
+            "mutations": rows,
         }
 
     def memory(self) -> dict[str, Any]:

@@ -7,9 +7,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from first_records import Notes
 from log_figures import percentile
 from processes import measure
 from sizes import Sizes
@@ -72,15 +74,46 @@ class Peers:
         mode = "process" if name == "session" else "thread"
         return self._run_pyflink(f"pyflink-{name}", program, mode)[0]
 
+    def pyflink_restore(self) -> dict[str, Any]:
+        """Time to the first record with the state of a checkpoint to restore, less that of a start without.
+
+        The first job is killed after a checkpoint that holds its keys; the second starts from it.
+        """
+        folder = self.work / "tables" / "pyflink-restore"
+        program = ["restored_count.py", "pyflink", str(self.sizes.restore), str(folder / "notes")]
+        began, held = Notes(folder / "notes"), folder / "checkpoints"
+
+        def grown() -> bool:
+            return (at := began.grown()) is not None and _newest_checkpoint(held, at) is not None
+
+        retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
+        self._run_pyflink("pyflink-restore", program, settings=retained, stop_when=grown, keep=True)
+        fresh_s = began.seconds_to_first()
+        checkpoint = _newest_checkpoint(held, began.grown() or 0)
+        restored = Notes(folder / "notes")
+        retained |= {"execution.state-recovery.path": f"file://{checkpoint}"}
+        self._run_pyflink(
+            "pyflink-restored", program, settings=retained, stop_when=restored.all_began, keep=True
+        )
+        restored_s = restored.seconds_to_first()
+        return {"fresh_s": fresh_s, "restored_s": restored_s, "restore_s": restored_s - fresh_s}
+
     def _run_pyflink(
-        self, name: str, program: list[str], mode: str = "thread"
+        self,
+        name: str,
+        program: list[str],
+        mode: str = "thread",
+        settings: dict[str, str] | None = None,
+        stop_when: Callable[[], bool] | None = None,
+        keep: bool = False,
     ) -> tuple[dict[str, Any], Path]:
         """The program's result, and the folder with PyFlink's logs."""
         python = self._pyflink_python()
         folder = self.work / "tables" / name
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / "log").mkdir(parents=True)
-        settings = {
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        (folder / "log").mkdir(parents=True, exist_ok=True)
+        merged = {
             "python.execution-mode": mode,
             "restart-strategy.type": "none",
             "python.state.cache-size": "200000",
@@ -91,16 +124,18 @@ class Peers:
             "state.changelog.dstl.dfs.base-path": f"file://{folder}/changelog",
             "execution.checkpointing.interval": "1s",
             "execution.checkpointing.dir": f"file://{folder}/checkpoints",
+            **(settings or {}),
         }
         command = [str(python), str(HERE / program[0]), *program[1:]]
-        command += [f"{key}={value}" for key, value in settings.items()]
+        command += [f"{key}={value}" for key, value in merged.items()]
         # Thread mode finds its interpreter library only in an activated environment.
         environment = {
             "VIRTUAL_ENV": str(python.parent.parent),
             "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             "FLINK_LOG_DIR": str(folder / "log"),
         }
-        return measure(name, command, self.logs, environment, timeout_s=1800).result, folder
+        outcome = measure(name, command, self.logs, environment, timeout_s=1800, stop_when=stop_when)
+        return outcome.result, folder
 
     def spark(self) -> dict[str, Any]:
         """(d) Spark's transformWithState in Python."""
@@ -141,6 +176,16 @@ class Peers:
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", PYFLINK], check=True)
             ready.write_text(PYFLINK)
         return python
+
+
+def _newest_checkpoint(folder: Path, after: float) -> Path | None:
+    """The newest complete checkpoint that began after a time, in seconds."""
+    found = [
+        path.parent
+        for path in folder.glob("*/chk-*/_metadata")
+        if path.parent.stat().st_ctime >= after and path.stat().st_mtime > after + 1
+    ]
+    return max(found, key=lambda path: int(path.name.removeprefix("chk-")), default=None)
 
 
 def _prototype_result(output: str) -> dict[str, Any] | None:

@@ -55,6 +55,10 @@ def _against_pyflink(workload: str) -> Callable[[Results], float]:
     )
 
 
+def _ratio(part: str, above: str, below: str) -> Callable[[Results], float]:
+    return lambda results: results[part][above] / results[part][below]
+
+
 _WORKLOADS = {
     "tumbling": "event-time tumbling window sum",
     "session": "session windows",
@@ -94,9 +98,40 @@ GOALS = (
     Goal("memory of driver, late / early", ("memory",), _field("memory", "driver_growth"), "x", 1.1, False),
     Goal("memory of JVM, late / early", ("memory",), _field("memory", "jvm_growth"), "x"),
     Goal("fold of the log, 2 processes", ("fold",), _field("fold", "mutations_per_s"), "rows/s", 10_000_000),
+    Goal("the same, their start included", ("fold",), _field("fold", "cold_mutations_per_s"), "rows/s"),
     Goal("fold of the log, one core", ("fold",), _field("fold", "mutations_per_cpu_s"), "rows/s", 5_000_000),
+    Goal(
+        "made log, bytes a mutation", ("fold",), _field("fold", "log_bytes_per_mutation"), "bytes", 12, False
+    ),
     Goal("snapshot of 1 M changed keys", ("snapshot",), _field("snapshot", "seconds"), "s", 5, False),
+    Goal(
+        "restore of 1 M keys, snapshot, one core",
+        ("snapshot",),
+        _field("snapshot", "restore_s"),
+        "s",
+        2,
+        False,
+    ),
+    Goal(
+        "the same with a log of 1/4 of them, against it alone",
+        ("snapshot",),
+        _ratio("snapshot", "restore_with_log_s", "restore_s"),
+        "x",
+        1.25,
+        False,
+    ),
+    Goal(
+        "restore from 15 M mutations of 100 k keys",
+        ("snapshot",),
+        _field("snapshot", "restore_from_log_s"),
+        "s",
+    ),
+    Goal("snapshot of 10 M keys", ("restore10m",), _field("restore10m", "snapshot_s"), "s"),
+    Goal("its fold process, at most", ("restore10m",), _field("restore10m", "fold_process_peak_mb"), "MB"),
+    Goal("restore of 10 M keys, one core", ("restore10m",), _field("restore10m", "restore_s"), "s"),
+    Goal("its memory, at most", ("restore10m",), _field("restore10m", "peak_bytes_per_key"), "bytes/key"),
     Goal("throughput beside snapshots every 10 s", ("beside",), _field("beside", "ratio"), "x", 0.85),
+    Goal("throughput beside snapshots and merges", ("beside",), _field("beside", "merging_ratio"), "x", 0.85),
     Goal(
         "checkpoint beside snapshots, p99",
         ("beside",),
@@ -105,7 +140,24 @@ GOALS = (
         250,
         False,
     ),
-    Goal("log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes"),
+    Goal(
+        "checkpoint beside snapshots and merges, p99",
+        ("beside",),
+        _field("beside", "merging_acknowledgement_p99_ms"),
+        "ms",
+        250,
+        False,
+    ),
+    Goal(
+        "first record after a restore, less a fresh start",
+        ("first_record",),
+        _field("first_record", "restore_s"),
+        "s",
+    ),
+    Goal("the same, PyFlink", ("pyflink_restore",), _field("pyflink_restore", "restore_s"), "s"),
+    Goal(
+        "log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes", 12, False
+    ),
     *(
         goal
         for name, words in _WORKLOADS.items()

@@ -24,7 +24,9 @@ class Sizes:
     small_epoch: int = 2_000
     small_epochs: int = 200
     restore: int = 1_000_000
+    restore_many: int = 10_000_000
     fold: int = 15_000_000
+    beside: int = 60_000_000
     memory_epoch: int = 50_000
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py

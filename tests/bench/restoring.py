@@ -1,0 +1,91 @@
+"""Restores as the workers of a job do them, and materializations, in a process of their own that knows its memory.
+
+``python restoring.py restore TIMES FOLDER ...`` restores every subtask of the newest checkpoint of each made log, one after
+the other on one core, so many times in turn. ``python restoring.py materialize FOLDER`` makes a snapshot. The last line
+printed is the result as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.store import KeyedStore
+from changelog_engine.types import Types
+from keyed_count import report
+from made_logs import GROUPS, SUBTASKS
+from materializer.materialize import materialize
+from materializer.processes import FoldProcesses
+
+
+def restore(base: str) -> tuple[float, list[KeyedStore]]:
+    """Seconds until the states of all subtasks can be used, and the subtasks' stores."""
+    folder = find_job_folder(base, "job")
+    began = time.perf_counter()
+    checkpoint = Lineage(folder.open_changelog()).newest_checkpoint()
+    point = plan_restore(folder, checkpoint)
+    stores = []
+    for subtask in range(SUBTASKS):
+        store = KeyedStore(
+            folder.changelog.root,
+            changelog=True,
+            stage=1,
+            subtask=subtask,
+            key_groups=key_group_range(subtask, GROUPS, SUBTASKS),
+            key_type=Types.LONG(),
+            timed=False,
+            max_parallelism=GROUPS,
+            part_max_bytes=64 * 1024 * 1024,
+            operators=frozenset(["count"]),
+        )
+        store.load(point, [])
+        store.state("count", StateSpec("count", StateKind.VALUE, Types.LONG()))
+        stores.append(store)
+    return time.perf_counter() - began, stores
+
+
+def restores(times: int, bases: list[str]) -> dict[str, Any]:
+    """The shortest of some restores of each, by turns, and what they hold."""
+    result: dict[str, Any] = {}
+    before = _peak_bytes(resource.RUSAGE_SELF)
+    for _ in range(times):
+        for base in bases:
+            gc.collect()
+            seconds, stores = restore(base)
+            keys = sum(len(store.inner.table("count", "count")) for store in stores)
+            found = result.setdefault(Path(base).name, {"seconds": seconds, "keys": keys})
+            found["seconds"] = min(found["seconds"], seconds)
+    return {"restores": result, "peak_bytes": _peak_bytes(resource.RUSAGE_SELF), "empty_bytes": before}
+
+
+def materialized(base: str) -> dict[str, Any]:
+    """One materialization in two processes that start for it."""
+    run = FoldProcesses(SUBTASKS, niceness=0)
+    done = materialize(find_job_folder(base, "job"), run=run)
+    assert done is not None
+    return {
+        "rows": done.rows,
+        "bytes": done.bytes,
+        "seconds": done.seconds,
+        "process_peak_bytes": _peak_bytes(resource.RUSAGE_CHILDREN),
+    }
+
+
+def _peak_bytes(who: int) -> int:
+    return resource.getrusage(who).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "restore":
+        report(restores(int(sys.argv[2]), sys.argv[3:]))
+    else:
+        report(materialized(sys.argv[2]))
