@@ -60,6 +60,8 @@ class DeserializationSchema(ABC):
         """
         return False
 
+    is_end_of_stream.never = True  # type: ignore[attr-defined] # connectors need not ask
+
     def get_produced_type(self) -> TypeInformation | None:
         """Type of the values; None, the default, for undeclared."""
         return None
@@ -77,7 +79,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     Example:
         >>> schema = SimpleStringSchema()
         >>> schema.serialize("é"), schema.deserialize(b"a"), schema.get_produced_type()
-        (b'\xc3\xa9', 'a', Types.STRING())
+        (b'\xc3\xa9', 'a', String)
 
     Source: pyflink.common.serialization.SimpleStringSchema
     """
@@ -154,16 +156,17 @@ def _known(charset: Any, what: str) -> str:
     return name
 
 
+_FORMATS = "api.datastream.formats"
+
 __getattr__ = module_getattr(
     __name__,
+    {"BulkWriterFactory", "RowDataBulkWriterFactory"},
     {
-        "AvroRowDeserializationSchema",
-        "AvroRowSerializationSchema",
-        "BulkWriterFactory",
-        "CsvRowDeserializationSchema",
-        "CsvRowSerializationSchema",
-        "JsonRowDeserializationSchema",
-        "JsonRowSerializationSchema",
-        "RowDataBulkWriterFactory",
+        "AvroRowDeserializationSchema": f"{_FORMATS}.avro",
+        "AvroRowSerializationSchema": f"{_FORMATS}.avro",
+        "CsvRowDeserializationSchema": f"{_FORMATS}.csv",
+        "CsvRowSerializationSchema": f"{_FORMATS}.csv",
+        "JsonRowDeserializationSchema": f"{_FORMATS}.json",
+        "JsonRowSerializationSchema": f"{_FORMATS}.json",
     },
 )

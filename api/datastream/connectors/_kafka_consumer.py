@@ -1,0 +1,148 @@
+"""FlinkKafkaConsumer, the older source of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from api import _arguments
+from api.common.serialization import DeserializationSchema
+from api.datastream.connectors._kafka_source import source_of
+from api.datastream.functions import SourceFunction
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import TypeInformation
+
+_INTERVAL = "flink.partition-discovery.interval-millis"
+
+
+class FlinkKafkaConsumerBase(SourceFunction):
+    """What consumers of all versions of Kafka share. Each setter returns this object.
+
+    Source: pyflink.datastream.connectors.kafka.FlinkKafkaConsumerBase
+    """
+
+    def __init__(
+        self, topics: tuple[str, ...], schema: DeserializationSchema, properties: engine.ClientProperties
+    ) -> None:
+        self._topics = topics
+        self._schema = schema
+        self._properties = properties
+        self._start: engine.Offsets | None = None
+        self._commits = True
+        super().__init__(self._source())
+
+    def _source(self) -> engine.KafkaSource:
+        start = self._start
+        if start is None:
+            reset = self._properties.get("auto.offset.reset", "latest")
+            known = {each.value: each for each in engine.Reset}
+            if reset not in known:
+                raise ConfigurationError(
+                    f"{type(self).__name__}: property 'auto.offset.reset' must be earliest, latest or none, got {reset!r}"
+                )
+            start = engine.Offsets(engine.Kind.COMMITTED, reset=known[reset])
+        return source_of(
+            engine.Topics(names=self._topics),
+            self._schema,
+            self._properties,
+            start,
+            commits=self._commits,
+            interval_ms=self._properties.number(_INTERVAL),
+        )
+
+    def _start_from(self, start: engine.Offsets | None) -> FlinkKafkaConsumerBase:
+        self._start = start
+        self._function = self._source()
+        return self
+
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
+        """Whether offsets are committed to the group, for monitoring, when a checkpoint is durable; default True.
+
+        Args:
+            commit_on_checkpoints: whether.
+
+        Raises:
+            ConfigurationError: no bool.
+        """
+        what = f"{type(self).__name__}.set_commit_offsets_on_checkpoints: commit_on_checkpoints"
+        self._commits = _arguments.flag(commit_on_checkpoints, what)
+        self._function = self._source()
+        return self
+
+    def set_start_from_earliest(self) -> FlinkKafkaConsumerBase:
+        """Start at the oldest record, when the job starts from nothing."""
+        return self._start_from(engine.Offsets(engine.Kind.EARLIEST))
+
+    def set_start_from_latest(self) -> FlinkKafkaConsumerBase:
+        """Start at the end, as it is when the job starts from nothing."""
+        return self._start_from(engine.Offsets(engine.Kind.LATEST))
+
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
+        """Start at the first record whose timestamp is not before this one, when the job starts from nothing.
+
+        Args:
+            startup_offsets_timestamp: ms.
+
+        Raises:
+            ConfigurationError: no number from 0 on.
+        """
+        what = f"{type(self).__name__}.set_start_from_timestamp: startup_offsets_timestamp"
+        when = _arguments.whole_number(startup_offsets_timestamp, what, 0, 2**63 - 1)
+        return self._start_from(engine.Offsets(engine.Kind.TIMESTAMP, when))
+
+    def set_start_from_group_offsets(self) -> FlinkKafkaConsumerBase:
+        """Start at what the group has committed, when the job starts from nothing; this is the default.
+
+        Partitions without start where property ``auto.offset.reset`` says: ``latest`` if it isn't given.
+        """
+        return self._start_from(None)
+
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
+        """Nothing to disable: a restored job reads the partitions of its checkpoint."""
+        return self
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the elements."""
+        return self._schema.get_produced_type()
+
+
+class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
+    """A source of records of Kafka's topics; unbounded. `KafkaSource` can do more.
+
+    Args:
+        topics: a topic, or several.
+        deserialization_schema: what turns the values of records into elements.
+        properties: of the consumer, by Java's names or librdkafka's; ``bootstrap.servers`` is needed, ``group.id`` to start
+            from the group's offsets. ``flink.partition-discovery.interval-millis`` lets it look for new partitions.
+
+    Raises:
+        ConfigurationError: an argument or a property that cannot be used.
+
+    Example:
+        >>> from api.common.serialization import SimpleStringSchema
+        >>> properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
+        >>> consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), properties).set_start_from_earliest()
+
+    Source: pyflink.datastream.connectors.FlinkKafkaConsumer
+    """
+
+    def __init__(
+        self,
+        topics: str | list[str],
+        deserialization_schema: DeserializationSchema,
+        properties: Mapping[str, str],
+    ) -> None:
+        names = [topics] if isinstance(topics, str) else topics
+        if not isinstance(names, (list, tuple)) or not names:
+            raise ConfigurationError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
+        for name in names:
+            _arguments.text(name, "FlinkKafkaConsumer: topics")
+        if not isinstance(deserialization_schema, DeserializationSchema):
+            raise ConfigurationError(
+                "FlinkKafkaConsumer: deserialization_schema must be a DeserializationSchema, got "
+                f"{deserialization_schema!r}"
+            )
+        if not isinstance(properties, Mapping):
+            raise ConfigurationError("FlinkKafkaConsumer: properties must be a dict of texts")
+        checked = engine.ClientProperties(properties, "FlinkKafkaConsumer")
+        super().__init__(tuple(names), deserialization_schema, checked)

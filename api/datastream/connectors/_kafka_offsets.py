@@ -1,0 +1,172 @@
+"""Where reading starts and stops: partitions, reset strategies, offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from api import _arguments
+from changelog_engine.connectors.kafka import Kind, Offsets, Reset
+from changelog_engine.errors import ConfigurationError
+
+
+class KafkaTopicPartition:
+    """A partition of a topic.
+
+    Args:
+        topic: its name.
+        partition: its number, from 0.
+
+    Raises:
+        ConfigurationError: no text, or no number from 0 on.
+
+    Example:
+        >>> KafkaTopicPartition("orders", 0) == KafkaTopicPartition("orders", 0)
+        True
+
+    Source: pyflink.datastream.connectors.kafka.KafkaTopicPartition
+    """
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic = _arguments.text(topic, "KafkaTopicPartition: topic")
+        self._partition = _arguments.whole_number(partition, "KafkaTopicPartition: partition", 0)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._topic
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+        return self._partition
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KafkaTopicPartition) and self._pair() == other._pair()
+
+    def __hash__(self) -> int:
+        return hash(self._pair())
+
+    def __repr__(self) -> str:
+        return f"KafkaTopicPartition({self._topic!r}, {self._partition})"
+
+    def _pair(self) -> tuple[str, int]:
+        return self._topic, self._partition
+
+
+class KafkaOffsetResetStrategy(Enum):
+    """What stands in for an offset that is not there.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaOffsetResetStrategy
+    """
+
+    LATEST = 0
+    EARLIEST = 1
+    NONE = 2
+
+
+class KafkaOffsetsInitializer:
+    """Where reading starts or stops; made by its static methods. ``OffsetsInitializer`` is another name of it.
+
+    Offsets are looked up once, on the driver, when the job starts from nothing; a restore goes on where its checkpoint is.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaOffsetsInitializer
+    """
+
+    def __init__(self, offsets: Offsets) -> None:
+        if not isinstance(offsets, Offsets):
+            raise ConfigurationError(
+                "KafkaOffsetsInitializer is made by its static methods, such as KafkaOffsetsInitializer.earliest()"
+            )
+        self._offsets = offsets
+
+    @staticmethod
+    def committed_offsets(
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
+    ) -> KafkaOffsetsInitializer:
+        """What the consumer group has committed.
+
+        Args:
+            offset_reset_strategy: for partitions without; NONE, the default, lets the job fail.
+
+        Raises:
+            ConfigurationError: no strategy.
+        """
+        reset = _reset(offset_reset_strategy, "KafkaOffsetsInitializer.committed_offsets")
+        return KafkaOffsetsInitializer(Offsets(Kind.COMMITTED, reset=reset))
+
+    @staticmethod
+    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
+        """The first record whose timestamp is not before this one; the end where there is none.
+
+        Args:
+            timestamp: ms.
+
+        Raises:
+            ConfigurationError: no number from 0 on.
+        """
+        what = "KafkaOffsetsInitializer.timestamp: timestamp"
+        return KafkaOffsetsInitializer(
+            Offsets(Kind.TIMESTAMP, _arguments.whole_number(timestamp, what, 0, 2**63 - 1))
+        )
+
+    @staticmethod
+    def earliest() -> KafkaOffsetsInitializer:
+        """The oldest record there is."""
+        return KafkaOffsetsInitializer(Offsets(Kind.EARLIEST))
+
+    @staticmethod
+    def latest() -> KafkaOffsetsInitializer:
+        """The end, as it is when the job starts."""
+        return KafkaOffsetsInitializer(Offsets(Kind.LATEST))
+
+    @staticmethod
+    def offsets(
+        offsets: Mapping[KafkaTopicPartition, int],
+        offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
+    ) -> KafkaOffsetsInitializer:
+        """These offsets.
+
+        Args:
+            offsets: of each partition. One that is not among them has the group's committed offset.
+            offset_reset_strategy: for partitions that have neither, and for offsets that are not there any more.
+
+        Raises:
+            ConfigurationError: other keys or values.
+
+        Example:
+            >>> start = KafkaOffsetsInitializer.offsets({KafkaTopicPartition("orders", 0): 100})
+        """
+        what = "KafkaOffsetsInitializer.offsets"
+        if not isinstance(offsets, Mapping) or not all(
+            isinstance(key, KafkaTopicPartition) for key in offsets
+        ):
+            raise ConfigurationError(f"{what}: offsets must map KafkaTopicPartition to int, got {offsets!r}")
+        given = {
+            key._pair(): _arguments.whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
+            for key, offset in offsets.items()
+        }
+        reset = _reset(offset_reset_strategy, what)
+        return KafkaOffsetsInitializer(Offsets(Kind.GIVEN, given=given, reset=reset))
+
+
+def _reset(strategy: Any, what: str) -> Reset:
+    if not isinstance(strategy, KafkaOffsetResetStrategy):
+        raise ConfigurationError(
+            f"{what}: offset_reset_strategy must be a KafkaOffsetResetStrategy, got {strategy!r}"
+        )
+    return Reset[strategy.name]
+
+
+def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
+    """The value if it is an initializer.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(initializer, KafkaOffsetsInitializer):
+        raise ConfigurationError(
+            f"{what} must be a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {initializer!r}"
+        )
+    return initializer

@@ -1,0 +1,376 @@
+"""KafkaSource and its builder."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from api import _arguments
+from api.common.serialization import DeserializationSchema, SimpleStringSchema
+from api.datastream.connectors._kafka_offsets import (
+    KafkaOffsetsInitializer,
+    KafkaTopicPartition,
+    checked_initializer,
+)
+from api.datastream.connectors.base import Source
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.tags import OutputTag
+from changelog_engine.types import TypeInformation
+
+_DISCOVERY_INTERVAL_MS = 300_000
+
+
+class KafkaRecordDeserializationSchema(ABC):
+    """Turns a whole record, with its key, headers and place, into a value. Beyond PyFlink you can write one in Python.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaRecordDeserializationSchema
+    """
+
+    @abstractmethod
+    def deserialize_record(self, record: engine.KafkaRecord) -> Any:
+        """The value of a record.
+
+        Args:
+            record: topic, partition, offset, timestamp (ms), key, value, headers.
+
+        Returns:
+            The value; None for a record that is to be left out.
+        """
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the values; None, the default, for undeclared."""
+        return None
+
+
+class SimpleStringValueKafkaRecordDeserializationSchema(KafkaRecordDeserializationSchema):
+    """The record's value as text.
+
+    Args:
+        charset: any encoding that Python knows; default UTF-8.
+
+    Raises:
+        ConfigurationError: an unknown charset.
+
+    Source: pyflink.datastream.connectors.kafka.SimpleStringValueKafkaRecordDeserializationSchema
+    """
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self._schema = SimpleStringSchema(charset)
+
+    def deserialize_record(self, record: engine.KafkaRecord) -> Any:
+        """The value as text.
+
+        Args:
+            record: the record.
+        """
+        return self._schema.deserialize(record.value)
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """``Types.STRING()``."""
+        return self._schema.get_produced_type()
+
+
+class KafkaSource(Source):
+    """A source of records of Kafka's topics; made by its `builder`.
+
+    The job's checkpoints hold how far it has read, so a restore reads exactly the same records again. Elements have their
+    records' timestamps; a watermark strategy right after the source watches each partition for itself.
+
+    Example:
+        >>> from api.common.serialization import SimpleStringSchema
+        >>> source = (
+        ...     KafkaSource.builder()
+        ...     .set_bootstrap_servers("localhost:9092")
+        ...     .set_topics("orders")
+        ...     .set_group_id("billing")
+        ...     .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        ...     .set_value_only_deserializer(SimpleStringSchema())
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.kafka.KafkaSource
+    """
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """A builder of such sources."""
+        return KafkaSourceBuilder()
+
+
+class KafkaSourceBuilder:
+    """Builds a `KafkaSource`. Each method but `build` returns this object.
+
+    Needed are bootstrap servers, what to read, and a deserializer.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaSourceBuilder
+    """
+
+    def __init__(self) -> None:
+        self._properties: dict[str, Any] = {}
+        self._topics: engine.Topics | None = None
+        self._start = KafkaOffsetsInitializer.earliest()
+        self._stop: KafkaOffsetsInitializer | None = None
+        self._bounded = False
+        self._schema: Any = None
+        self._bad_tag: str | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Where the cluster is.
+
+        Args:
+            bootstrap_servers: ``host:port``, several with commas between them.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        return self._property(
+            "set_bootstrap_servers", "bootstrap_servers", "bootstrap.servers", bootstrap_servers
+        )
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """The consumer group that offsets are committed to, for monitoring, when a checkpoint is durable.
+
+        Args:
+            group_id: its name. Without one nothing is committed.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        return self._property("set_group_id", "group_id", "group.id", group_id)
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """How the brokers' logs call this source's clients.
+
+        Args:
+            prefix: a text.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        return self._property("set_client_id_prefix", "prefix", "client.id", prefix)
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """Read all partitions of these topics.
+
+        Args:
+            *topics: names; they must exist when the job starts.
+
+        Raises:
+            ConfigurationError: none, or something else was chosen before.
+        """
+        what = "KafkaSourceBuilder.set_topics"
+        if not topics:
+            raise ConfigurationError(f"{what}: at least one topic")
+        names = tuple(dict.fromkeys(_arguments.text(topic, f"{what}: topic") for topic in topics))
+        return self._read(what, engine.Topics(names=names))
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """Read all topics, except Kafka's own, whose whole name matches.
+
+        Args:
+            topic_pattern: a regular expression, of Python's kind.
+
+        Raises:
+            ConfigurationError: no regular expression, or something else was chosen before.
+        """
+        what = "KafkaSourceBuilder.set_topic_pattern"
+        try:
+            re.compile(_arguments.text(topic_pattern, f"{what}: topic_pattern"))
+        except re.error as error:
+            raise ConfigurationError(
+                f"{what}: topic_pattern {topic_pattern!r} is no regular expression: {error}"
+            ) from None
+        return self._read(what, engine.Topics(pattern=topic_pattern))
+
+    def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Read these partitions.
+
+        Args:
+            partitions: which; they must exist when the job starts.
+
+        Raises:
+            ConfigurationError: none, or something else was chosen before.
+        """
+        what = "KafkaSourceBuilder.set_partitions"
+        chosen = list(partitions)
+        if not chosen or not all(isinstance(each, KafkaTopicPartition) for each in chosen):
+            raise ConfigurationError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
+        return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
+
+    def set_starting_offsets(
+        self, starting_offsets_initializer: KafkaOffsetsInitializer
+    ) -> KafkaSourceBuilder:
+        """Where reading starts when the job starts from nothing; default: earliest.
+
+        Args:
+            starting_offsets_initializer: where.
+
+        Raises:
+            ConfigurationError: no initializer.
+        """
+        what = "KafkaSourceBuilder.set_starting_offsets: starting_offsets_initializer"
+        self._start = checked_initializer(starting_offsets_initializer, what)
+        return self
+
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Stop at these offsets, and count as unbounded nevertheless.
+
+        Args:
+            stopping_offsets_initializer: where.
+
+        Raises:
+            ConfigurationError: no initializer.
+        """
+        what = "KafkaSourceBuilder.set_unbounded: stopping_offsets_initializer"
+        self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), False
+        return self
+
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Stop at these offsets, which are looked up when the job starts. The source can be used in BATCH mode.
+
+        Args:
+            stopping_offsets_initializer: where.
+
+        Raises:
+            ConfigurationError: no initializer.
+        """
+        what = "KafkaSourceBuilder.set_bounded: stopping_offsets_initializer"
+        self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), True
+        return self
+
+    def set_value_only_deserializer(
+        self, deserialization_schema: DeserializationSchema
+    ) -> KafkaSourceBuilder:
+        """What turns the values of records into elements.
+
+        Args:
+            deserialization_schema: the schema.
+
+        Raises:
+            ConfigurationError: no schema.
+        """
+        if not isinstance(deserialization_schema, DeserializationSchema):
+            raise ConfigurationError(
+                "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema must be a DeserializationSchema, "
+                f"got {deserialization_schema!r}"
+            )
+        self._schema = deserialization_schema
+        return self
+
+    def set_deserializer(
+        self, kafka_record_deserialization_schema: KafkaRecordDeserializationSchema
+    ) -> KafkaSourceBuilder:
+        """What turns whole records into elements.
+
+        Args:
+            kafka_record_deserialization_schema: the schema.
+
+        Raises:
+            ConfigurationError: no schema.
+        """
+        if not isinstance(kafka_record_deserialization_schema, KafkaRecordDeserializationSchema):
+            raise ConfigurationError(
+                "KafkaSourceBuilder.set_deserializer: kafka_record_deserialization_schema must be a "
+                f"KafkaRecordDeserializationSchema, got {kafka_record_deserialization_schema!r}"
+            )
+        self._schema = kafka_record_deserialization_schema
+        return self
+
+    def set_bad_records_tag(self, tag: OutputTag) -> KafkaSourceBuilder:
+        """Where records go that the schema fails at; without it the job fails. Not in PyFlink.
+
+        Args:
+            tag: a side output, without a type. Its elements are rows of topic, partition, offset, timestamp, key, value
+                and error.
+
+        Raises:
+            ConfigurationError: no tag.
+        """
+        if not isinstance(tag, OutputTag):
+            raise ConfigurationError(
+                f"KafkaSourceBuilder.set_bad_records_tag: tag must be an OutputTag, got {tag!r}"
+            )
+        self._bad_tag = tag.tag_id
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """A property of the consumer, or of the source.
+
+        Args:
+            key: Java's name or librdkafka's; of the source: ``partition.discovery.interval.ms`` (default 5 minutes, 0 or
+                less for never) and ``commit.offsets.on.checkpoint`` (default true).
+            value: a text.
+
+        Raises:
+            ConfigurationError: no texts.
+        """
+        self._properties[_arguments.text(key, "KafkaSourceBuilder.set_property: key")] = value
+        return self
+
+    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+        """Several properties.
+
+        Args:
+            props: see `set_property`.
+
+        Raises:
+            ConfigurationError: no texts.
+        """
+        for key, value in props.items():
+            self.set_property(key, value)
+        return self
+
+    def build(self) -> KafkaSource:
+        """The source.
+
+        Raises:
+            ConfigurationError: something is missing, or a property cannot be used.
+        """
+        what = "KafkaSourceBuilder.build"
+        if self._topics is None:
+            raise ConfigurationError(
+                f"{what}: call set_topics(), set_topic_pattern() or set_partitions() first"
+            )
+        if self._schema is None:
+            raise ConfigurationError(
+                f"{what}: call set_value_only_deserializer() or set_deserializer() first"
+            )
+        if "bootstrap.servers" not in self._properties:
+            raise ConfigurationError(f"{what}: call set_bootstrap_servers() first")
+        properties = engine.ClientProperties(self._properties, "KafkaSource")
+        interval_ms = properties.number("partition.discovery.interval.ms")
+        if interval_ms is None:
+            interval_ms = _DISCOVERY_INTERVAL_MS
+        return KafkaSource(
+            source_of(
+                self._topics,
+                self._schema,
+                properties,
+                self._start._offsets,
+                None if self._stop is None else self._stop._offsets,
+                bounded=self._bounded,
+                commits=properties.flag("commit.offsets.on.checkpoint", True),
+                bad_tag=self._bad_tag,
+                interval_ms=None if self._stop is not None or self._topics.partitions else interval_ms,
+            )
+        )
+
+    def _read(self, what: str, topics: engine.Topics) -> KafkaSourceBuilder:
+        if self._topics is not None:
+            raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
+        self._topics = topics
+        return self
+
+    def _property(self, method: str, argument: str, name: str, value: str) -> KafkaSourceBuilder:
+        self._properties[name] = _arguments.text(value, f"KafkaSourceBuilder.{method}: {argument}")
+        return self
+
+
+def source_of(*arguments: Any, interval_ms: int | None, **more: Any) -> engine.KafkaSource:
+    """The engine's source; one that looks for new partitions where there is an interval."""
+    if interval_ms is None or interval_ms <= 0:
+        return engine.KafkaSource(*arguments, **more)
+    return engine.DiscoveringKafkaSource(*arguments, discovery_interval_ms=interval_ms, **more)

@@ -1,0 +1,4 @@
+"""Formats: how connectors turn rows into bytes and bytes into rows.
+
+Source: pyflink.datastream.formats
+"""

@@ -1,0 +1,148 @@
+"""Rows as Avro's binary records.
+
+Source: pyflink.datastream.formats.avro (1.16), pyflink.common.serialization (1.15)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from api import _arguments
+from api.common.serialization import DeserializationSchema, SerializationSchema
+from api.datastream.formats import _avro_values
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.types import RowTypeInfo, TypeInformation
+
+__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+
+_EXAMPLE = '{"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}'
+
+
+class AvroRowDeserializationSchema(DeserializationSchema):
+    """Reads a binary Avro record, without a file header or a registry's prefix, as a row.
+
+    Times become naive datetimes in UTC. A union of null and a type is that type.
+
+    Args:
+        record_class: name of a Java class, which cannot be used here.
+        avro_schema_string: the schema, of a record.
+
+    Raises:
+        ConfigurationError: no schema of a record, or the package fastavro is not installed.
+        NotSupportedError: a Java class is given.
+
+    Source: pyflink.datastream.formats.avro.AvroRowDeserializationSchema
+    """
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        what = "AvroRowDeserializationSchema"
+        self._text = _schema_text(what, record_class, avro_schema_string)
+        self._schema, self._type_info = _parsed(self._text, what)
+        self._convert = _avro_values.from_avro(self._type_info)
+
+    def deserialize(self, message: bytes) -> Any:
+        """The row of a message.
+
+        Args:
+            message: its bytes.
+
+        Raises:
+            ValueError: it is no such record.
+        """
+        if message is None:
+            raise ValueError("there is no value to parse")
+        stream = io.BytesIO(message)
+        try:
+            record = _fastavro("AvroRowDeserializationSchema").schemaless_reader(stream, self._schema, None)
+        except Exception as error:
+            # fastavro lets out whatever a damaged message leads to, EOFError and IndexError too.
+            raise ValueError(f"no record of this schema: {type(error).__name__} {error}".rstrip()) from None
+        if stream.tell() != len(message):
+            raise ValueError(f"no record of this schema: {len(message) - stream.tell()} bytes are left over")
+        return self._convert(record)
+
+    def get_produced_type(self) -> TypeInformation:
+        """Type of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._text)
+
+
+class AvroRowSerializationSchema(SerializationSchema):
+    """Writes a row as a binary Avro record, without a file header.
+
+    Args:
+        record_class: name of a Java class, which cannot be used here.
+        avro_schema_string: the schema, of a record.
+
+    Raises:
+        ConfigurationError: no schema of a record, or the package fastavro is not installed.
+        NotSupportedError: a Java class is given.
+
+    Source: pyflink.datastream.formats.avro.AvroRowSerializationSchema
+    """
+
+    def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
+        what = "AvroRowSerializationSchema"
+        self._text = _schema_text(what, record_class, avro_schema_string)
+        self._schema, self._type_info = _parsed(self._text, what)
+        self._convert = _avro_values.to_avro(self._type_info)
+
+    def serialize(self, element: Any) -> bytes:
+        """The record of a row.
+
+        Args:
+            element: a Row, or a tuple of its fields.
+
+        Raises:
+            TypeMismatchError: it is no such row.
+        """
+        stream = io.BytesIO()
+        try:
+            _fastavro("AvroRowSerializationSchema").schemaless_writer(
+                stream, self._schema, self._convert(element)
+            )
+        except Exception as error:
+            # fastavro lets out whatever a wrong value leads to.
+            raise TypeMismatchError(
+                f"AvroRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
+            ) from None
+        return stream.getvalue()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (None, self._text)
+
+
+def _schema_text(what: str, record_class: str | None, avro_schema_string: str | None) -> str:
+    if record_class is not None:
+        raise NotSupportedError(
+            f"{what}({record_class!r}): Java classes cannot be used in this engine; give avro_schema_string"
+        )
+    return _arguments.text(avro_schema_string, f"{what}: avro_schema_string")
+
+
+def _parsed(text: str, what: str) -> tuple[Any, RowTypeInfo]:
+    fastavro = _fastavro(what)
+    try:
+        plain = json.loads(text)
+        parsed = fastavro.parse_schema(plain, expand=True)
+    except Exception as error:
+        # fastavro has errors of its own for each part of a schema.
+        raise ConfigurationError(f"{what}: avro_schema_string is no Avro schema: {error}") from None
+    type_info = _avro_values.type_of(parsed)
+    if not isinstance(type_info, RowTypeInfo):
+        raise ConfigurationError(f"{what}: avro_schema_string must be of a record, such as {_EXAMPLE}")
+    return fastavro.parse_schema(plain), type_info
+
+
+def _fastavro(what: str) -> Any:
+    try:
+        import fastavro
+    except ImportError:
+        raise ConfigurationError(
+            f"{what} needs the package fastavro: pip install 'changelog-engine[avro]'"
+        ) from None
+    return fastavro

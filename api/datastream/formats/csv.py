@@ -1,0 +1,333 @@
+"""Rows as lines of CSV.
+
+Source: pyflink.datastream.formats.csv (1.16), pyflink.common.serialization (1.15)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import _arguments
+from api.common.serialization import DeserializationSchema, SerializationSchema
+from api.datastream.formats._csv_lines import CsvOptions, line_reader, line_writer
+from api.datastream.formats.json import row_type
+from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.types import RowTypeInfo, TypeInformation
+
+__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+
+
+class CsvRowDeserializationSchema(DeserializationSchema):
+    """Reads a line of CSV as a row; made by its ``Builder``.
+
+    Example:
+        >>> from api.common import Types
+        >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        >>> CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b'1,"a, b"')
+        Row(id=1, name='a, b')
+
+    Source: pyflink.datastream.formats.csv.CsvRowDeserializationSchema
+    """
+
+    def __init__(self, type_info: RowTypeInfo, options: CsvOptions, ignore_parse_errors: bool) -> None:
+        self._type_info = type_info
+        self._options = options
+        self._ignore_parse_errors = ignore_parse_errors
+        self._read = line_reader(type_info, options, "CsvRowDeserializationSchema: type_info")
+
+    def deserialize(self, message: bytes) -> Any:
+        """The row of a message; None for comments that are allowed, and for what cannot be parsed when it is ignored.
+
+        Args:
+            message: its bytes, UTF-8.
+
+        Raises:
+            ValueError: it cannot be parsed; says which field.
+        """
+        try:
+            if message is None:
+                raise ValueError("there is no value to parse")
+            return self._read(bytes(message).decode("utf-8"))
+        except ValueError:
+            if self._ignore_parse_errors:
+                return None
+            raise
+
+    def get_produced_type(self) -> TypeInformation:
+        """Type of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._type_info, self._options, self._ignore_parse_errors)
+
+    class Builder:
+        """Builds a `CsvRowDeserializationSchema`.
+
+        Args:
+            type_info: a row; fields may be arrays or rows of single values.
+
+        Raises:
+            ConfigurationError: no type of rows.
+
+        Source: pyflink.datastream.formats.csv.CsvRowDeserializationSchema.Builder
+        """
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = row_type(type_info, "CsvRowDeserializationSchema.Builder: type_info")
+            self._options = CsvOptions()
+            self._ignore_parse_errors = False
+
+        def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands between fields; default ``,``. Returns this object.
+
+            Args:
+                delimiter: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_field_delimiter: delimiter", field_delimiter=_one(delimiter))
+
+        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+            """Whether lines that begin with ``#`` are left out; default False. Returns this object.
+
+            Args:
+                allow_comments: whether.
+
+            Raises:
+                ConfigurationError: no bool.
+            """
+            what = "CsvRowDeserializationSchema.Builder.set_allow_comments: allow_comments"
+            self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
+            return self
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+            """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
+
+            Args:
+                delimiter: a text.
+
+            Raises:
+                ConfigurationError: no text, or empty.
+            """
+            return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
+
+        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """What fields are quoted with; default ``"``. Returns this object.
+
+            Args:
+                c: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_quote_character: c", quote=_one(c))
+
+        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+            """What takes the meaning of the character after it; by default none does. Returns this object.
+
+            Args:
+                c: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_escape_character: c", escape=_one(c))
+
+        def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
+            """Which text is None; by default none is. Returns this object.
+
+            Args:
+                null_literal: the text, which may be empty.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
+
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+            """Whether lines that cannot be parsed are left out; default False. Returns this object.
+
+            Args:
+                ignore_parse_errors: whether.
+
+            Raises:
+                ConfigurationError: no bool.
+            """
+            what = "CsvRowDeserializationSchema.Builder.set_ignore_parse_errors: ignore_parse_errors"
+            self._ignore_parse_errors = _arguments.flag(ignore_parse_errors, what)
+            return self
+
+        def build(self) -> CsvRowDeserializationSchema:
+            """The schema.
+
+            Raises:
+                NotSupportedError: the type has parts that CSV has no form for.
+            """
+            return CsvRowDeserializationSchema(self._type_info, self._options, self._ignore_parse_errors)
+
+        def _set(self, what: str, **option: str | None) -> CsvRowDeserializationSchema.Builder:
+            self._options = _with(self._options, f"CsvRowDeserializationSchema.Builder.{what}", option)
+            return self
+
+
+class CsvRowSerializationSchema(SerializationSchema):
+    r"""Writes a row as a line of CSV; made by its ``Builder``.
+
+    Example:
+        >>> from api.common import Row, Types
+        >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        >>> CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(1, 'a, b'))
+        b'1,"a, b"\n'
+
+    Source: pyflink.datastream.formats.csv.CsvRowSerializationSchema
+    """
+
+    def __init__(self, type_info: RowTypeInfo, options: CsvOptions) -> None:
+        self._type_info = type_info
+        self._options = options
+        self._write = line_writer(type_info, options, "CsvRowSerializationSchema: type_info")
+
+    def serialize(self, element: Any) -> bytes:
+        """The line of a row.
+
+        Args:
+            element: a Row, or a tuple of its fields.
+
+        Raises:
+            TypeMismatchError: it is no such row.
+        """
+        try:
+            return self._write(element).encode("utf-8")
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise TypeMismatchError(
+                f"CsvRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
+            ) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._type_info, self._options)
+
+    class Builder:
+        """Builds a `CsvRowSerializationSchema`.
+
+        Args:
+            type_info: a row; fields may be arrays or rows of single values.
+
+        Raises:
+            ConfigurationError: no type of rows.
+
+        Source: pyflink.datastream.formats.csv.CsvRowSerializationSchema.Builder
+        """
+
+        def __init__(self, type_info: TypeInformation) -> None:
+            self._type_info = row_type(type_info, "CsvRowSerializationSchema.Builder: type_info")
+            self._options = CsvOptions(null_literal="")
+
+        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What stands between fields; default ``,``. Returns this object.
+
+            Args:
+                c: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_field_delimiter: c", field_delimiter=_one(c))
+
+        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing. Returns this object.
+
+            Args:
+                delimiter: one of these.
+
+            Raises:
+                ConfigurationError: another one.
+            """
+            if delimiter not in ("\n", "\r", "\r\n", ""):
+                raise ConfigurationError(
+                    "CsvRowSerializationSchema.Builder.set_line_delimiter: delimiter must be '\\n', '\\r', '\\r\\n' or "
+                    f"empty, got {delimiter!r}"
+                )
+            self._options = self._options._replace(line_delimiter=delimiter)
+            return self
+
+        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+            """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
+
+            Args:
+                delimiter: a text.
+
+            Raises:
+                ConfigurationError: no text, or empty.
+            """
+            return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
+
+        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+            """Quote nothing. Returns this object."""
+            self._options = self._options._replace(quote=None)
+            return self
+
+        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What fields are quoted with; default ``"``. Returns this object.
+
+            Args:
+                c: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_quote_character: c", quote=_one(c))
+
+        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+            """What stands before quotes inside of quotes; by default they are doubled. Returns this object.
+
+            Args:
+                c: one character.
+
+            Raises:
+                ConfigurationError: not one character.
+            """
+            return self._set("set_escape_character: c", escape=_one(c))
+
+        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+            """How None is written; default: as nothing. Returns this object.
+
+            Args:
+                s: a text.
+
+            Raises:
+                ConfigurationError: no text.
+            """
+            return self._set("set_null_literal: s", null_literal=_any(s))
+
+        def build(self) -> CsvRowSerializationSchema:
+            """The schema.
+
+            Raises:
+                NotSupportedError: the type has parts that CSV has no form for.
+            """
+            return CsvRowSerializationSchema(self._type_info, self._options)
+
+        def _set(self, what: str, **option: str | None) -> CsvRowSerializationSchema.Builder:
+            self._options = _with(self._options, f"CsvRowSerializationSchema.Builder.{what}", option)
+            return self
+
+
+def _with(options: CsvOptions, what: str, option: dict[str, str | None]) -> CsvOptions:
+    ((name, value),) = option.items()
+    if value is None:
+        length = {"array_delimiter": "a text that is not empty", "null_literal": "a text"}
+        raise ConfigurationError(f"{what} must be {length.get(name, 'one character')}")
+    return options._replace(**{name: value})
+
+
+def _one(text: Any) -> str | None:
+    return text if isinstance(text, str) and len(text) == 1 else None
+
+
+def _some(text: Any) -> str | None:
+    return text if isinstance(text, str) and text else None
+
+
+def _any(text: Any) -> str | None:
+    return text if isinstance(text, str) else None

@@ -1,0 +1,230 @@
+"""Rows as JSON.
+
+Source: pyflink.datastream.formats.json (1.16), pyflink.common.serialization (1.15)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from api import _arguments
+from api.common.serialization import DeserializationSchema, SerializationSchema
+from api.datastream.formats import _json_schema, _json_values
+from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.types import RowTypeInfo, TypeInformation
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """Reads a JSON object as a row; made by its `builder`.
+
+    Fields that the type doesn't have are left out; missing ones are None. Dates and times are ISO 8601 texts, bytes Base64.
+
+    Example:
+        >>> from api.common import Types
+        >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        >>> schema = JsonRowDeserializationSchema.builder().type_info(row_type).build()
+        >>> schema.deserialize(b'{"name": "one", "id": 1, "more": 2}')
+        Row(id=1, name='one')
+
+    Source: pyflink.datastream.formats.json.JsonRowDeserializationSchema
+    """
+
+    def __init__(
+        self, type_info: TypeInformation, fail_on_missing_field: bool, ignore_parse_errors: bool
+    ) -> None:
+        self._type_info = type_info
+        self._fail_on_missing_field = fail_on_missing_field
+        self._ignore_parse_errors = ignore_parse_errors
+        self._convert = _json_values.reader(
+            type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
+        )
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        """A builder of such schemas."""
+        return JsonRowDeserializationSchema.Builder()
+
+    def deserialize(self, message: bytes) -> Any:
+        """The row of a message; None when it cannot be parsed and such errors are ignored.
+
+        Args:
+            message: its bytes.
+
+        Raises:
+            ValueError: it cannot be parsed; says which field.
+        """
+        try:
+            return self._convert(orjson.loads(message))
+        except (ValueError, TypeError):
+            if self._ignore_parse_errors:
+                return None
+            if message is None:
+                raise ValueError("there is no value to parse") from None
+            raise
+
+    def get_produced_type(self) -> TypeInformation:
+        """Type of the rows."""
+        return self._type_info
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._type_info, self._fail_on_missing_field, self._ignore_parse_errors)
+
+    class Builder:
+        """Builds a `JsonRowDeserializationSchema`.
+
+        Source: pyflink.datastream.formats.json.JsonRowDeserializationSchema.Builder
+        """
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+            self._fail_on_missing_field = False
+            self._ignore_parse_errors = False
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """The type of the rows. Returns this object.
+
+            Args:
+                type_info: a row; its field names are the JSON object's.
+
+            Raises:
+                ConfigurationError: no type of rows.
+            """
+            what = "JsonRowDeserializationSchema.Builder.type_info: type_info"
+            self._type_info = row_type(type_info, what)
+            return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """The type of the rows, by a JSON Schema. Returns this object.
+
+            Numbers become ``BIG_DEC``.
+
+            Args:
+                json_schema: its text, of an object.
+
+            Raises:
+                ConfigurationError: no schema.
+                NotSupportedError: a part that no type stands for.
+            """
+            what = "JsonRowDeserializationSchema.Builder.json_schema: json_schema"
+            self._type_info = row_type(_json_schema.type_of(_arguments.text(json_schema, what)), what)
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """Fail when a field is missing; by default it is None. Returns this object."""
+            self._fail_on_missing_field = True
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """Leave out messages that cannot be parsed; by default they fail. Returns this object."""
+            self._ignore_parse_errors = True
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """The schema.
+
+            Raises:
+                ConfigurationError: no type, or both missing fields fail and errors are ignored.
+                NotSupportedError: the type has parts that JSON has no form for.
+            """
+            what = "JsonRowDeserializationSchema.Builder.build"
+            if self._type_info is None:
+                raise ConfigurationError(f"{what}: call type_info() or json_schema() first")
+            if self._fail_on_missing_field and self._ignore_parse_errors:
+                raise ConfigurationError(
+                    f"{what}: fail_on_missing_field() and ignore_parse_errors() exclude each other"
+                )
+            return JsonRowDeserializationSchema(
+                self._type_info, self._fail_on_missing_field, self._ignore_parse_errors
+            )
+
+
+class JsonRowSerializationSchema(SerializationSchema):
+    """Writes a row as a JSON object; made by its `builder`.
+
+    Example:
+        >>> from api.common import Row, Types
+        >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        >>> JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(1, "one"))
+        b'{"id":1,"name":"one"}'
+
+    Source: pyflink.datastream.formats.json.JsonRowSerializationSchema
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self._type_info = type_info
+        self._convert = _json_values.writer(type_info, "JsonRowSerializationSchema: type_info")
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        """A builder of such schemas."""
+        return JsonRowSerializationSchema.Builder()
+
+    def serialize(self, element: Any) -> bytes:
+        """The JSON object of a row.
+
+        Args:
+            element: a Row, or a tuple of its fields.
+
+        Raises:
+            TypeMismatchError: it is no such row.
+        """
+        try:
+            return orjson.dumps(self._convert(element))
+        except (TypeError, ValueError, AttributeError, KeyError, ArithmeticError) as error:
+            raise TypeMismatchError(
+                f"JsonRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
+            ) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._type_info,)
+
+    class Builder:
+        """Builds a `JsonRowSerializationSchema`.
+
+        Source: pyflink.datastream.formats.json.JsonRowSerializationSchema.Builder
+        """
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """The type of the rows. Returns this object.
+
+            Args:
+                type_info: a row; its field names are the JSON object's.
+
+            Raises:
+                ConfigurationError: no type of rows.
+            """
+            what = "JsonRowSerializationSchema.Builder.with_type_info: type_info"
+            self._type_info = row_type(type_info, what)
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            """The schema.
+
+            Raises:
+                ConfigurationError: no type.
+                NotSupportedError: the type has parts that JSON has no form for.
+            """
+            if self._type_info is None:
+                raise ConfigurationError(
+                    "JsonRowSerializationSchema.Builder.build: call with_type_info() first"
+                )
+            return JsonRowSerializationSchema(self._type_info)
+
+
+def row_type(type_info: Any, what: str) -> RowTypeInfo:
+    """The type if it is one of rows.
+
+    Raises:
+        ConfigurationError: it isn't.
+    """
+    found = _arguments.type_info(type_info, what)
+    if not isinstance(found, RowTypeInfo):
+        raise ConfigurationError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
+    return found

@@ -1,0 +1,125 @@
+"""Making librdkafka's clients: loaded when they are needed, quiet, and with errors that say what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.errors import ConfigurationError, ConnectorError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+log = logging.getLogger("changelog_engine")
+
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Troubles:
+    """What a client reports besides its answers: what it logs, and errors that hang on no request."""
+
+    def __init__(self) -> None:
+        self.last: KafkaError | None = None
+        self.final: KafkaError | None = None  # the client will not recover from it
+
+    def log(self, level: int, message: str, *arguments: Any) -> None:
+        """A line of librdkafka's log. A broker that is gone for a moment is no news to users."""
+        log.debug(message, *arguments)
+
+    def error(self, error: KafkaError) -> None:
+        """See librdkafka's error callback."""
+        from confluent_kafka import KafkaError
+
+        log.debug("Kafka: %s", error)
+        self.last = error
+        if error.fatal() or error.code() == KafkaError._AUTHENTICATION:
+            self.final = error
+
+
+def library() -> Any:
+    """The module confluent_kafka.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise ConfigurationError(
+            "Kafka needs the package confluent-kafka: pip install 'changelog-engine[kafka]'"
+        ) from None
+    return confluent_kafka
+
+
+def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], troubles: Troubles) -> Any:
+    """A client.
+
+    Args:
+        kind: Consumer, Producer or AdminClient.
+        properties: the user's.
+        settings: which take the place of the user's.
+        troubles: gets its log and errors.
+
+    Raises:
+        ConfigurationError: a property that librdkafka does not know, or a value that it can't use; named.
+    """
+    confluent_kafka = library()
+    if kind == "AdminClient":
+        from confluent_kafka.admin import AdminClient as client
+    else:
+        client = getattr(confluent_kafka, kind)
+    given = {**properties.settings, **settings, "error_cb": troubles.error}
+    try:
+        return client(given, logger=troubles)
+    except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{properties.what}: {properties.redacted(_text_of(error))}") from None
+
+
+def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) -> None:
+    """Find out whether librdkafka knows all properties, without a connection.
+
+    Raises:
+        ConfigurationError: it doesn't; names the first.
+    """
+    confluent_kafka = library()
+    given = {name: value for name, value in properties.settings.items() if name != "bootstrap.servers"}
+    client: Any = None
+    try:
+        client = getattr(confluent_kafka, kind)({**given, **settings}, logger=Troubles())
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() == confluent_kafka.KafkaError._INVALID_ARG:
+            text = properties.redacted(_text_of(error))
+            name = (
+                text.rpartition('"')[0].rpartition('"')[2] if "No such configuration property" in text else ""
+            )
+            known = f"property {name!r} is not known to Kafka's clients" if name else text
+            raise ConfigurationError(f"{properties.what}: {known}") from None
+    finally:
+        if client is not None and hasattr(client, "close"):
+            client.close()
+
+
+def failure(
+    properties: ClientProperties, doing: str, error: Any, troubles: Troubles | None = None
+) -> ConnectorError:
+    """What to raise when the cluster didn't do something.
+
+    Args:
+        properties: of the client.
+        doing: what was to be done, such as ``listing topics``.
+        error: librdkafka's exception or error.
+        troubles: of the client; its last trouble tells more than a timeout does.
+    """
+    text = _text_of(error)
+    last = None if troubles is None else troubles.final or troubles.last
+    if last is not None and last.str() not in text:
+        text += f" ({last.str()})"
+    servers = properties.bootstrap_servers
+    return ConnectorError(f"Kafka ({servers}): {doing} failed: {properties.redacted(text)}")
+
+
+def _text_of(error: Any) -> str:
+    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(inner)

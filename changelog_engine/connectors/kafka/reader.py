@@ -1,0 +1,376 @@
+"""Reading partitions in a worker. All partitions of a source that one worker reads share one consumer.
+
+Invariants:
+    * What is given out begins exactly at the position asked for, and follows the log without a gap.
+    * Reading never waits longer than a few milliseconds for records that are not there.
+    * What one partition has in store while others are asked for is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from changelog_engine.connectors.kafka.clients import Troubles, failure, library, make
+from changelog_engine.connectors.kafka.offsets import TopicPartition
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.protocols import Position, Range
+from changelog_engine.errors import ConnectorError
+from changelog_engine.types import Row
+
+log = logging.getLogger("changelog_engine")
+
+_WAIT_S = 0.01
+_FIRST_WAIT_S = 0.1
+_DRY_S = 0.05  # so long after a fetch without records the next one doesn't wait
+_STORED = 65_536
+_CLOSE_TIMEOUT_S = 10.0
+
+
+class KafkaRecord(NamedTuple):
+    """A record as it is stored. ``timestamp`` is in ms, -1 for none; ``headers`` are pairs of str and bytes."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+class _Partition:
+    """What is known of a partition that is read."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.next = offset  # where the next record that is given out lies, or after a gap
+        self.stored: deque[Any] = deque()
+        self.end: int | None = None  # nothing between the last record and here; None when not known
+        self.error: Any = None
+        self.paused = False
+
+
+class Fetcher:
+    """A consumer and the partitions that it reads.
+
+    Args:
+        properties: of the consumer.
+        group: whether there is a group to commit offsets to.
+    """
+
+    def __init__(self, properties: ClientProperties, group: str | None) -> None:
+        self._properties = properties
+        self._group = group
+        self._troubles = Troubles()
+        self._kafka = library()
+        settings = {
+            "group.id": group or "changelog-engine",
+            "enable.auto.offset.store": properties.get("enable.auto.commit", "false"),
+            "enable.partition.eof": "true",
+            "allow.auto.create.topics": "false",
+        }
+        defaults = {
+            "enable.auto.commit": "false",
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",  # as Java's clients have it
+            "fetch.wait.max.ms": "100",
+        }
+        given = {name: value for name, value in defaults.items() if name not in properties.settings}
+        if properties.get("auto.offset.reset") == "none":
+            given["auto.offset.reset"] = "error"
+        self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._dry_at = 0.0
+        self._uncommitted: dict[TopicPartition, int] = {}
+        self.readers = 0
+
+    def take(self, topic: str, partition: int, offset: int, most: int) -> tuple[list[Any], int]:
+        """The next records of a partition, and the offset after them.
+
+        Raises:
+            ConnectorError: the partition can't be read there.
+        """
+        place = self._partitions.get((topic, partition))
+        if place is None or place.next != offset:
+            place = self._turn(topic, partition, offset)
+            self._fetch(place, most, _FIRST_WAIT_S)
+        elif not place.stored and place.error is None:
+            dry = time.monotonic() - self._dry_at < _DRY_S
+            self._fetch(place, most, 0.0 if dry else _WAIT_S)
+        if not place.stored:
+            if place.error is not None:
+                raise self._lost(place)
+            if place.end is not None:
+                place.next = max(place.next, place.end)
+            return [], place.next
+        stored = place.stored
+        if len(stored) <= most:
+            records = list(stored)
+            stored.clear()
+            if place.paused:
+                self._consumer.resume([self._kafka.TopicPartition(topic, partition)])
+                place.paused = False
+        else:
+            records = [stored.popleft() for _ in range(most)]
+        place.next = records[-1].offset() + 1
+        if not stored and place.end is not None:
+            place.next = max(place.next, place.end)
+        return records, place.next
+
+    def _turn(self, topic: str, partition: int, offset: int) -> _Partition:
+        """Read a partition from an offset on."""
+        where = self._kafka.TopicPartition(topic, partition, offset)
+        try:
+            if (topic, partition) in self._partitions:
+                self._consumer.incremental_unassign([where])
+            self._consumer.incremental_assign([where])
+        except self._kafka.KafkaException as error:
+            raise self._failure(f"reading topic {topic!r}, partition {partition}", error) from None
+        place = self._partitions[topic, partition] = _Partition(topic, partition, offset)
+        return place
+
+    def _fetch(self, wanted: _Partition, most: int, wait_s: float) -> None:
+        """Put records that have arrived into store; wait for some of the wanted partition."""
+        deadline = time.monotonic() + wait_s
+        self._check()
+        while True:
+            left_s = max(0.0, deadline - time.monotonic())
+            try:
+                arrived = self._consumer.consume(most, min(left_s, _WAIT_S))
+            except self._kafka.KafkaException as error:
+                raise self._failure("reading", error) from None
+            self._store(arrived)
+            if wanted.stored or wanted.error is not None or wanted.end is not None or not left_s:
+                break
+        if not arrived:
+            self._dry_at = time.monotonic()
+
+    def _store(self, arrived: list[Any]) -> None:
+        for record in arrived:
+            place = self._partitions.get((record.topic(), record.partition()))
+            if place is None:
+                continue
+            error = record.error()
+            if error is not None:
+                if error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                    place.end = record.offset()
+                elif not error.retriable():
+                    place.error = error
+                continue
+            if record.offset() >= place.next:
+                place.stored.append(record)
+                place.end = None
+        if arrived:
+            for place in self._partitions.values():
+                if len(place.stored) > _STORED and not place.paused:
+                    self._consumer.pause([self._kafka.TopicPartition(place.topic, place.partition)])
+                    place.paused = True
+
+    def _check(self) -> None:
+        if self._troubles.final is not None:
+            raise self._failure("reading", self._troubles.final)
+
+    def _lost(self, place: _Partition) -> ConnectorError:
+        where = f"topic {place.topic!r}, partition {place.partition}"
+        if place.error.code() not in (
+            self._kafka.KafkaError._AUTO_OFFSET_RESET,
+            self._kafka.KafkaError.OFFSET_OUT_OF_RANGE,
+        ):
+            return self._failure(f"reading {where} at offset {place.next}", place.error)
+        held = ""
+        try:
+            asked = self._kafka.TopicPartition(place.topic, place.partition)
+            low, high = self._consumer.get_watermark_offsets(asked, timeout=_CLOSE_TIMEOUT_S)
+            held = f": it holds offsets {low} to {high - 1}" if high > low else f": it is empty, up to {high}"
+        except self._kafka.KafkaException:
+            log.debug("no watermarks of %s", where)
+        return ConnectorError(
+            f"Kafka ({self._properties.bootstrap_servers}): {where} has no offset {place.next}{held}. Records between were "
+            "deleted, by its retention perhaps, or the topic was made anew. Start from other offsets, or set property "
+            "'auto.offset.reset' to earliest or latest to go on there without them"
+        )
+
+    def _failure(self, doing: str, error: Any) -> ConnectorError:
+        return failure(self._properties, doing, error, self._troubles)
+
+    def commit(self, topic: str, partition: int, offset: int) -> None:
+        """Let the group's monitors see how far the job is; what is lost of it the next one brings."""
+        if self._group is None:
+            return
+        self._uncommitted[topic, partition] = offset
+        self._consumer.commit(
+            offsets=[self._kafka.TopicPartition(topic, partition, offset)], asynchronous=True
+        )
+
+    def release(self) -> bool:
+        """One reader less; closes with the last one. Returns whether it was."""
+        self.readers -= 1
+        if self.readers > 0:
+            return False
+        if self._uncommitted:
+            try:
+                offsets = [
+                    self._kafka.TopicPartition(*each, offset) for each, offset in self._uncommitted.items()
+                ]
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+            except self._kafka.KafkaException as error:
+                log.warning("%s", self._failure("committing offsets for monitoring", error))
+        self._consumer.close()
+        return True
+
+
+class PartitionReader:
+    """Reads one partition.
+
+    Args:
+        fetcher: gives its records.
+        topic, partition: which.
+        decode: turns records into elements.
+        closed: called when the fetcher has no readers any more.
+    """
+
+    def __init__(
+        self, fetcher: Fetcher, topic: str, partition: int, decode: Decoder, closed: Callable[[], None]
+    ) -> None:
+        self._fetcher = fetcher
+        self._topic = topic
+        self._partition = partition
+        self._decode = decode
+        self._closed = closed
+        fetcher.readers += 1
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """See SplitReader; a position is the next offset, or a pair of it and the offset to stop at."""
+        if isinstance(position, int):
+            offset, stop = position, None
+        else:
+            offset, stop = position
+            if offset >= stop:
+                return Range((), position, True, ())
+        records, following = self._fetcher.take(self._topic, self._partition, offset, max_records)
+        finished = False
+        if stop is not None and following >= stop:
+            finished = True
+            while records and records[-1].offset() >= stop:
+                records.pop()
+            following = stop
+        values, times, aside, ended = self._decode(self._topic, self._partition, records)
+        after = following if stop is None else [following, stop]
+        return Range(values, after, finished or ended, times, aside)
+
+    def acknowledged(self, position: Position) -> None:
+        """See SplitReader."""
+        self._fetcher.commit(
+            self._topic, self._partition, position if isinstance(position, int) else position[0]
+        )
+
+    def close(self) -> None:
+        """See SplitReader."""
+        if self._fetcher.release():
+            self._closed()
+
+
+class Decoder:
+    """Turns records into elements.
+
+    Args:
+        schema: has ``deserialize(bytes)``, or ``deserialize_record(KafkaRecord)``; None leaves a record out.
+        bad_tag: side output for records that the schema fails at; None lets the job fail.
+        properties: for errors.
+    """
+
+    def __init__(self, schema: Any, bad_tag: str | None, properties: ClientProperties) -> None:
+        self._whole = hasattr(schema, "deserialize_record")
+        self._call = schema.deserialize_record if self._whole else schema.deserialize
+        self._bad_tag = bad_tag
+        self._properties = properties
+        self._is_end = getattr(schema, "is_end_of_stream", None) if _may_end(schema) else None
+
+    def __call__(
+        self, topic: str, partition: int, records: list[Any]
+    ) -> tuple[list[Any], list[int], list[tuple[str, Any]] | None, bool]:
+        """Elements, their timestamps, what goes aside, and whether an element ended the stream."""
+        call = self._call
+        try:
+            if self._whole:
+                values = [call(_record(record)) for record in records]
+            else:
+                values = [call(record.value()) for record in records]
+        except Exception:
+            values = None
+        if values is None or self._is_end is not None:
+            return self._one_by_one(records)
+        times = [record.timestamp()[1] for record in records]
+        if None in values:
+            kept = [pair for pair in zip(values, times, strict=True) if pair[0] is not None]
+            values, times = [value for value, _ in kept], [timestamp for _, timestamp in kept]
+        return values, times, None, False
+
+    def _one_by_one(
+        self, records: list[Any]
+    ) -> tuple[list[Any], list[int], list[tuple[str, Any]] | None, bool]:
+        values: list[Any] = []
+        times: list[int] = []
+        aside: list[tuple[str, Any]] = []
+        for record in records:
+            try:
+                value = self._call(_record(record) if self._whole else record.value())
+            except Exception as error:
+                if self._bad_tag is None:
+                    raise self._failure(record, error) from error
+                aside.append((self._bad_tag, _bad(record, error)))
+                continue
+            if value is None:
+                continue
+            if self._is_end is not None and self._is_end(value):
+                return values, times, aside or None, True
+            values.append(value)
+            times.append(record.timestamp()[1])
+        return values, times, aside or None, False
+
+    def _failure(self, record: Any, error: Exception) -> ConnectorError:
+        value = record.value()
+        shown = "no value (a tombstone)" if value is None else repr(bytes(islice(value, 100)))
+        if value is not None and len(value) > 100:
+            shown += f"… ({len(value)} bytes)"
+        return ConnectorError(
+            f"Kafka ({self._properties.bootstrap_servers}): the record of topic {record.topic()!r}, partition "
+            f"{record.partition()}, offset {record.offset()} can't be read: {type(error).__name__}: {error}. It is {shown}. "
+            "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()"
+        )
+
+
+def _may_end(schema: Any) -> bool:
+    """Whether a schema has an end of its own: most inherit one that never comes."""
+    method = getattr(type(schema), "is_end_of_stream", None)
+    return method is not None and not getattr(method, "never", False)
+
+
+def _record(record: Any) -> KafkaRecord:
+    return KafkaRecord(
+        record.topic(),
+        record.partition(),
+        record.offset(),
+        record.timestamp()[1],
+        record.key(),
+        record.value(),
+        record.headers() or (),
+    )
+
+
+def _bad(record: Any, error: Exception) -> Row:
+    return Row(
+        topic=record.topic(),
+        partition=record.partition(),
+        offset=record.offset(),
+        timestamp=record.timestamp()[1],
+        key=record.key(),
+        value=record.value(),
+        error=f"{type(error).__name__}: {error}",
+    )

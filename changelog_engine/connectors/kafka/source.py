@@ -1,0 +1,167 @@
+"""The Kafka source: a split is a partition, a position the next offset."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.connectors.kafka.clients import check
+from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
+from changelog_engine.connectors.protocols import Position, Split
+from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.types import TypeInformation
+
+log = logging.getLogger("changelog_engine")
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_DISCOVERY_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What is read: topics by name or by pattern, or partitions. One of them is given.
+
+    Args:
+        names: all partitions of these topics; they must exist.
+        pattern: all topics whose whole name matches.
+        partitions: these.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def of(self, there: Mapping[str, list[int]], servers: str) -> list[TopicPartition]:
+        """The partitions among those that are there.
+
+        Raises:
+            ConnectorError: a topic or a partition is missing.
+        """
+        if self.pattern is not None:
+            chosen = re.compile(self.pattern)
+            names = [name for name in sorted(there) if name not in _INTERNAL and chosen.fullmatch(name)]
+            return [(name, partition) for name in names for partition in there[name]]
+        wanted = self.names or [topic for topic, _ in self.partitions]
+        missing = sorted(name for name in set(wanted) if name not in there)
+        if missing:
+            raise ConnectorError(f"Kafka ({servers}): topic {missing[0]!r} does not exist")
+        for topic, partition in self.partitions:
+            if partition not in there[topic]:
+                raise ConnectorError(f"Kafka ({servers}): topic {topic!r} has no partition {partition}")
+        if self.partitions:
+            return sorted(self.partitions)
+        return [(name, partition) for name in self.names for partition in there[name]]
+
+
+class KafkaSource:
+    """Reads topics of Kafka, from offsets of its own: nothing that other readers do changes what this one gives.
+
+    Args:
+        topics: what.
+        schema: see Decoder; ``get_produced_type`` says of what type its elements are.
+        properties: of the consumer.
+        start: where, when the job starts from nothing.
+        stop: where it ends, None for never.
+        bounded: whether the job may count on its end; ``stop`` is given then.
+        commits: whether offsets are committed to the group of the properties, for monitoring.
+        bad_tag: side output for records that the schema fails at.
+
+    Raises:
+        ConfigurationError: a property that cannot be used.
+    """
+
+    parallel = True
+    timed = True
+    watermarks_by_split = True
+
+    def __init__(
+        self,
+        topics: Topics,
+        schema: Any,
+        properties: ClientProperties,
+        start: Offsets | None = None,
+        stop: Offsets | None = None,
+        bounded: bool = False,
+        commits: bool = True,
+        bad_tag: str | None = None,
+    ) -> None:
+        if not properties.bootstrap_servers:
+            raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
+        check("Consumer", properties, {"group.id": "check"})
+        self.topics = topics
+        self.schema = schema
+        self.properties = properties
+        self.start = start or Offsets(Kind.EARLIEST)
+        self.stop = stop
+        self.bounded = bounded
+        self.bad_tag = bad_tag
+        self.group = properties.get("group.id") or None
+        self.acknowledges = commits and self.group is not None
+        self.output_type: TypeInformation | None = schema.get_produced_type()
+        self._fetcher: Fetcher | None = None
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """See Source; asks the cluster."""
+        cluster = Cluster(self.properties)
+        try:
+            partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
+            return self._planned(cluster, partitions, self.start)
+        finally:
+            cluster.close()
+
+    def _planned(self, cluster: Cluster, partitions: list[TopicPartition], start: Offsets) -> list[Split]:
+        first = cluster.resolve(start, partitions)
+        if self.stop is None:
+            return [Split(_split_id(each), first[each]) for each in partitions]
+        last = cluster.resolve(self.stop, partitions)
+        return [Split(_split_id(each), [first[each], last[each]]) for each in partitions]
+
+    def reader(self, split: Split) -> PartitionReader:
+        """See Source."""
+        if self._fetcher is None:
+            self._fetcher = Fetcher(self.properties, self.group if self.acknowledges else None)
+        topic, _, partition = split.id.rpartition("-")
+        decoder = Decoder(self.schema, self.bad_tag, self.properties)
+        return PartitionReader(self._fetcher, topic, int(partition), decoder, self._closed)
+
+    def _closed(self) -> None:
+        self._fetcher = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fetcher": None}
+
+
+class DiscoveringKafkaSource(KafkaSource):
+    """Also reads partitions that come while the job runs, from their beginnings.
+
+    Args:
+        discovery_interval_ms: between two looks.
+        arguments: see KafkaSource.
+    """
+
+    def __init__(self, *arguments: Any, discovery_interval_ms: int, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.discovery_interval_ms: int | None = discovery_interval_ms
+
+    def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """See DiscoveringSource. A cluster that doesn't answer is asked again later."""
+        cluster = Cluster(self.properties, _DISCOVERY_TIMEOUT_S)
+        try:
+            there = cluster.topics()
+            partitions = self.topics.of(there, self.properties.bootstrap_servers)
+            new = [each for each in partitions if _split_id(each) not in known]
+            return self._planned(cluster, new, Offsets(Kind.EARLIEST)) if new else []
+        except ConnectorError as error:
+            log.warning("looking for new partitions is put off: %s", error)
+            return []
+        finally:
+            cluster.close()
+
+
+def _split_id(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"
