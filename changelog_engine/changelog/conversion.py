@@ -39,6 +39,7 @@ from changelog_engine.state.backend import StateTable
 from changelog_engine.types import TypeInformation, type_from_spec
 
 _NO_TIME = -(2**63)
+_WHERE = {"key": "key", "window": "namespace", "map key": "map_key"}
 DROPPED: Final = CLEARED  # what a conversion gives for a value that is not to be kept
 
 
@@ -212,23 +213,38 @@ def _decoded(
     values = codec_for(version.type).decode_many(column_of(table, "value"), column_of(table, "payload"))
     if version.convert is None:
         return values
-    converted = []
+    found = []
     for index, value in enumerate(values):
-        try:
-            converted.append(version.convert(value))
-        except Exception as error:
-            texts = [table[name][index].as_py() for name in ("key", "namespace", "map_key")]
-            words = [
-                f"{word} {text[:100]}"
-                for word, text in zip(("key", "window", "map key"), texts, strict=True)
-                if text is not None
-            ]
-            raise RestoreError(
-                f"state {spec.name!r} of operator {operator!r}, {', '.join(words)}: its value can't be brought from "
-                f"{version.type.name} to {spec.value_type.name}: {type(error).__name__}: {error}. Mend the function that "
-                "was given to set_migration; nothing was changed"
-            ) from error
-    return converted
+        where = {word: table[name][index].as_py() for word, name in _WHERE.items()}
+        found.append(converted(version, value, operator, spec, where))
+    return found
+
+
+def converted(
+    version: Version, value: Any, operator: str, spec: StateSpec, where: dict[str, str | None]
+) -> Any:
+    """What becomes of one value.
+
+    Args:
+        version: of the value; it converts.
+        value: as it was decoded.
+        operator: for messages.
+        spec: the state.
+        where: what the value belongs to, in words and text; None where there is no such thing.
+
+    Raises:
+        RestoreError: it can't be converted.
+    """
+    assert version.convert is not None
+    try:
+        return version.convert(value)
+    except Exception as error:
+        place = "".join(f", {word} {text[:100]}" for word, text in where.items() if text is not None)
+        raise RestoreError(
+            f"state {spec.name!r} of operator {operator!r}{place}: its value can't be brought from "
+            f"{version.type.name} to {spec.value_type.name}: {type(error).__name__}: {error}. Mend the function that "
+            "was given to set_migration; nothing was changed"
+        ) from error
 
 
 def _record(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group_range
-from changelog_engine.graph.nodes import NodeKind, StateKind, StateSpec
+from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.broadcast import TYPES
 from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type
 from changelog_engine.types import Types, type_from_spec
 from changelog_engine.windowing.namespaces import window_codec
@@ -108,6 +110,25 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
         found = described.get((uid, spec.name))
         if found is not None:
             restored_versions(uid, found, spec, stage.key_type)
+    for stage, node, spec in _broadcast_states(plan):
+        types = _shared(checkpoint, stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
+        if spec.name in types:
+            restored_versions(node.name, types[spec.name], replace(spec, ttl=None), None)
+
+
+def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:
+    """What all subtasks of a stage have alike, by uid."""
+    found: dict[str, Any] = checkpoint.operator_state.get(stage, {}).get("shared", {})
+    return found
+
+
+def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
+    nodes = {node.id: node for node in plan.graph.nodes}
+    for stage in plan.stages:
+        for node in (nodes[identity] for identity in stage.nodes):
+            if node.kind is NodeKind.BROADCAST_PROCESS:
+                for spec in node.function.states:
+                    yield stage, node, spec
 
 
 def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
@@ -124,12 +145,13 @@ def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
                 yield stage, plan.uids[node.id], replace(node.function.contents, namespace=codec.name)
 
 
-def without_removed(checkpoint: Checkpoint) -> Checkpoint:
+def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint, with its states marked to go unless they are declared when the functions are opened.
 
-    Windows declare theirs as elements come: those stay.
+    Windows declare theirs as elements come: those stay. Broadcast states are known here, and go at once.
 
     Args:
+        plan: the job.
         checkpoint: to go on from.
     """
     operators = [
@@ -138,7 +160,16 @@ def without_removed(checkpoint: Checkpoint) -> Checkpoint:
         else {**operator, "states": [{**state, REMOVED: True} for state in operator["states"]]}
         for operator in checkpoint.operators
     ]
-    return replace(checkpoint, operators=operators)
+    small = copy.deepcopy(checkpoint.operator_state)
+    known: dict[tuple[str, str], set[str]] = {}
+    for stage, node, spec in _broadcast_states(plan):
+        known.setdefault((stage.uid, plan.uids[node.id]), {TYPES}).add(spec.name)
+    for (stage_uid, uid), names in known.items():
+        states = small.get(stage_uid, {}).get("shared", {}).get(uid, {})
+        for kept in (states, states.get(TYPES, {})):
+            for name in kept.keys() - names:
+                del kept[name]
+    return replace(checkpoint, operators=operators, operator_state=small)
 
 
 def learn(

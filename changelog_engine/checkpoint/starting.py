@@ -68,7 +68,7 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
         journal.close()
         raise
     if start is not None and settings.drop_removed_state:
-        start = without_removed(start)
+        start = without_removed(plan, start)
     return Start(plan, journal, start)
 
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.changelog.conversion import DROPPED, Version, converted
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import Clock, ElementContext, KeyedElementContext
 from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
+
+TYPES = "__types"  # beside the states of a snapshot, as checkpoints describe them
 
 
 class ReadOnlyBroadcastMap:
@@ -103,7 +108,9 @@ class BroadcastStates:
 
     def __init__(self, operator: str, specs: tuple[StateSpec, ...]) -> None:
         self._operator = operator
-        self._specs = {spec.name: spec for spec in specs}
+        self._specs = {spec.name: replace(spec, ttl=None) for spec in specs}
+        self._undeclared: dict[str, Any] = {}  # restored, as snapshot() gave it
+        self._undeclared_types: dict[str, Any] = {}
         self._entries: dict[str, dict[Any, Any]] = {name: {} for name in self._specs}
         self.readers = {spec.name: ReadOnlyBroadcastMap(spec, self._entries[spec.name]) for spec in specs}
         self.writers = {spec.name: BroadcastMap(spec, self._entries[spec.name]) for spec in specs}
@@ -124,8 +131,10 @@ class BroadcastStates:
         return view
 
     def snapshot(self) -> dict[str, Any]:
-        """All entries as JSON: state's name to rows of (key, value, payload in base 64)."""
-        return {name: self._rows(name) for name in self._specs}
+        """All entries as JSON: state's name to rows of (key, value, payload in base 64); the types beside them."""
+        rows = {name: self._rows(name) for name in self._specs}
+        types = {name: describe(spec, None) for name, spec in self._specs.items()}
+        return {**self._undeclared, **rows, TYPES: {**self._undeclared_types, **types}}
 
     def _rows(self, name: str) -> list[list[str | None]]:
         spec, entries = self._specs[name], self._entries[name]
@@ -140,18 +149,45 @@ class BroadcastStates:
         ]
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what snapshot() gave; states that the job no longer has are left out."""
+        """Take back what snapshot() gave; states that the job no longer has are kept as they are.
+
+        Raises:
+            RestoreError: a state was written with a type that the declared one doesn't take.
+        """
+        types = state.get(TYPES, {})
         for name, rows in state.items():
-            spec, entries = self._specs.get(name), self._entries.get(name)
-            if spec is None or entries is None or not rows:
-                continue
-            keys, values, payloads = zip(*rows, strict=True)
-            identities = key_codec_for(spec.map_key_type).from_texts(pa.array(keys, pa.string()))
-            binary = [None if payload is None else base64.b64decode(payload) for payload in payloads]
-            decoded = codec_for(spec.value_type).decode_many(
-                pa.array(values, pa.string()), pa.array(binary, pa.binary())
-            )
-            entries.update(zip(identities, decoded, strict=True))
+            spec = self._specs.get(name)
+            if spec is not None:
+                self._take(name, spec, rows, types.get(name))
+            elif name != TYPES:
+                self._undeclared[name] = rows
+                if name in types:
+                    self._undeclared_types[name] = types[name]
+
+    def _take(
+        self, name: str, spec: StateSpec, rows: list[list[str | None]], found: dict[str, Any] | None
+    ) -> None:
+        version = Version(spec.value_type)  # an older engine kept no types
+        if found is not None:
+            version = restored_versions(self._operator, found, spec, None).newest
+        if not rows:
+            return
+        keys, values, payloads = zip(*rows, strict=True)
+        identities = key_codec_for(spec.map_key_type).from_texts(pa.array(keys, pa.string()))
+        binary = [None if payload is None else base64.b64decode(payload) for payload in payloads]
+        decoded = codec_for(version.type).decode_many(
+            pa.array(values, pa.string()), pa.array(binary, pa.binary())
+        )
+        if version.convert is not None:
+            decoded = [
+                converted(version, value, self._operator, spec, {"map key": key})
+                for value, key in zip(decoded, keys, strict=True)
+            ]
+        self._entries[name].update(
+            (identity, value)
+            for identity, value in zip(identities, decoded, strict=True)
+            if value is not DROPPED
+        )
 
 
 class BroadcastContext(ElementContext):

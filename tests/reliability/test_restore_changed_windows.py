@@ -14,14 +14,22 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common import Time
 from api.common.typeinfo import Types
-from api.datastream.state import ValueStateDescriptor
+from api.datastream import KeyedBroadcastProcessFunction
+from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from api.datastream.window import CountTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from api.datastream.window_functions import ProcessWindowFunction
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.errors import RestoreError
-from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
+from changelog_engine.errors import JobExecutionError, RestoreError
+from changelog_engine.graph.nodes import (
+    BroadcastSpec,
+    JobGraph,
+    NodeKind,
+    Partitioner,
+    PartitionSpec,
+    StateKind,
+)
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
 from materializer.fold import state_at
@@ -181,3 +189,65 @@ def test_case_26_what_windows_and_reductions_keep_grows_or_is_refused_by_the_dri
     refused_by_driver(job, summed(assigner, TEXTS), words, restore=savepoint)
     sums = sorted((key, key, float(key + key + 3 + key + 6)) for key in range(3))
     assert killed(job, summed(assigner, LONGS), 1) == sorted([*sums, *sums])
+
+
+class Rules(KeyedBroadcastProcessFunction):
+    """Keeps the numbers of the broadcast side in maps, and gives what they hold for each element of the other."""
+
+    def __init__(self, descriptors: list[Any], make: Any) -> None:
+        self.descriptors, self.make = descriptors, make
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        held = [dict(ctx.get_broadcast_state(found).items()) for found in self.descriptors]
+        yield value[0], value[1], held
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        for found in self.descriptors:
+            ctx.get_broadcast_state(found).put(value, self.make(value))
+
+
+def broadcast(descriptors: list[Any], make: Any, rules: int) -> JobGraph:
+    """Rules for a keyed stream; there are so many of them in all."""
+    build = GraphBuilder(parallelism=2, max_parallelism=16)
+    keyed = build.key_by(build.source(ELEMENTS, uid="source"), lambda element: element[0], Types.LONG())
+    numbers = build.source(list(range(rules)), uid="rules")
+    spread = build.add(
+        NodeKind.PARTITION, "broadcast", numbers, function=PartitionSpec(Partitioner.BROADCAST)
+    )
+    function = BroadcastSpec(Rules(descriptors, make), tuple(found.to_spec() for found in descriptors))
+    node = build.add(
+        NodeKind.BROADCAST_PROCESS, "broadcasting", keyed, spread, function=function, uid="broadcasting"
+    )
+    build.collect(node)
+    return build.graph()
+
+
+def maps(value_type: TypeInformation, *names: str, migration: Any = None) -> list[Any]:
+    """Descriptors of broadcast states."""
+    found = [MapStateDescriptor(name, Types.LONG(), value_type) for name in names]
+    return found if migration is None else [made.set_migration(migration) for made in found]
+
+
+def test_case_26_broadcast_state(tmp_path: Path) -> None:
+    """New, removed and declared again, grown, migrated, dropped, refused by the driver."""
+    job = TestJob(tmp_path, Script(sizes=(3,)))
+
+    def held(descriptors: list[Any], make: Any, **settings: Any) -> list[dict[int, Any]]:
+        found = killed(job, broadcast(descriptors, make, 4), 1, **settings)
+        return [dict(state) for state in found[-1][2]]
+
+    killed(job, broadcast(maps(Types.INT(), "a", "b"), int, 4), 2)
+    numbers = {number: number for number in range(4)}
+    assert held(maps(Types.INT(), "a", "c"), int) == [numbers, {}]
+    floats = {number: float(number) for number in range(4)}
+    assert repr(held(maps(Types.DOUBLE(), "a"), float)) == repr([floats])
+    texts = {number: f"<{number}>" for number in range(4)}
+    assert held(maps(Types.STRING(), "b", migration=lambda n: f"<{n}>"), str) == [texts]
+    words = "state 'a' of operator 'broadcasting' was written with value type DOUBLE and is declared with value type INT"
+    refused_by_driver(job, broadcast(maps(Types.INT(), "a"), int, 4), words)
+    assert held(maps(Types.STRING(), "b"), str, drop_removed_state=True) == [texts]
+    assert held(maps(Types.INT(), "a", "b", migration=lambda text: int(text[1:-1])), int) == [{}, numbers]
+    fails = maps(Types.DOUBLE(), "b", migration=lambda n: 1 / (n - 2))
+    with pytest.raises(JobExecutionError, match=r"'b' of operator 'broadcasting', map key 2: .*ZeroDivision"):
+        job.run_driver(broadcast(fails, int, 4))
+    assert job.coordinator.restarts.count == 0
