@@ -34,10 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What a test has stopped runs for the next one that uses it."""
+def pytest_runtest_setup() -> None:
+    """What a test has stopped runs for the next one."""
     for server in _started:
-        if server.name in getattr(item, "fixturenames", ()) and not server.running:
+        if not server.running:
             server.start()
 
 

@@ -78,6 +78,7 @@ def test_kafka_topics_and_groups(kafka: KafkaServer) -> None:
     assert kafka.group_offsets(f"group of {topic}", topic) == {2: 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 def test_sql(kind: str, request: pytest.FixtureRequest) -> None:
     server: PostgresServer | MariaDBServer = request.getfixturevalue(kind)
