@@ -62,9 +62,9 @@ class JdbcSink(SinkFunction):
             A sink for ``DataStream.add_sink``.
 
         Raises:
-            ConfigurationError: not as many ``?`` as fields, or an argument that cannot be used.
+            ConfigurationError: not as many ``?`` as fields, an argument that cannot be used, or a Python driver that is not
+                installed.
             NotSupportedError: another database, or a field that it has no values for.
-            EnvironmentNotReadyError: the database's Python driver is not installed.
         """
         return JdbcSink(
             BatchingSink(
@@ -99,7 +99,7 @@ class JdbcSink(SinkFunction):
             A sink for ``DataStream.add_sink``.
 
         Raises:
-            ConfigurationError, NotSupportedError, EnvironmentNotReadyError: as for `sink`.
+            ConfigurationError, NotSupportedError: as for `sink`.
         """
         options = jdbc_exactly_once_options
         if options is None:

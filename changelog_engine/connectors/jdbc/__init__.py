@@ -2,7 +2,6 @@
 
 from changelog_engine.connectors.jdbc.exactly_once import CommitTableSink, CommitTableWriter
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
-from changelog_engine.connectors.jdbc.session import JdbcError
 from changelog_engine.connectors.jdbc.sink import BatchingSink, BatchingWriter
 
 __all__ = [
@@ -12,5 +11,4 @@ __all__ = [
     "CommitTableWriter",
     "ConnectionOptions",
     "ExecutionOptions",
-    "JdbcError",
 ]

@@ -83,11 +83,11 @@ class CommitTable:
 
         def work(connection: Any) -> None:
             place = (writer, number, chunk)
-            where = "writer = ? AND portion = ? AND chunk = ?"
+            where = "writer = ? AND portion_number = ? AND chunk = ?"
             self._execute(connection, f"DELETE FROM {self._staged} WHERE {where}", *place)  # of a try before
             self._execute(
                 connection,
-                f"INSERT INTO {self._staged} (writer, portion, chunk, staged_ms, payload) VALUES (?, ?, ?, ?, ?)",
+                f"INSERT INTO {self._staged} (writer, portion_number, chunk, staged_ms, payload) VALUES (?, ?, ?, ?, ?)",
                 *place,
                 _now_ms(),
                 payload,
@@ -120,7 +120,7 @@ class CommitTable:
 
     def chunks(self, connection: Any, writer: str, number: int, count: int) -> Iterable[bytes]:
         """Within a transaction: the chunks of a portion, in order; those that are missing are left out."""
-        where = "writer = ? AND portion = ? AND chunk = ?"
+        where = "writer = ? AND portion_number = ? AND chunk = ?"
         for chunk in range(count):
             cursor = connection.cursor()
             try:
@@ -136,7 +136,7 @@ class CommitTable:
     def forget(self, connection: Any, writer: str, number: int) -> None:
         """Within a transaction: a portion's chunks are no longer needed."""
         self._execute(
-            connection, f"DELETE FROM {self._staged} WHERE writer = ? AND portion = ?", writer, number
+            connection, f"DELETE FROM {self._staged} WHERE writer = ? AND portion_number = ?", writer, number
         )
 
     def discard(self, writer: str, number: int) -> None:
@@ -176,9 +176,9 @@ def ddl_of(name: str, dialect: Dialect) -> dict[str, str]:
         name: f"CREATE TABLE {name} (writer VARCHAR(32) NOT NULL PRIMARY KEY, job VARCHAR({_NAME_CHARS}) NOT NULL, "
         f"sink VARCHAR({_NAME_CHARS}) NOT NULL, subtask INTEGER NOT NULL, committed BIGINT NOT NULL, "
         f"changed_ms BIGINT NOT NULL){engine}",
-        f"{name}_staged": f"CREATE TABLE {name}_staged (writer VARCHAR(32) NOT NULL, portion BIGINT NOT NULL, "
+        f"{name}_staged": f"CREATE TABLE {name}_staged (writer VARCHAR(32) NOT NULL, portion_number BIGINT NOT NULL, "
         f"chunk INTEGER NOT NULL, staged_ms BIGINT NOT NULL, payload {dialect.binary} NOT NULL, "
-        f"PRIMARY KEY (writer, portion, chunk)){engine}",
+        f"PRIMARY KEY (writer, portion_number, chunk)){engine}",
     }
 
 

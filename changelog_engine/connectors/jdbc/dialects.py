@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
 from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
-from changelog_engine.errors import EnvironmentNotReadyError
+from changelog_engine.errors import ConfigurationError
 
 Converter = Callable[[Any], Any]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
@@ -48,7 +48,7 @@ class Dialect:
         """The Python driver's module.
 
         Raises:
-            EnvironmentNotReadyError: it is not installed.
+            ConfigurationError: it is not installed.
         """
         self.check_installed()
         return importlib.import_module(self.module)
@@ -57,10 +57,10 @@ class Dialect:
         """Say what to install.
 
         Raises:
-            EnvironmentNotReadyError: the driver is not installed.
+            ConfigurationError: the driver is not installed.
         """
         if importlib.util.find_spec(self.module) is None:
-            raise EnvironmentNotReadyError(
+            raise ConfigurationError(
                 f"jdbc:{self.name}: needs the Python driver {self.requirement}: "
                 "pip install 'changelog-engine[jdbc]', here and where the workers run"
             )

@@ -27,9 +27,10 @@ import pyarrow as pa
 from changelog_engine.codec.values import Codec, codec_for
 from changelog_engine.connectors.jdbc.commit_table import CommitTable
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
-from changelog_engine.connectors.jdbc.session import JdbcError, Session
+from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.sink import BatchingSink
 from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.errors import ConnectorError
 from changelog_engine.types import TypeInformation, Types
 
 DEFAULT_COMMIT_TABLE = "changelog_engine_commits"
@@ -154,7 +155,7 @@ class CommitTableWriter:
         writer, number = portion["writer"], portion["portion"]
         claimed = self._table.claim(connection, writer, number)
         if claimed is None:
-            raise JdbcError(
+            raise ConnectorError(
                 f"the commit table {self._table.name} does not know the writer {writer} of the checkpoint that the job "
                 "goes on from: it was emptied, or is another database's; bring it back, or start without the checkpoint"
             )
@@ -167,7 +168,7 @@ class CommitTableWriter:
             for start in range(0, len(rows), self._batch):
                 self._session.write(connection, self._statement, rows[start : start + self._batch])
         if seen != portion["rows"]:
-            raise JdbcError(
+            raise ConnectorError(
                 f"{portion['rows']} rows were staged as portion {number} of writer {writer}, and {seen} are in "
                 f"{self._table.name}_staged: they were removed, or were older than the retention time; nothing was "
                 "written. Start from another checkpoint"

@@ -17,15 +17,11 @@ from changelog_engine.connectors.jdbc.dialects import Dialect, dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
-from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.errors import ChangelogEngineError, ConnectorError
 
 log = logging.getLogger("changelog_engine")
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
-
-
-class JdbcError(ChangelogEngineError, RuntimeError):
-    """A database refused what a sink wrote, or could not be reached."""
 
 
 class Session:
@@ -54,7 +50,7 @@ class Session:
             what: for messages, such as "writing".
 
         Raises:
-            JdbcError: it failed for good, or too often.
+            ConnectorError: it failed for good, or too often.
         """
         tries = 0
         while True:
@@ -72,7 +68,7 @@ class Session:
                 if passing:
                     self.close()
                 if not passing or tries >= self._max_retries:
-                    raise JdbcError(self._message(what, error, tries)) from None
+                    raise ConnectorError(self._message(what, error, tries)) from None
                 tries += 1
                 log.warning("%s; trying again", self._message(what, error, 0))
                 self._sleep(_FIRST_WAIT_S * tries)
@@ -81,7 +77,7 @@ class Session:
         """Run a statement for fitted rows, as part of a transaction.
 
         Raises:
-            JdbcError: the database refuses a row; the message names it. The transaction is rolled back.
+            ConnectorError: the database refuses a row; the message names it. The transaction is rolled back.
         """
         parameters = statement.parameters(rows)
         try:
@@ -92,7 +88,7 @@ class Session:
             connection.rollback()
             self._name_the_row(connection, statement, rows, parameters)
             text = self.without_secrets(f"{type(error).__name__}: {error}")
-            raise JdbcError(
+            raise ConnectorError(
                 f"the database at {self._options.shown_url} refused {len(rows)} rows: {text}. SQL: {statement.given}"
             ) from None
 
@@ -112,7 +108,7 @@ class Session:
                     raise
                 connection.rollback()
                 text = self.without_secrets(f"{type(error).__name__}: {error}")
-                raise JdbcError(
+                raise ConnectorError(
                     self.without_secrets(
                         f"the database at {self._options.shown_url} refused a row: {text}. {statement.shown(row)}"
                     )

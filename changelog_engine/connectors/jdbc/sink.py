@@ -33,7 +33,6 @@ class BatchingSink:
 
     Raises:
         ConfigurationError, NotSupportedError: see `Statement` and `urls`.
-        EnvironmentNotReadyError: the database's driver is not installed.
     """
 
     def __init__(

@@ -64,6 +64,17 @@ _LIBPQ = frozenset(
     }
 )
 _PRAGMAS = frozenset({"busy_timeout", "foreign_keys", "journal_mode", "synchronous"})
+_MYSQL_TLS: dict[tuple[str, str], dict[str, Any]] = {  # by default TLS where the server has it
+    ("usessl", "false"): {"ssl_disabled": True},
+    ("sslmode", "disabled"): {"ssl_disabled": True},
+    ("sslmode", "disable"): {"ssl_disabled": True},
+    ("requiressl", "true"): {"ssl": {"check_hostname": False}},
+    ("sslmode", "required"): {"ssl": {"check_hostname": False}},
+    ("sslmode", "trust"): {"ssl": {"check_hostname": False}},
+    ("sslmode", "verify_ca"): {"ssl_verify_cert": True},
+    ("sslmode", "verify_identity"): {"ssl_verify_cert": True, "ssl_verify_identity": True},
+    ("sslmode", "verify_full"): {"ssl_verify_cert": True, "ssl_verify_identity": True},
+}
 _PRAGMA_VALUE = re.compile(r"\w+")
 
 
@@ -175,12 +186,8 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         lowered = name.lower()
         if lowered in ("user", "password"):
             continue
-        if lowered in ("usessl", "sslmode"):
-            if value.lower() not in ("false", "disable", "disabled"):
-                verified = value.lower() in ("verify_ca", "verify-ca", "verify_identity", "verify-full")
-                arguments |= {"ssl": {}, "ssl_verify_cert": verified}
-            else:
-                arguments["ssl_disabled"] = True
+        if lowered in ("usessl", "requiressl", "sslmode"):
+            arguments |= _MYSQL_TLS.get((lowered, value.lower().replace("-", "_")), {})
         elif lowered == "connecttimeout":
             arguments["connect_timeout"] = max(1, _whole(value, name, options) // 1000)
         elif lowered == "sockettimeout":

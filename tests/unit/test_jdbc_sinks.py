@@ -1,0 +1,488 @@
+"""JDBC sinks on real databases: what arrives, in which portions, and what happens when something is in the way."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import logging
+import sqlite3
+import subprocess
+import threading
+from decimal import Decimal
+
+import pytest
+from support.databases import KINDS, Database
+
+from api.common import Row, Types
+from api.datastream.connectors import JdbcExecutionOptions, JdbcSink
+from changelog_engine.connectors.jdbc import session as session_module
+from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext
+from changelog_engine.errors import ConnectorError, TypeMismatchError
+from changelog_engine.testing.conformance import check_committing_sink
+from changelog_engine.types.instant import Instant
+
+ROW = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+INSERT = "INSERT INTO t (id, name) VALUES (?, ?)"
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR(50))"
+CONTEXT = SinkContext("job", "sink", 0, 1, "run", 1, True, ())
+UPSERTS = {
+    "sqlite": INSERT + " ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+    "postgres": INSERT + " ON CONFLICT (id) DO UPDATE SET name = excluded.name",
+    "mariadb": INSERT + " ON DUPLICATE KEY UPDATE name = VALUES(name)",
+}
+TYPES = {
+    "sqlite": "i, d, f, s, b, y, day, clock, stamp, at, n",
+    "postgres": "i BIGINT, d NUMERIC(20,5), f DOUBLE PRECISION, s TEXT, b BOOLEAN, y BYTEA, day DATE, clock TIME, "
+    "stamp TIMESTAMP, at TIMESTAMPTZ, n REAL",
+    "mariadb": "i BIGINT, d DECIMAL(20,5), f DOUBLE, s TEXT, b BOOLEAN, y BLOB, day DATE, clock TIME, "
+    "stamp DATETIME(6), at DATETIME(6), n FLOAT",
+}
+
+
+@pytest.fixture(params=KINDS)
+def database(request, tmp_path):
+    return Database(request.param, tmp_path, request)
+
+
+@pytest.fixture
+def sqlite(request, tmp_path):
+    return Database("sqlite", tmp_path, request)
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch):
+    """No waiting between retries; what the waits would have been."""
+    seen: list[float] = []
+    monkeypatch.setattr(session_module.Session.__init__, "__defaults__", (seen.append,))
+    return seen
+
+
+def writer_of(jdbc_sink, context=CONTEXT):
+    return jdbc_sink._function.committing_writer(context)
+
+
+def sink(database, sql=INSERT, kind=ROW, size=5000, interval_ms=0, retries=3):
+    builder = JdbcExecutionOptions.builder().with_batch_size(size).with_batch_interval_ms(interval_ms)
+    return JdbcSink.sink(sql, kind, database.options, builder.with_max_retries(retries).build())
+
+
+def rows(database, columns="id, name"):
+    return sorted(database.execute(f"SELECT {columns} FROM t"))
+
+
+def test_rows_arrive_at_the_barrier(database):
+    database.execute(TABLE)
+    writer = writer_of(sink(database))
+    writer.write([Row(1, "a"), Row(id=2, name=None), Row(3, "50% ü ' \\ \" ? 雪")])
+    writer.end_epoch()
+    assert rows(database) == []
+    assert writer.prepare(False) == Prepared()
+    assert database.execute("SELECT name FROM t WHERE id = 3") == [("50% ü ' \\ \" ? 雪",)]
+    assert rows(database, "id") == [(1,), (2,), (3,)]
+    assert database.execute("SELECT id FROM t WHERE name IS NULL") == [(2,)]
+    writer.close()
+
+
+def test_upserts_written_twice_are_exact(database):
+    database.execute(TABLE)
+    for _ in range(2):  # as after a failure
+        writer = writer_of(sink(database, UPSERTS[database.kind], size=2))
+        writer.write([(1, "a"), (2, "b"), (1, "c"), (3, "50%")])
+        writer.prepare(False)
+        writer.close()
+    assert rows(database) == [(1, "c"), (2, "b"), (3, "50%")]
+
+
+def test_any_statement(database):
+    database.execute(TABLE)
+    database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, '?')")
+    update = sink(
+        database,
+        "UPDATE t SET name = ? WHERE id = ? AND name <> '?'",
+        Types.ROW([Types.STRING(), Types.INT()]),
+    )
+    delete = sink(database, "DELETE FROM t WHERE id = ? /* ? */", Types.ROW([Types.INT()]))
+    for jdbc_sink, values in ((update, [("x", 1), ("y", 3)]), (delete, [(2,)])):
+        writer = writer_of(jdbc_sink)
+        writer.write(values)
+        writer.prepare(True)
+        writer.close()
+    assert rows(database) == [(1, "x"), (3, "?")]
+
+
+def test_values_of_every_type(database):
+    database.execute(f"CREATE TABLE t ({TYPES[database.kind]})")
+    kind = Types.ROW(
+        [
+            Types.LONG(),
+            Types.BIG_DEC(),
+            Types.DOUBLE(),
+            Types.STRING(),
+            Types.BOOLEAN(),
+            Types.PRIMITIVE_ARRAY(Types.BYTE()),
+            Types.SQL_DATE(),
+            Types.SQL_TIME(),
+            Types.SQL_TIMESTAMP(),
+            Types.INSTANT(),
+            Types.FLOAT(),
+        ]
+    )
+    stamp = datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)
+    row = (
+        2**63 - 1,
+        Decimal("12345.67890"),
+        0.1,
+        "ü",
+        True,
+        b"\x00\xff",
+        stamp.date(),
+        stamp.time().replace(microsecond=0),
+        stamp,
+        Instant(1, 5000),
+        0.5,
+    )
+    for exact in (False, True):
+        make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+        writer = writer_of(make(f"INSERT INTO t VALUES ({', '.join('?' * 11)})", kind, database.options))
+        writer.write([row, (None,) * 11])
+        writer.commit(writer.prepare(False).committables)
+        writer.close()
+        full, empty = sorted(database.execute("SELECT * FROM t"), key=lambda found: found[0] is None)
+        assert empty == (None,) * 11
+        instant = datetime.datetime(1970, 1, 1, 0, 0, 1, 5)
+        expected = {
+            "sqlite": (
+                *row[:1],
+                "12345.67890",
+                *row[2:6],
+                "2024-02-29",
+                "01:02:03",
+                str(stamp),
+                str(instant),
+                0.5,
+            ),
+            "postgres": (*row[:9], instant.replace(tzinfo=datetime.UTC), 0.5),
+            "mariadb": (*row[:7], datetime.timedelta(hours=1, minutes=2, seconds=3), stamp, instant, 0.5),
+        }
+        assert full == expected[database.kind]
+        database.execute("DELETE FROM t")
+
+
+@pytest.mark.slow
+def test_arrays_and_operators_of_postgresql(request, tmp_path):
+    database = Database("postgres", tmp_path, request)
+    database.execute("CREATE TABLE t (a BIGINT[], b TEXT[], j JSONB)")
+    kind = Types.ROW(
+        [Types.LIST(Types.LONG()), Types.BASIC_ARRAY(Types.STRING()), Types.STRING(), Types.STRING()]
+    )
+    writer = writer_of(
+        sink(database, "INSERT INTO t SELECT ?, ?, ?::jsonb WHERE '{\"k\": 1}'::jsonb ?? ?", kind)
+    )
+    writer.write([([1, 2**40], ["a", None], '{"x": "50%"}', "k"), ([], [], "{}", "no")])
+    writer.prepare(True)
+    writer.close()
+    assert database.execute("SELECT * FROM t") == [([1, 2**40], ["a", None], {"x": "50%"})]
+
+
+def test_full_batches_do_not_wait(sqlite):
+    sqlite.execute(TABLE)
+    writer = writer_of(sink(sqlite, size=3))
+    writer.write([(number, "x") for number in range(8)])
+    assert rows(sqlite, "id") == [(number,) for number in range(6)]
+    writer.write([(8, "x")])
+    assert len(rows(sqlite)) == 9
+    writer.close()
+
+
+def test_the_interval_ends_the_wait(sqlite):
+    sqlite.execute(TABLE)
+    writer = writer_of(sink(sqlite, interval_ms=500))
+    now = [10.0]
+    writer._clock = lambda: now[0]
+    writer.write([(1, "a")])
+    now[0] = 10.4
+    writer.write([(2, "b")])
+    assert rows(sqlite) == []
+    now[0] = 10.5
+    writer.end_epoch()
+    assert rows(sqlite) == [(1, "a"), (2, "b")]
+    writer.write([(3, "c")])
+    now[0] = 10.9
+    writer.end_epoch()
+    assert len(rows(sqlite)) == 2, "the interval counts from the oldest row that waits"
+    now[0] = 11.0
+    writer.write([(4, "d")])
+    assert len(rows(sqlite)) == 4
+    writer.close()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_refused_row_is_named_and_nothing_is_written(database, exact):
+    database.execute(TABLE)
+    database.execute("INSERT INTO t VALUES (7, 'old')")
+    make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+    writer = writer_of(make(INSERT, ROW, database.options))
+    writer.write([(number, f"name {number}") for number in range(10)])
+    with pytest.raises(ConnectorError) as raised:
+        writer.commit(writer.prepare(False).committables)
+    message = str(raised.value)
+    assert "row: id=7, name='name 7'" in message
+    assert INSERT in message
+    assert database.url in message
+    assert raised.value.__cause__ is None
+    assert rows(database) == [(7, "old")]
+    writer.close()
+
+
+def test_a_statement_that_is_wrong(database, waits):
+    writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
+    writer.write([(1, "a")])
+    with pytest.raises(ConnectorError, match="nowhere"):
+        writer.prepare(False)
+    assert waits == [], "trying again mends nothing"
+    writer.close()
+
+
+def test_a_misfit_is_refused_before_the_database_sees_it(sqlite):
+    sqlite.execute(TABLE)
+    writer = writer_of(sink(sqlite))
+    with pytest.raises(TypeMismatchError, match="field 'id'"):
+        writer.write([("one", "a")])
+    writer.close()
+
+
+def test_a_locked_database_is_tried_again(sqlite, waits, monkeypatch):
+    monkeypatch.setattr("changelog_engine.connectors.jdbc.dialects._SQLITE_WAIT_S", 0)
+    sqlite.execute(TABLE)
+    other = sqlite3.connect(sqlite._path, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    writer = writer_of(sink(sqlite, retries=2))
+    writer.write([(1, "a")])
+    with pytest.raises(ConnectorError, match=r"writing rows failed \(3 times\) .*locked"):
+        writer.prepare(False)
+    assert waits == [1, 2]
+    monkeypatch.setattr(writer._session, "_sleep", lambda seconds: other.rollback())
+    writer.prepare(False)
+    assert rows(sqlite) == [(1, "a")]
+    writer.close()
+    other.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_server_that_is_killed_and_comes_back(kind, request, tmp_path, waits, monkeypatch, caplog):
+    database = Database(kind, tmp_path, request)
+    database.execute(TABLE)
+    batching, exact = writer_of(sink(database)), None
+    batching.write([(1, "a")])
+    batching.prepare(False)
+    exact = writer_of(JdbcSink.exactly_once_sink(INSERT, ROW, database.options))
+    exact.write([(10, "x")])
+    portion = exact.prepare(False).committables
+    database.server.kill()
+    batching.write([(2, "b")])
+    with caplog.at_level(logging.WARNING), pytest.raises(ConnectorError) as raised:
+        batching.prepare(False)
+    assert waits == [1, 2, 3]
+    assert database.server.password not in str(raised.value) + caplog.text
+    for writer in (batching, exact):
+        restarted = threading.Event()
+
+        def restart(seconds, restarted=restarted):
+            if not restarted.is_set() and not database.server.running:
+                database.server.start()
+            restarted.set()
+
+        monkeypatch.setattr(writer._session, "_sleep", restart)
+    batching.prepare(False)
+    database.server.kill()
+    exact.commit(portion)
+    exact.commit(portion)
+    assert rows(database) == [(1, "a"), (2, "b"), (10, "x")]
+    batching.close()
+    exact.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_wrong_password_is_not_told(kind, request, tmp_path, caplog):
+    database = Database(kind, tmp_path, request)
+    builder = type(database.options).JdbcConnectionOptionsBuilder().with_url(database.url)
+    wrong = builder.with_user_name("tester").with_password("not the pässword").build()
+    writer = writer_of(JdbcSink.sink(INSERT, ROW, wrong))
+    writer.write([(1, "a")])
+    with caplog.at_level(logging.DEBUG), pytest.raises(ConnectorError, match="tester") as raised:
+        writer.prepare(False)
+    assert "not the p" not in str(raised.value) + caplog.text
+    writer.close()
+
+
+class TestExactlyOnce:
+    def sink(self, database, sql=INSERT):
+        return JdbcSink.exactly_once_sink(sql, ROW, database.options)
+
+    @pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")
+    def test_conformance(self, database):
+        database.execute("CREATE TABLE t (id INTEGER, name VARCHAR(50))")
+        check_committing_sink(
+            self.sink(database)._function,
+            lambda: rows(database),
+            lambda number: (number, f"element {number}"),
+            runs=8 if database.kind == "sqlite" else 3,
+        )
+        gc.collect()  # connections of writers that crashed
+
+    def test_rows_are_seen_when_they_are_committed(self, database):
+        database.execute(TABLE)
+        writer = writer_of(self.sink(database))
+        writer.write([(1, "a")])
+        first = writer.prepare(False).committables
+        writer.write([(2, "b")])
+        second = writer.prepare(False).committables
+        assert writer.prepare(False) == Prepared()
+        assert rows(database) == []
+        assert [portion["rows"] for portion in (*first, *second)] == [1, 1]
+        writer.commit([*first, *second])
+        assert rows(database) == [(1, "a"), (2, "b")]
+        assert database.execute("SELECT job, sink, subtask, committed FROM changelog_engine_commits") == [
+            ("job", "sink", 0, 2)
+        ]
+        assert database.execute("SELECT COUNT(*) FROM changelog_engine_commits_staged") == [(0,)]
+        writer.close()
+
+    def test_two_commit_the_same_at_once(self, database):
+        """A writer that is thought dead, and the one that took its place."""
+        database.execute("CREATE TABLE t (id INTEGER, name VARCHAR(50))")
+        writer = writer_of(self.sink(database))
+        for number in range(10):
+            writer.write([(number, "x")])
+            portion = writer.prepare(False).committables
+            others = [writer_of(self.sink(database)) for _ in range(2)]
+            start = threading.Barrier(3)
+            failed = []
+
+            def commit(one, portion=portion, start=start, failed=failed):
+                start.wait()
+                try:
+                    one.commit(portion)
+                except Exception as error:
+                    failed.append(error)
+
+            threads = [threading.Thread(target=commit, args=(one,)) for one in (writer, *others)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert failed == []
+            for one in others:
+                one.close()
+        writer.close()
+        assert rows(database, "id") == [(number,) for number in range(10)]
+
+    def test_large_portions_are_staged_in_chunks(self, sqlite, monkeypatch):
+        monkeypatch.setattr("changelog_engine.connectors.jdbc.exactly_once._CHUNK_ROWS", 100)
+        monkeypatch.setattr("changelog_engine.connectors.jdbc.exactly_once._CHUNK_BYTES", 1000)
+        sqlite.execute(TABLE)
+        writer = writer_of(self.sink(sqlite))
+        expected = [(number, str(number * 7919)) for number in range(450)]
+        for start in range(0, 450, 45):
+            writer.write(expected[start : start + 45])
+        assert sqlite.execute("SELECT COUNT(*) >= 4 FROM changelog_engine_commits_staged") == [(1,)]
+        portion = writer.prepare(False).committables
+        assert portion[0]["rows"] == 450
+        assert sqlite.execute("SELECT MAX(LENGTH(payload)) <= 1000 FROM changelog_engine_commits_staged") == [
+            (1,)
+        ]
+        writer.commit(portion)
+        assert rows(sqlite) == expected
+        writer.close()
+
+    def test_closing_takes_back_what_was_not_prepared(self, sqlite, monkeypatch):
+        monkeypatch.setattr("changelog_engine.connectors.jdbc.exactly_once._CHUNK_ROWS", 2)
+        sqlite.execute(TABLE)
+        writer = writer_of(self.sink(sqlite))
+        writer.write([(1, "a")])
+        prepared = writer.prepare(False)
+        writer.write([(2, "b"), (3, "c"), (4, "d")])
+        assert sqlite.execute("SELECT portion_number FROM changelog_engine_commits_staged") == [(1,), (2,)]
+        writer.close()
+        assert sqlite.execute("SELECT portion_number FROM changelog_engine_commits_staged") == [(1,)]
+        restored = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, prepared)])
+        writer_of(self.sink(sqlite), restored).close()
+        assert rows(sqlite) == [(1, "a")]
+
+    def test_what_is_missing_is_an_error(self, sqlite):
+        sqlite.execute(TABLE)
+        writer = writer_of(self.sink(sqlite))
+        writer.write([(1, "a"), (2, "b")])
+        portion = writer.prepare(False).committables
+        sqlite.execute("DELETE FROM changelog_engine_commits_staged")
+        with pytest.raises(ConnectorError, match=r"2 rows were staged as portion 1 .* and 0 are in"):
+            writer.commit(portion)
+        assert sqlite.execute("SELECT committed FROM changelog_engine_commits") == [(0,)]
+        sqlite.execute("DELETE FROM changelog_engine_commits")
+        with pytest.raises(ConnectorError, match="does not know the writer"):
+            writer.commit(portion)
+        assert rows(sqlite) == []
+        writer.close()
+
+    def test_old_rows_of_dead_writers_go(self, sqlite):
+        sqlite.execute(TABLE)
+        options = self.sink(sqlite)._function
+        dead = options.committing_writer(CONTEXT)
+        dead.write([(1, "dead")])
+        dead.prepare(False)
+        other = options.committing_writer(CONTEXT._replace(uid="another sink"))
+        other.write([(2, "other")])
+        other.prepare(False)
+        sqlite.execute(
+            "UPDATE changelog_engine_commits_staged SET staged_ms = staged_ms - 8 * 24 * 3600 * 1000"
+        )
+        writer = options.committing_writer(CONTEXT)
+        writer.write([(3, "c")])
+        writer.commit(writer.prepare(False).committables)
+        kept = "SELECT sink FROM changelog_engine_commits c JOIN changelog_engine_commits_staged s ON c.writer = s.writer"
+        assert sqlite.execute(kept) == [("another sink",)]
+        assert rows(sqlite) == [(3, "c")]
+        for one in (dead, other, writer):
+            one.close()
+
+    def test_many_writers_make_the_tables_at_once(self, database):
+        failed = []
+
+        def make(subtask):
+            try:
+                writer_of(self.sink(database), CONTEXT._replace(subtask=subtask)).close()
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=make, args=(subtask,)) for subtask in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert database.execute("SELECT COUNT(*) FROM changelog_engine_commits") == [(0,)]
+
+
+def test_nothing_is_logged_that_is_secret(tmp_path, request, caplog):
+    """The folder of a job that wrote with a password does not have it."""
+    from support.graphs import GraphBuilder
+    from support.jobs import TestJob
+
+    from changelog_engine.graph.nodes import NodeKind
+
+    database = Database("sqlite", tmp_path, request)
+    database.execute(TABLE)
+    builder = type(database.options).JdbcConnectionOptionsBuilder().with_url(database.url)
+    jdbc_sink = JdbcSink.exactly_once_sink(INSERT, ROW, builder.with_password("hush-hush").build())
+    build = GraphBuilder()
+    build.add(NodeKind.SINK, "sink", build.source([(1, "a"), (2, "b")]), function=jdbc_sink._function)
+    with caplog.at_level(logging.DEBUG):
+        TestJob(tmp_path / "log").run(build.graph())
+    assert rows(database) == [(1, "a"), (2, "b")]
+    assert "hush-hush" not in caplog.text
+    found = subprocess.run(
+        ["grep", "-r", "-l", "hush", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert found.stdout == ""
