@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from changelog_engine.changelog.log_files import parse_merged_rows, parse_part, parse_row
 from changelog_engine.changelog.rows import ATTEMPT
@@ -15,11 +15,11 @@ NOTES = "_unlisted.json"
 _LEFTOVER_MS = 3_600_000
 
 
-def sweep(table: DeltaLog, log: DeltaLog, grace_ms: int, clock: Callable[[], float]) -> int:
-    """Note and delete files of one table's folder.
+def sweep(tables: Sequence[DeltaLog], log: DeltaLog, grace_ms: int, clock: Callable[[], float]) -> int:
+    """Note and delete files of tables' folders.
 
     Args:
-        table: the table.
+        tables: the tables.
         log: the changelog of the same job.
         grace_ms: how long a file stays after it was noted.
         clock: seconds since 1970.
@@ -30,26 +30,43 @@ def sweep(table: DeltaLog, log: DeltaLog, grace_ms: int, clock: Callable[[], flo
     Raises:
         StorageError: storage failed; the next sweep finishes.
     """
-    storage = table.storage
     lineage = Lineage(log)  # before the listings: a part that is committed meanwhile is listed
+    return sum(_sweep(table, lineage, grace_ms, int(clock() * 1000)) for table in tables)
+
+
+def expires(storage: Storage, grace_ms: int, clock: Callable[[], float]) -> bool:
+    """Whether a sweep would delete what an earlier one noted.
+
+    Args:
+        storage: the table's folder.
+        grace_ms: see ``sweep``.
+        clock: seconds since 1970.
+    """
+    return any(
+        _is_over(name, since, grace_ms, int(clock() * 1000)) for name, since in _read_notes(storage).items()
+    )
+
+
+def _sweep(table: DeltaLog, lineage: Lineage, grace_ms: int, now_ms: int) -> int:
+    storage = table.storage
     on_disk = [entry.name for entry in storage.list() if not entry.is_folder]
     listed = {str(path) for path in table.files()["path"].to_pylist()}
-    now_ms = int(clock() * 1000)
     noted = _read_notes(storage)
     notes = {
         name: noted.get(name, now_ms)
         for name in on_disk
         if name not in listed and _is_garbage(name, lineage.newest_attempt_id, lineage.newest_checkpoint_id)
     }
-    expired = [
-        name for name, since in notes.items()
-        if now_ms - since >= (max(grace_ms, _LEFTOVER_MS) if name.startswith(TEMPORARY_PREFIX) else grace_ms)
-    ]  # fmt: skip
+    expired = [name for name, since in notes.items() if _is_over(name, since, grace_ms, now_ms)]
     if notes != noted:  # what expires is forgotten by the next sweep
         storage.write_durable(NOTES, json.dumps(notes).encode())
     for name in expired:
         storage.delete(name)
     return len(expired)
+
+
+def _is_over(name: str, since: int, grace_ms: int, now_ms: int) -> bool:
+    return now_ms - since >= (max(grace_ms, _LEFTOVER_MS) if name.startswith(TEMPORARY_PREFIX) else grace_ms)
 
 
 def _is_garbage(name: str, newest_attempt: int, newest_checkpoint: int) -> bool:
@@ -73,4 +90,6 @@ def _read_notes(storage: Storage) -> dict[str, int]:
         found = json.loads(storage.read(NOTES).to_pybytes())
     except (FileNotFoundError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: since for name, since in found.items() if isinstance(since, int)}

@@ -37,7 +37,7 @@ from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
 from materializer.merge_rows import row_changes
 from materializer.retention import Needed, Retention, needed
-from materializer.sweep import sweep
+from materializer.sweep import expires, sweep
 
 MOST_ACTIONS = 1_000
 _PAUSE_S = 0.02
@@ -86,14 +86,14 @@ def truncate(
         log = folder.open_changelog()
         stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock, stopping)
         snapshot_removed = _truncate_snapshots(snapshots, stays)
-        deleted = sum(sweep(table, log, retention.grace_ms, clock) for table in (log, snapshots))
+        deleted = sweep((log, snapshots), log, retention.grace_ms, clock)
         log.maintain()
         snapshots.maintain()
     return Truncation(log_files, merged, snapshot_removed, deleted)
 
 
 def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], float] = time.time) -> int:
-    """Step 4 alone: make room before a materialization writes.
+    """Step 4 alone, when there is something to delete: make room before a materialization writes.
 
     Args:
         folder: the job's folder.
@@ -108,8 +108,12 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
     """
     snapshots = folder.open_snapshots()
     with MaterializerLock(folder):
+        if not any(
+            expires(table, retention.grace_ms, clock) for table in (folder.changelog, folder.snapshots)
+        ):
+            return 0
         log = folder.open_changelog()
-        return sum(sweep(table, log, retention.grace_ms, clock) for table in (log, snapshots))
+        return sweep((log, snapshots), log, retention.grace_ms, clock)
 
 
 def _truncate_log(
