@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FLIGHTS = ROOT / "docs" / "examples" / "flights"
 PIN = b"CHANGELOG_ENGINE_SUBTASK="
-LONGEST_WAIT_S = 60
+LONGEST_WAIT_S = 180
 
 
 class Process(NamedTuple):
