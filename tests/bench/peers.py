@@ -80,6 +80,7 @@ class Peers:
         The first job is killed after a checkpoint that holds its keys; the second starts from it.
         """
         folder = self.work / "tables" / "pyflink-restore"
+        shutil.rmtree(folder, ignore_errors=True)
         program = ["restored_count.py", "pyflink", str(self.sizes.restore), str(folder / "notes")]
         began, held = Notes(folder / "notes"), folder / "checkpoints"
 
