@@ -4,18 +4,24 @@ librdkafka (confluent-kafka) reads and writes. Nothing here imports it before a 
 not need it.
 """
 
+from changelog_engine.connectors.kafka.exactly_once import TransactionalKafkaSink
 from changelog_engine.connectors.kafka.offsets import Kind, Offsets, Reset
+from changelog_engine.connectors.kafka.producing import RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import KafkaRecord
+from changelog_engine.connectors.kafka.sink import KafkaSink
 from changelog_engine.connectors.kafka.source import DiscoveringKafkaSource, KafkaSource, Topics
 
 __all__ = [
     "ClientProperties",
     "DiscoveringKafkaSource",
     "KafkaRecord",
+    "KafkaSink",
     "KafkaSource",
     "Kind",
     "Offsets",
+    "RecordSchema",
     "Reset",
     "Topics",
+    "TransactionalKafkaSink",
 ]

@@ -57,7 +57,7 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
     """A client.
 
     Args:
-        kind: Consumer, Producer or AdminClient.
+        kind: Consumer or Producer.
         properties: the user's.
         settings: which take the place of the user's.
         troubles: gets its log and errors.
@@ -66,10 +66,7 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
         ConfigurationError: a property that librdkafka does not know, or a value that it can't use; named.
     """
     confluent_kafka = library()
-    if kind == "AdminClient":
-        from confluent_kafka.admin import AdminClient as client
-    else:
-        client = getattr(confluent_kafka, kind)
+    client = getattr(confluent_kafka, kind)
     given = {**properties.settings, **settings, "error_cb": troubles.error}
     try:
         return client(given, logger=troubles)

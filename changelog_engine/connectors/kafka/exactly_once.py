@@ -1,0 +1,312 @@
+"""The Kafka sink that writes exactly once, by transactions.
+
+Each subtask has a few transactional ids of its own, ``<prefix>-<job>-<uid>-<subtask>-<slot>``, and writes one transaction
+after the other. The steps:
+    1. Records go into the open transaction of a slot.
+    2. At a barrier they are flushed; the checkpoint keeps which transaction it is (see transactions.py). It is closed for
+       more: what follows goes into the transaction of another slot, so a checkpoint whose commit only seemed to fail holds
+       exactly its own records.
+    3. When the checkpoint is durable the transaction is committed. Its slot rests until the next one is.
+A new writer first commits what the restored checkpoint keeps; only then it fences every id of its subtask, which aborts what
+is open and shuts out processes of attempts before. Ids of subtasks that are no more belong to the subtask of that number
+modulo the parallelism.
+
+Invariants:
+    * Nothing is fenced that a restored checkpoint keeps and that is not committed.
+    * A slot is used again only when a later checkpoint than that of its last transaction is durable.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.connectors.kafka.clients import library
+from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
+from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions, admin_settings
+from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared, SinkContext
+from changelog_engine.errors import ConfigurationError, ConnectorError
+
+log = logging.getLogger("changelog_engine")
+
+_DEFAULT_TIMEOUT_MS = 900_000  # the most that brokers allow by default
+_STEP_TIMEOUT_S = 60.0
+_ABORT_TIMEOUT_S = 5.0
+_LONGEST_PREFIX = 6_400
+
+
+class TransactionalKafkaSink:
+    """Writes to topics of Kafka exactly once: readers with ``isolation.level=read_committed`` see each record once.
+
+    Args:
+        schema: how an element becomes a record.
+        properties: of the producer. ``transaction.timeout.ms`` is 15 minutes if it isn't given: after that time without a
+            checkpoint, or without a restart, the brokers abort a transaction.
+        prefix: of the transactional ids; the jobs of a cluster have different ones, or different names.
+        timed: whether records get the elements' timestamps.
+        one_partition: each subtask writes to one partition.
+        only_log_lost: write to the log, instead of failing, when the brokers have aborted what a restored checkpoint keeps.
+        plain_without_checkpoints: without checkpoints write without transactions; else all is committed at the end.
+
+    Raises:
+        ConfigurationError: a property or a prefix that cannot be used.
+        NotSupportedError: a way to log in that transactions cannot be ended by.
+    """
+
+    def __init__(
+        self,
+        schema: RecordSchema,
+        properties: ClientProperties,
+        prefix: str,
+        timed: bool = True,
+        one_partition: bool = False,
+        only_log_lost: bool = False,
+        plain_without_checkpoints: bool = False,
+    ) -> None:
+        check_producer(properties)
+        admin_settings(properties)
+        if len(prefix.encode()) > _LONGEST_PREFIX:
+            raise ConfigurationError(
+                f"{properties.what}: the transactional id prefix has more than {_LONGEST_PREFIX} bytes"
+            )
+        if not properties.flag("enable.idempotence", True):
+            raise ConfigurationError(
+                f"{properties.what}: property 'enable.idempotence' must be true to write exactly once"
+            )
+        given = properties.number("transaction.timeout.ms")
+        self.schema = schema
+        self.properties = properties
+        self.prefix = prefix
+        self.timed = timed
+        self.one_partition = one_partition
+        self.only_log_lost = only_log_lost
+        self.plain_without_checkpoints = plain_without_checkpoints
+        self.timeout_ms = _DEFAULT_TIMEOUT_MS if given is None else given
+
+    def committing_writer(self, context: SinkContext) -> CommittingWriter:
+        """See CommittingSink."""
+        if not context.checkpoints:
+            if self.plain_without_checkpoints:
+                log.warning("%s: without checkpoints it writes without transactions", self.properties.what)
+                return _PlainWriter(self, context.subtask)
+            log.warning(
+                "%s: without checkpoints nothing is committed before the input ends", self.properties.what
+            )
+        return TransactionalWriter(self, context)
+
+
+class _Slot:
+    """A transactional id and its producer."""
+
+    def __init__(self, sink: TransactionalKafkaSink, identity: str) -> None:
+        self.id = identity
+        settings = {"transactional.id": identity, "transaction.timeout.ms": str(sink.timeout_ms)}
+        self._sink = sink
+        self.producer = RecordProducer(sink.properties, settings)
+        self._call("init_transactions", f"taking transactional id {identity!r}", _STEP_TIMEOUT_S)
+
+    def begin(self) -> None:
+        self._call("begin_transaction", f"beginning transaction {self.id!r}")
+
+    def commit(self) -> None:
+        self._call("commit_transaction", f"committing transaction {self.id!r}", _STEP_TIMEOUT_S)
+
+    def abort(self) -> None:
+        self._call("abort_transaction", f"aborting transaction {self.id!r}", _ABORT_TIMEOUT_S, tries=1)
+
+    def _call(self, name: str, doing: str, *timeout_s: float, tries: int = 5) -> None:
+        kafka = library()
+        while True:
+            try:
+                getattr(self.producer.client, name)(*timeout_s)
+                return
+            except kafka.KafkaException as failed:
+                error = failed.args[0]
+                tries -= 1
+                if error.code() == kafka.KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                    raise ConfigurationError(
+                        f"{self._sink.properties.what}: property 'transaction.timeout.ms' is {self._sink.timeout_ms}, which "
+                        "is larger than the brokers' transaction.max.timeout.ms; set a smaller one"
+                    ) from None
+                if not error.retriable() or tries <= 0:
+                    raise self.producer.failure(doing, error) from None
+
+
+class TransactionalWriter:
+    """Writes one subtask's elements in transactions.
+
+    Args:
+        sink: how.
+        context: which subtask, and what the checkpoint before keeps.
+    """
+
+    def __init__(self, sink: TransactionalKafkaSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._context = context
+        self._transactions = Transactions(sink.properties)
+        self._group = f"{sink.prefix}-{_slug(context.job)}-{_slug(context.uid)}-"
+        self._slots: dict[int, _Slot] = {}
+        self._open: int | None = None
+        self._prepared: dict[str, int] = {}  # transactional id to slot
+        self._resting: set[int] = set()
+        self._final = False
+        self._partition: int | None = None
+        try:
+            self._take_over()
+            slot = self._slot(self._free())
+            if sink.one_partition:
+                self._partition = first_partition(slot.producer, sink.schema, context.subtask)
+        except BaseException:
+            self._transactions.close()
+            raise
+
+    def _take_over(self) -> None:
+        """Commit what the checkpoint keeps; then fence the ids of this subtask, and of those that are no more."""
+        for restored in self._context.restored:
+            self._commit_kept([Transaction.from_json(kept) for kept in restored.prepared.committables])
+        for identity in self._transactions.ids(self._group):
+            place = self._place(identity)
+            if place is not None and place[0] % self._context.parallelism == self._context.subtask:
+                self._transactions.fence(identity, self._sink.timeout_ms)
+
+    def _commit_kept(self, transactions: Sequence[Transaction]) -> None:
+        for transaction in transactions:
+            state = self._transactions.commit(transaction)
+            if state is State.UNKNOWN:
+                log.warning(
+                    "Kafka: transaction %r of the restored checkpoint is not known to the brokers any more; it was "
+                    "committed long ago, or aborted",
+                    transaction.id,
+                )
+            if state is State.ABORTED:
+                self._lost(transaction)
+            place = self._place(transaction.id)
+            if place is not None and place[0] == self._context.subtask:
+                self._resting.add(place[1])
+
+    def _lost(self, transaction: Transaction) -> None:
+        message = (
+            f"Kafka ({self._sink.properties.bootstrap_servers}): transaction {transaction.id!r}, which the restored "
+            "checkpoint keeps, was aborted: it was not committed within transaction.timeout.ms "
+            f"({self._sink.timeout_ms}). Its records are lost to readers"
+        )
+        if not self._sink.only_log_lost:
+            raise ConnectorError(
+                f"{message}. Restore an older checkpoint to write them again, or let the sink ignore failures after a "
+                "transaction's timeout"
+            )
+        log.error("%s", message)
+
+    def _place(self, identity: str) -> tuple[int, int] | None:
+        """Subtask and slot of a transactional id of this sink."""
+        found = re.fullmatch(r"(\d+)-(\d+)", identity.removeprefix(self._group))
+        return (int(found[1]), int(found[2])) if found and identity.startswith(self._group) else None
+
+    def _free(self) -> int:
+        used = {*self._prepared.values(), *self._resting}
+        return next(slot for slot in range(len(used) + 1) if slot not in used)
+
+    def _slot(self, number: int) -> _Slot:
+        slot = self._slots.get(number)
+        if slot is None:
+            identity = f"{self._group}{self._context.subtask}-{number}"
+            slot = self._slots[number] = _Slot(self._sink, identity)
+        return slot
+
+    def write(self, values: Sequence[Any]) -> None:
+        """See CommittingWriter."""
+        self.write_timed(values, None, 0)
+
+    def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
+        """See CommittingWriter."""
+        if not len(values):
+            return
+        if self._open is None:
+            number = self._free()
+            self._slot(number).begin()
+            self._open = number
+        producer = self._slots[self._open].producer
+        times = timestamps if self._sink.timed else None
+        producer.send(self._sink.schema, values, times, self._partition)
+
+    def end_epoch(self) -> None:
+        """See CommittingWriter."""
+        if self._open is not None:
+            producer = self._slots[self._open].producer
+            producer.client.poll(0)
+            producer.check()
+
+    def prepare(self, final: bool) -> Prepared:
+        """See CommittingWriter."""
+        self._final = final
+        if self._open is None:
+            return Prepared()
+        slot = self._slots[self._open]
+        slot.producer.flush()
+        transaction = self._transactions.current(slot.id)
+        self._prepared[slot.id] = self._open
+        self._open = None
+        return Prepared([transaction.to_json()])
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        """See CommittingWriter."""
+        committed: set[int] = set()
+        for committable in committables:
+            transaction = Transaction.from_json(committable)
+            number = self._prepared.get(transaction.id)
+            if number is None:
+                self._commit_kept([transaction])
+                continue
+            self._slots[number].commit()
+            del self._prepared[transaction.id]
+            committed.add(number)
+            if self._final:
+                self._await_end(transaction)
+        self._resting = committed or self._resting
+
+    def _await_end(self, transaction: Transaction) -> None:
+        """When the job has ended, its last records can be seen."""
+        deadline = time.monotonic() + _STEP_TIMEOUT_S
+        while self._transactions.state(transaction) is State.COMMITTING and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """See CommittingWriter."""
+        if self._open is not None:
+            try:
+                self._slots[self._open].abort()
+            except ConnectorError as error:  # the next writer does it, or has done it
+                log.debug("%s", error)
+        self._open = None
+        self._slots.clear()
+        self._transactions.close()
+
+
+class _PlainWriter:
+    """Writes without transactions where there are no checkpoints."""
+
+    def __init__(self, sink: TransactionalKafkaSink, subtask: int) -> None:
+        plain = KafkaSink(
+            sink.schema, sink.properties, waits=False, timed=sink.timed, one_partition=sink.one_partition
+        )
+        self._writer = KafkaWriter(plain, subtask)
+        self.write = self._writer.write
+        self.write_timed = self._writer.write_timed
+        self.end_epoch = self._writer.flush
+        self.close = self._writer.close
+
+    def prepare(self, final: bool) -> Prepared:
+        """See CommittingWriter."""
+        return Prepared()
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        """See CommittingWriter."""
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "_", name)

@@ -1,0 +1,167 @@
+"""Producing records: how elements become records, and producers that say what was not delivered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, library, make
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.errors import ConnectorError, TypeMismatchError
+
+log = logging.getLogger("changelog_engine")
+
+_ANY_PARTITION = -1
+_POLL_S = 0.1
+_FLUSH_STEP_S = 1.0
+
+
+class RecordSchema:
+    """How an element becomes a record.
+
+    Args:
+        topic: of all records; None when there is a selector.
+        select_topic: element to topic.
+        value_schema: has ``serialize(element)``.
+        key_schema: the same for keys; None for records without.
+    """
+
+    def __init__(
+        self,
+        topic: str | None,
+        select_topic: Callable[[Any], str] | None,
+        value_schema: Any,
+        key_schema: Any = None,
+    ) -> None:
+        self.topic = topic
+        self.select_topic = select_topic
+        self.value_schema = value_schema
+        self.key_schema = key_schema
+
+    def topic_of(self, element: Any) -> str:
+        """The topic that an element goes to."""
+        assert self.select_topic is not None
+        topic: Any = self.select_topic(element)
+        if not isinstance(topic, str) or not topic:
+            raise TypeMismatchError(
+                f"the topic selector gave {topic!r} for {element!r}, which is no topic's name"
+            )
+        return topic
+
+
+class RecordProducer:
+    """A producer and what it failed to deliver.
+
+    Args:
+        properties: of the producer.
+        settings: which take the place of the properties.
+        only_log: write failures to the log, and go on.
+    """
+
+    def __init__(
+        self, properties: ClientProperties, settings: dict[str, Any], only_log: bool = False
+    ) -> None:
+        self._properties = properties
+        self._only_log = only_log
+        self._troubles = Troubles()
+        self._failed: Any = None
+        self._kafka = library()
+        given = properties.settings
+        defaults = {
+            "partitioner": "murmur2_random",  # Java's
+            "queue.buffering.max.messages": "1000000",
+            "queue.buffering.max.kbytes": "131072",
+        }
+        if not {"acks", "request.required.acks", "max.in.flight", "retries"} & given.keys():
+            defaults["enable.idempotence"] = "true"
+        chosen = {name: value for name, value in defaults.items() if name not in given}
+        reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
+        self.client = make("Producer", properties, {**chosen, **settings, **reports}, self._troubles)
+
+    def _delivered(self, error: Any, record: Any) -> None:
+        if error is None:
+            return
+        if self._only_log:
+            log.error("Kafka: a record for topic %r was not delivered: %s", record.topic(), error.str())
+        elif self._failed is None:
+            self._failed = (error, record.topic())
+
+    def send(
+        self,
+        schema: RecordSchema,
+        elements: Sequence[Any],
+        timestamps: Iterable[int] | None,
+        partition: int | None,
+    ) -> None:
+        """Hand elements over for delivery.
+
+        Args:
+            schema: makes their records.
+            elements: what.
+            timestamps: ms for each; those below 0, and None, stand for now.
+            partition: of all; None chooses by key.
+
+        Raises:
+            ConnectorError: one before was not delivered.
+        """
+        produce, value_of = self.client.produce, schema.value_schema.serialize
+        key_of = None if schema.key_schema is None else schema.key_schema.serialize
+        topic, where = schema.topic, _ANY_PARTITION if partition is None else partition
+        times = iter(timestamps) if timestamps is not None else None
+        for element in elements:
+            to = topic if topic is not None else schema.topic_of(element)
+            key = None if key_of is None else key_of(element)
+            when = 0 if times is None else max(0, next(times))  # to librdkafka 0 is now
+            value = value_of(element)
+            while True:
+                try:
+                    produce(to, value, key, where, timestamp=when)
+                    break
+                except BufferError:
+                    self.client.poll(_POLL_S)
+                    self.check()
+                except self._kafka.KafkaException as error:
+                    self.client.poll(0)
+                    self.check()
+                    raise failure(
+                        self._properties, f"writing to topic {to!r}", error, self._troubles
+                    ) from None
+        self.client.poll(0)
+        self.check()
+
+    def flush(self) -> None:
+        """Wait until everything is delivered.
+
+        Raises:
+            ConnectorError: something was not, which librdkafka knows after ``delivery.timeout.ms``.
+        """
+        while self.client.flush(_FLUSH_STEP_S):
+            self.check()
+        self.check()
+
+    def check(self) -> None:
+        """Raise when something was not delivered."""
+        if self._failed is not None:
+            (error, topic), self._failed = self._failed, None
+            raise failure(self._properties, f"writing to topic {topic!r}", error, self._troubles)
+        if self._troubles.final is not None and not self._only_log:
+            raise self.failure("writing", self._troubles.final)
+
+    def failure(self, doing: str, error: Any) -> ConnectorError:
+        """What to raise for an error of the client."""
+        return failure(self._properties, doing, error, self._troubles)
+
+    def partition_of(self, topic: str, subtask: int) -> int:
+        """The partition that all records of a subtask go to, as Flink's older producer has it."""
+        try:
+            found = self.client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        except self._kafka.KafkaException as error:
+            self.client.poll(0)
+            raise self.failure(f"looking for topic {topic!r}", error) from None
+        if found.error is not None or not found.partitions:
+            raise ConnectorError(
+                f"Kafka ({self._properties.bootstrap_servers}): topic {topic!r} does not exist"
+            )
+        partitions = sorted(found.partitions)
+        return int(partitions[subtask % len(partitions)])

@@ -1,0 +1,106 @@
+"""Kafka sinks: at least once, or not even that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from changelog_engine.connectors.kafka.clients import check
+from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+
+
+class KafkaSink:
+    """Writes to topics of Kafka. After a failure some records are written again.
+
+    Args:
+        schema: how an element becomes a record.
+        properties: of the producer.
+        waits: whether an epoch ends only when the brokers have its records; without, a failure may lose some.
+        only_log: write failed deliveries to the log instead of failing.
+        timed: whether records get the elements' timestamps.
+        one_partition: each subtask writes to one partition, as Flink's older producer does.
+
+    Raises:
+        ConfigurationError: a property that cannot be used.
+    """
+
+    def __init__(
+        self,
+        schema: RecordSchema,
+        properties: ClientProperties,
+        waits: bool = True,
+        only_log: bool = False,
+        timed: bool = True,
+        one_partition: bool = False,
+    ) -> None:
+        check_producer(properties)
+        self.schema = schema
+        self.properties = properties
+        self.waits = waits
+        self.only_log = only_log
+        self.timed = timed
+        self.one_partition = one_partition
+
+    def writer(self, subtask: int, parallelism: int) -> KafkaWriter:
+        """See Sink."""
+        return KafkaWriter(self, subtask)
+
+
+class KafkaWriter:
+    """Writes one subtask's elements.
+
+    Args:
+        sink: how.
+        subtask: whose.
+    """
+
+    def __init__(self, sink: KafkaSink, subtask: int) -> None:
+        self._sink = sink
+        self._producer = RecordProducer(sink.properties, {}, sink.only_log)
+        self._partition = (
+            first_partition(self._producer, sink.schema, subtask) if sink.one_partition else None
+        )
+
+    def write(self, values: Sequence[object]) -> None:
+        """See SinkWriter."""
+        self.write_timed(values, None, 0)
+
+    def write_timed(self, values: Sequence[object], timestamps: Sequence[int] | None, watermark: int) -> None:
+        """See SinkWriter."""
+        times = timestamps if self._sink.timed else None
+        self._producer.send(self._sink.schema, values, times, self._partition)
+
+    def flush(self) -> None:
+        """See SinkWriter."""
+        if self._sink.waits:
+            self._producer.flush()
+        else:
+            self._producer.client.poll(0)
+            self._producer.check()
+
+    def close(self) -> None:
+        """See SinkWriter."""
+        self._producer.client.flush(0 if self._sink.waits else 10)
+
+
+def first_partition(producer: RecordProducer, schema: RecordSchema, subtask: int) -> int | None:
+    """The partition that a subtask writes to, None for any when topics are selected."""
+    return None if schema.topic is None else producer.partition_of(schema.topic, subtask)
+
+
+def check_producer(properties: ClientProperties) -> None:
+    """Refuse properties that cannot be used.
+
+    Raises:
+        ConfigurationError: one is unknown, or missing.
+        NotSupportedError: one that the engine sets.
+    """
+    if not properties.bootstrap_servers:
+        raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
+    if "transactional.id" in properties.settings:
+        raise NotSupportedError(
+            f"{properties.what}: property 'transactional.id' is set by the engine, one for each subtask; give a "
+            "transactional id prefix, and ask for exactly once"
+        )
+    check("Producer", properties, {})

@@ -1,0 +1,355 @@
+"""What the cluster knows of transactions, and ending those that another process began.
+
+librdkafka ends only transactions of its own. This speaks to the transaction coordinators itself, by kafka-python's protocol
+layer: which transactions there are (KIP-664, Kafka 3.0), commit one by its producer's id and epoch, fence an id.
+
+A transactional id is used for one transaction after the other, so its id alone doesn't name one; nor does the epoch, which
+librdkafka keeps from one to the next. The time at which the coordinator saw it begin does, because an id is used again only
+when the checkpoint after the one that has the transaction is durable.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import re
+import ssl
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S
+from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+
+log = logging.getLogger("changelog_engine")
+
+_RETRY_S = 0.02
+_LONGEST_RETRY_S = 0.5
+_ENDED_TIMEOUT_S = 60.0
+_NO_PRODUCER = -1
+_LAST_END_VERSION = 4  # from the next one on the coordinator counts the epoch up with each transaction
+
+Answer = TypeVar("Answer")
+
+
+class Transaction(NamedTuple):
+    """One transaction.
+
+    Args:
+        id: its transactional id.
+        producer_id, epoch: of the producer that began it.
+        started_ms: when its coordinator saw it begin.
+    """
+
+    id: str
+    producer_id: int
+    epoch: int
+    started_ms: int
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return self._asdict()
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Transaction:
+        """From a checkpoint."""
+        return Transaction(document["id"], document["producer_id"], document["epoch"], document["started_ms"])
+
+
+class State(enum.Enum):
+    """What became of a transaction."""
+
+    OPEN = "open"
+    COMMITTING = "committing"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"  # the coordinator has forgotten its transactional id
+
+
+class Transactions:
+    """The transaction coordinators of a cluster.
+
+    Args:
+        properties: of the producer.
+        timeout_s: how long to try again while the cluster doesn't answer.
+    """
+
+    def __init__(self, properties: ClientProperties, timeout_s: float = _ENDED_TIMEOUT_S) -> None:
+        self._properties = properties
+        self._timeout_s = timeout_s
+        self._settings = admin_settings(properties)
+        self._client: Any = None
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                client.close()
+            except Exception as error:  # of a connection that is gone anyway
+                log.debug("closing a Kafka client: %s", error)
+
+    def ids(self, prefix: str) -> list[str]:
+        """The transactional ids that begin with a prefix."""
+        pattern = re.escape(prefix) + ".*"
+
+        def ask(client: Any) -> list[str]:
+            from kafka.errors import UnsupportedVersionError
+
+            try:
+                found = client.list_transactions(transactional_id_pattern=pattern)
+            except UnsupportedVersionError:  # before Kafka 4.1
+                found = client.list_transactions()
+            return [each.transactional_id for listed in found.values() for each in listed]
+
+        return sorted({each for each in self._ask("listing transactions", ask) if each.startswith(prefix)})
+
+    def current(self, transactional_id: str) -> Transaction:
+        """The open transaction of a transactional id.
+
+        Raises:
+            ConnectorError: there is none.
+        """
+        found = self._describe(transactional_id)
+        if found is None or found.state.value != "Ongoing":
+            state = "unknown" if found is None else found.state.value
+            raise ConnectorError(
+                f"Kafka ({self._properties.bootstrap_servers}): the broker has ended transaction {transactional_id!r} "
+                f"(its state is {state}): it was open for longer than transaction.timeout.ms, or another job writes "
+                "with the same transactional id prefix"
+            )
+        return Transaction(
+            transactional_id, found.producer_id, found.producer_epoch, found.transaction_start_time_ms
+        )
+
+    def state(self, transaction: Transaction) -> State:
+        """What became of a transaction."""
+        found = self._describe(transaction.id)
+        if found is None:
+            return State.UNKNOWN
+        started = found.transaction_start_time_ms == transaction.started_ms
+        if found.producer_id != transaction.producer_id or not started:
+            return State.COMMITTED  # the id is used for others, which happens only after it
+        state = found.state.value
+        if state in ("PrepareAbort", "CompleteAbort", "PrepareEpochFence"):
+            return State.ABORTED
+        if state == "Ongoing":
+            return State.OPEN
+        return State.COMMITTING if state == "PrepareCommit" else State.COMMITTED
+
+    def commit(self, transaction: Transaction) -> State:
+        """Commit a transaction if it is open, and wait until its records can be seen.
+
+        Returns:
+            What became of it: COMMITTED, ABORTED or UNKNOWN.
+
+        Raises:
+            ConnectorError: the cluster doesn't answer.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        wait_s = _RETRY_S
+        while True:
+            state = self.state(transaction)
+            if state not in (State.OPEN, State.COMMITTING):
+                return state
+            if state is State.OPEN:
+                self._end(transaction)
+            if time.monotonic() > deadline:
+                raise ConnectorError(
+                    f"Kafka ({self._properties.bootstrap_servers}): transaction {transaction.id!r} does not end"
+                )
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
+
+    def fence(self, transactional_id: str, timeout_ms: int) -> None:
+        """Shut out whoever writes with a transactional id, and abort what is open.
+
+        Args:
+            transactional_id: which.
+            timeout_ms: ``transaction.timeout.ms`` of the producers.
+
+        Raises:
+            ConnectorError: the cluster doesn't answer, or refuses.
+        """
+
+        def ask(client: Any) -> None:
+            from kafka.errors import for_code
+            from kafka.protocol.producer.transaction import InitProducerIdRequest
+
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+                producer_id=_NO_PRODUCER,
+                producer_epoch=_NO_PRODUCER,
+                max_version=_LAST_END_VERSION,
+            )
+            answer = self._send(client, transactional_id, request)
+            if answer.error_code:
+                raise for_code(answer.error_code)(f"fencing {transactional_id}")
+
+        self._ask(f"fencing transactional id {transactional_id!r}", ask)
+
+    def _end(self, transaction: Transaction) -> None:
+        def ask(client: Any) -> int:
+            from kafka.protocol.producer.transaction import EndTxnRequest
+
+            request = EndTxnRequest(
+                transactional_id=transaction.id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.epoch,
+                committed=True,
+                max_version=_LAST_END_VERSION,
+            )
+            code: int = self._send(client, transaction.id, request).error_code
+            return code
+
+        code = self._ask(f"committing transaction {transaction.id!r}", ask)
+        if code:  # its state says what happened
+            log.debug("committing transaction %s gave error %d", transaction.id, code)
+            self.close()
+
+    def _describe(self, transactional_id: str) -> Any:
+        def ask(client: Any) -> Any:
+            from kafka.errors import TransactionalIdNotFoundError
+
+            try:
+                return client.describe_transactions([transactional_id])[transactional_id]
+            except TransactionalIdNotFoundError:
+                return None
+
+        return self._ask(f"looking for transaction {transactional_id!r}", ask)
+
+    def _send(self, client: Any, transactional_id: str, request: Any) -> Any:
+        """Send a request to the coordinator of an id."""
+        from kafka.protocol.metadata import CoordinatorType
+
+        async def send() -> Any:
+            nodes = await client._find_coordinator_ids(
+                [transactional_id], key_type=CoordinatorType.TRANSACTION
+            )
+            return await client._manager.send(request, node_id=nodes[transactional_id])
+
+        return client._manager.run(send)
+
+    def _ask(self, doing: str, call: Callable[[Any], Answer]) -> Answer:
+        """Ask until there is an answer."""
+        from kafka import errors
+
+        deadline = time.monotonic() + self._timeout_s
+        wait_s = _RETRY_S
+        final = (
+            errors.SaslAuthenticationFailedError,
+            errors.ClusterAuthorizationFailedError,
+            errors.TransactionalIdAuthorizationFailedError,
+            errors.InvalidTransactionTimeoutError,
+            errors.UnsupportedVersionError,
+            errors.IncompatibleBrokerVersion,
+        )
+        while True:
+            try:
+                return call(self._connected())
+            except final as error:
+                raise self._failure(doing, error) from None
+            except errors.ConcurrentTransactionsError as error:
+                failed: Exception = error  # one before it is ending
+            except errors.KafkaError as error:
+                failed = error
+                self.close()  # the next connection asks again who the coordinator is
+            if time.monotonic() > deadline:
+                raise self._failure(doing, failed) from None
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            from kafka.admin import KafkaAdminClient
+
+            self._client = KafkaAdminClient(**self._settings)
+        return self._client
+
+    def _failure(self, doing: str, error: Exception) -> ConnectorError:
+        from kafka import errors
+
+        text = self._properties.redacted(f"{type(error).__name__}: {error}")
+        if isinstance(error, errors.InvalidTransactionTimeoutError):
+            text = (
+                "property 'transaction.timeout.ms' is larger than the brokers' transaction.max.timeout.ms; set a "
+                "smaller one"
+            )
+        elif isinstance(error, errors.UnsupportedVersionError | errors.IncompatibleBrokerVersion):
+            text += "; writing exactly once needs brokers of Kafka 3.0 or newer"
+        return ConnectorError(f"Kafka ({self._properties.bootstrap_servers}): {doing} failed: {text}")
+
+
+def admin_settings(properties: ClientProperties) -> dict[str, Any]:
+    """What kafka-python's client needs to reach the same cluster in the same way.
+
+    Raises:
+        ConfigurationError: kafka-python is not installed.
+        NotSupportedError: a way to log in that it can't go.
+    """
+    try:
+        with warnings.catch_warnings():  # it reads its schemas in a way that Python will give up some day
+            warnings.simplefilter("ignore")
+            import kafka.admin
+            import kafka.protocol.metadata
+            import kafka.protocol.producer.transaction  # noqa: F401
+    except ImportError:
+        raise ConfigurationError(
+            f"{properties.what}: writing exactly once needs the package kafka-python: pip install 'changelog-engine[kafka]'"
+        ) from None
+    given = properties.settings
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    settings: dict[str, Any] = {
+        "bootstrap_servers": [server.strip() for server in properties.bootstrap_servers.split(",")],
+        "client_id": given.get("client.id", "changelog-engine"),
+        "security_protocol": protocol,
+        "bootstrap_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+        "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+    }
+    if protocol.startswith("SASL"):
+        mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI"
+        settings["sasl_mechanism"] = mechanism
+        if mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
+            settings["sasl_plain_username"] = given.get("sasl.username")
+            settings["sasl_plain_password"] = given.get("sasl.password")
+        elif mechanism == "GSSAPI":
+            settings["sasl_kerberos_service_name"] = given.get("sasl.kerberos.service.name", "kafka")
+        else:
+            raise NotSupportedError(
+                f"{properties.what}: writing exactly once cannot log in by {mechanism}; use PLAIN, SCRAM or GSSAPI"
+            )
+    if protocol.endswith("SSL"):
+        settings["ssl_context"] = _ssl_context(properties)
+        settings["ssl_check_hostname"] = settings["ssl_context"].check_hostname
+    return settings
+
+
+def _ssl_context(properties: ClientProperties) -> ssl.SSLContext:
+    given = properties.settings
+    if "ssl.keystore.location" in given:
+        raise NotSupportedError(
+            f"{properties.what}: writing exactly once needs the client's certificate as PEM files "
+            "(ssl.certificate.location, ssl.key.location)"
+        )
+    context = ssl.create_default_context(
+        cafile=given.get("ssl.ca.location"),
+        cadata=str(given["ssl.ca.pem"]) if "ssl.ca.pem" in given else None,
+    )
+    if given.get("ssl.endpoint.identification.algorithm", "https") == "none":
+        context.check_hostname = False
+    if given.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    password = given.get("ssl.key.password")
+    if "ssl.certificate.location" in given:
+        context.load_cert_chain(given["ssl.certificate.location"], given.get("ssl.key.location"), password)
+    elif "ssl.certificate.pem" in given:
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # Python reads them from files only
+            file.write(f"{given['ssl.certificate.pem']}\n{given.get('ssl.key.pem', '')}\n")
+            file.flush()
+            context.load_cert_chain(file.name, None, password)
+    return context
