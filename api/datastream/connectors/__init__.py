@@ -3,8 +3,7 @@
 Source: pyflink.datastream.connectors
 """
 
-from api._unsupported import module_getattr
-from api.datastream.connectors.base import Sink, Source
+from api.datastream.connectors.base import DeliveryGuarantee, Sink, Source
 from api.datastream.connectors.file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
@@ -23,36 +22,47 @@ from api.datastream.connectors.jdbc import (
     JdbcExecutionOptions,
     JdbcSink,
 )
+from api.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicPartition,
+    KafkaTopicSelector,
+    Semantic,
+)
 from api.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
     "BucketAssigner",
+    "DeliveryGuarantee",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
     "JdbcConnectionOptions",
     "JdbcExactlyOnceOptions",
     "JdbcExecutionOptions",
     "JdbcSink",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTopicPartition",
+    "KafkaTopicSelector",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RollingPolicy",
+    "Semantic",
     "Sink",
     "Source",
     "StreamFormat",
     "StreamingFileSink",
 ]
-
-__getattr__ = module_getattr(
-    __name__,
-    {
-        "DeliveryGuarantee",
-        "FlinkKafkaConsumer",
-        "FlinkKafkaProducer",
-        "KafkaSink",
-        "KafkaSource",
-        "Semantic",
-    },
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from changelog_engine import connectors as engine
@@ -52,6 +53,17 @@ class Sink:
                 f"got {sink!r}"
             )
         self._sink = sink
+
+
+class DeliveryGuarantee(Enum):
+    """What holds for the output of a sink after a failure.
+
+    Source: pyflink.datastream.connectors.DeliveryGuarantee
+    """
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+    NONE = 2
 
 
 def _refuse_java(owner: object, given: Any) -> None:

@@ -9,6 +9,14 @@ from api.datastream.connectors._kafka_offsets import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
+from api.datastream.connectors._kafka_producer import FlinkKafkaProducer, Semantic
+from api.datastream.connectors._kafka_sink import (
+    KafkaRecordSerializationSchema,
+    KafkaRecordSerializationSchemaBuilder,
+    KafkaSink,
+    KafkaSinkBuilder,
+    KafkaTopicSelector,
+)
 from api.datastream.connectors._kafka_source import (
     KafkaRecordDeserializationSchema,
     KafkaSource,
@@ -21,13 +29,20 @@ OffsetsInitializer = KafkaOffsetsInitializer
 
 __all__ = [
     "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
     "KafkaOffsetResetStrategy",
     "KafkaOffsetsInitializer",
     "KafkaRecord",
     "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaRecordSerializationSchemaBuilder",
+    "KafkaSink",
+    "KafkaSinkBuilder",
     "KafkaSource",
     "KafkaSourceBuilder",
     "KafkaTopicPartition",
+    "KafkaTopicSelector",
     "OffsetsInitializer",
+    "Semantic",
     "SimpleStringValueKafkaRecordDeserializationSchema",
 ]

@@ -1,0 +1,164 @@
+"""FlinkKafkaProducer, the older sink for Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from api import _arguments
+from api.common.serialization import SerializationSchema
+from api.datastream.connectors._kafka_sink import checked_schema
+from api.datastream.functions import SinkFunction
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ConfigurationError
+
+_PREFIX = "kafka-producer"
+
+
+class Semantic(Enum):
+    """What holds for a producer's records after a failure; see `KafkaSink` for what each means here.
+
+    Source: pyflink.datastream.connectors.Semantic
+    """
+
+    EXACTLY_ONCE = (0,)
+    AT_LEAST_ONCE = (1,)
+    NONE = 2
+
+
+class FlinkKafkaProducerBase(SinkFunction):
+    """What producers of all versions of Kafka share. Each setter returns this object.
+
+    Source: pyflink.datastream.connectors.kafka.FlinkKafkaProducerBase
+    """
+
+    def __init__(
+        self, schema: engine.RecordSchema, properties: engine.ClientProperties, semantic: Semantic
+    ) -> None:
+        self._schema = schema
+        self._properties = properties
+        self._semantic = semantic
+        self._only_log = False
+        self._waits = True
+        self._timed = False
+        self._only_log_lost = False
+        super().__init__(self._sink())
+
+    def _sink(self) -> engine.KafkaSink | engine.TransactionalKafkaSink:
+        if self._semantic is Semantic.EXACTLY_ONCE:
+            return engine.TransactionalKafkaSink(
+                self._schema,
+                self._properties,
+                _PREFIX,
+                timed=self._timed,
+                one_partition=True,
+                only_log_lost=self._only_log_lost,
+                plain_without_checkpoints=True,
+            )
+        return engine.KafkaSink(
+            self._schema,
+            self._properties,
+            waits=self._waits and self._semantic is Semantic.AT_LEAST_ONCE,
+            only_log=self._only_log,
+            timed=self._timed,
+            one_partition=True,
+        )
+
+    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
+        """Whether records that cannot be delivered are written to the log only; by default they fail the job.
+
+        It has no effect on transactions: there the job fails.
+
+        Args:
+            log_failures_only: whether.
+
+        Raises:
+            ConfigurationError: no bool.
+        """
+        what = f"{type(self).__name__}.set_log_failures_only: log_failures_only"
+        self._only_log = _arguments.flag(log_failures_only, what)
+        self._function = self._sink()
+        return self
+
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
+        """Whether an epoch ends only when the brokers have its records; default True. Without, a failure may lose some.
+
+        Args:
+            flush_on_checkpoint: whether.
+
+        Raises:
+            ConfigurationError: no bool.
+        """
+        what = f"{type(self).__name__}.set_flush_on_checkpoint: flush_on_checkpoint"
+        self._waits = _arguments.flag(flush_on_checkpoint, what)
+        self._function = self._sink()
+        return self
+
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
+        """Whether records get their elements' timestamps; by default they get the time at which they are written.
+
+        Args:
+            write_timestamp_to_kafka: whether.
+
+        Raises:
+            ConfigurationError: no bool.
+        """
+        what = f"{type(self).__name__}.set_write_timestamp_to_kafka: write_timestamp_to_kafka"
+        self._timed = _arguments.flag(write_timestamp_to_kafka, what)
+        self._function = self._sink()
+        return self
+
+
+class FlinkKafkaProducer(FlinkKafkaProducerBase):
+    """A sink of records for one of Kafka's topics. `KafkaSink` can do more.
+
+    Each subtask writes to one partition of the topic.
+
+    Args:
+        topic: its name.
+        serialization_schema: what turns elements into the values of records.
+        producer_config: properties of the producer, by Java's names or librdkafka's; ``bootstrap.servers`` is needed.
+        kafka_producer_pool_size: how many checkpoints may be on their way; it has no meaning here.
+        semantic: default AT_LEAST_ONCE. EXACTLY_ONCE writes without transactions in a job without checkpoints, as Flink does.
+
+    Raises:
+        ConfigurationError: an argument or a property that cannot be used.
+
+    Example:
+        >>> from api.common.serialization import SimpleStringSchema
+        >>> producer = FlinkKafkaProducer("counts", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
+
+    Source: pyflink.datastream.connectors.FlinkKafkaProducer
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        serialization_schema: SerializationSchema,
+        producer_config: Mapping[str, str],
+        kafka_producer_pool_size: int = 5,
+        semantic: Semantic = Semantic.AT_LEAST_ONCE,
+    ) -> None:
+        _arguments.text(topic, "FlinkKafkaProducer: topic")
+        checked_schema(serialization_schema, "FlinkKafkaProducer: serialization_schema")
+        if not isinstance(producer_config, Mapping):
+            raise ConfigurationError("FlinkKafkaProducer: producer_config must be a dict of texts")
+        _arguments.whole_number(
+            kafka_producer_pool_size, "FlinkKafkaProducer: kafka_producer_pool_size", 1, 2**31 - 1
+        )
+        if not isinstance(semantic, Semantic):
+            raise ConfigurationError(f"FlinkKafkaProducer: semantic must be a Semantic, got {semantic!r}")
+        properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
+        super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
+
+    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
+        """Write to the log, instead of failing, when a restored checkpoint keeps a transaction that the brokers have aborted.
+
+        Its records are lost then: it was not committed within ``transaction.timeout.ms``.
+
+        Returns:
+            This object.
+        """
+        self._only_log_lost = True
+        self._function = self._sink()
+        return self

@@ -1,0 +1,307 @@
+"""KafkaSink, its builder, and what turns elements into records."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from api import _arguments
+from api.common.serialization import SerializationSchema
+from api.datastream.connectors.base import DeliveryGuarantee, Sink
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ConfigurationError
+
+_PREFIX = "kafka-sink"
+
+
+class KafkaTopicSelector(ABC):
+    """Chooses the topic of each element.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaTopicSelector
+    """
+
+    @abstractmethod
+    def apply(self, data: Any) -> str:
+        """The topic of an element.
+
+        Args:
+            data: the element.
+        """
+
+
+class KafkaRecordSerializationSchema:
+    """Turns elements into records; made by its `builder`.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaRecordSerializationSchema
+    """
+
+    def __init__(self, schema: engine.RecordSchema) -> None:
+        if not isinstance(schema, engine.RecordSchema):
+            raise ConfigurationError(
+                "KafkaRecordSerializationSchema is made by KafkaRecordSerializationSchema.builder()"
+            )
+        self._schema = schema
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """A builder of such schemas."""
+        return KafkaRecordSerializationSchemaBuilder()
+
+
+class KafkaRecordSerializationSchemaBuilder:
+    """Builds a `KafkaRecordSerializationSchema`. Each method but `build` returns this object.
+
+    Needed are a topic or a selector, and a value schema.
+
+    Example:
+        >>> from api.common.serialization import SimpleStringSchema
+        >>> schema = (
+        ...     KafkaRecordSerializationSchema.builder()
+        ...     .set_topic_selector(lambda text: f"texts-{text[0]}")
+        ...     .set_value_serialization_schema(SimpleStringSchema())
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.kafka.KafkaRecordSerializationSchemaBuilder
+    """
+
+    def __init__(self) -> None:
+        self._topic: str | None = None
+        self._select: Callable[[Any], str] | None = None
+        self._key_schema: SerializationSchema | None = None
+        self._value_schema: SerializationSchema | None = None
+
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        """All records go to one topic.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        what = "KafkaRecordSerializationSchemaBuilder.set_topic: topic"
+        self._topic, self._select = _arguments.text(topic, what), None
+        return self
+
+    def set_topic_selector(
+        self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """The topic hangs on the element.
+
+        Args:
+            topic_selector: a KafkaTopicSelector, or a function of the element that gives a topic.
+
+        Raises:
+            ConfigurationError: neither.
+        """
+        select = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
+        if not callable(select):
+            raise ConfigurationError(
+                "KafkaRecordSerializationSchemaBuilder.set_topic_selector: topic_selector must be a KafkaTopicSelector or "
+                f"a function, got {topic_selector!r}"
+            )
+        self._topic, self._select = None, select
+        return self
+
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """What turns an element into its record's key; without it records have none.
+
+        Args:
+            key_serialization_schema: the schema.
+
+        Raises:
+            ConfigurationError: no schema.
+        """
+        what = "KafkaRecordSerializationSchemaBuilder.set_key_serialization_schema: key_serialization_schema"
+        self._key_schema = checked_schema(key_serialization_schema, what)
+        return self
+
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """What turns an element into its record's value.
+
+        Args:
+            value_serialization_schema: the schema.
+
+        Raises:
+            ConfigurationError: no schema.
+        """
+        what = (
+            "KafkaRecordSerializationSchemaBuilder.set_value_serialization_schema: value_serialization_schema"
+        )
+        self._value_schema = checked_schema(value_serialization_schema, what)
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        """The schema.
+
+        Raises:
+            ConfigurationError: something is missing.
+        """
+        what = "KafkaRecordSerializationSchemaBuilder.build"
+        if self._topic is None and self._select is None:
+            raise ConfigurationError(f"{what}: call set_topic() or set_topic_selector() first")
+        if self._value_schema is None:
+            raise ConfigurationError(f"{what}: call set_value_serialization_schema() first")
+        return KafkaRecordSerializationSchema(
+            engine.RecordSchema(self._topic, self._select, self._value_schema, self._key_schema)
+        )
+
+
+class KafkaSink(Sink):
+    """A sink of records for Kafka's topics; made by its `builder`.
+
+    What each guarantee means here:
+        * ``NONE`` (default): records may be lost or written again after a failure.
+        * ``AT_LEAST_ONCE``: an epoch ends only when the brokers have its records; a failure writes some again.
+        * ``EXACTLY_ONCE``: records are written in transactions, which checkpoints commit. Readers with
+          ``isolation.level=read_committed`` see each record once. Without checkpoints all is committed when the input ends.
+
+    Records get their elements' timestamps.
+
+    Example:
+        >>> from api.common.serialization import SimpleStringSchema
+        >>> schema = KafkaRecordSerializationSchema.builder().set_topic("counts")
+        >>> schema = schema.set_value_serialization_schema(SimpleStringSchema()).build()
+        >>> sink = (
+        ...     KafkaSink.builder()
+        ...     .set_bootstrap_servers("localhost:9092")
+        ...     .set_record_serializer(schema)
+        ...     .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        ...     .set_transactional_id_prefix("billing")
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.kafka.KafkaSink
+    """
+
+    @staticmethod
+    def builder() -> KafkaSinkBuilder:
+        """A builder of such sinks."""
+        return KafkaSinkBuilder()
+
+
+class KafkaSinkBuilder:
+    """Builds a `KafkaSink`. Each method but `build` returns this object.
+
+    Needed are bootstrap servers and a record serializer.
+
+    Source: pyflink.datastream.connectors.kafka.KafkaSinkBuilder
+    """
+
+    def __init__(self) -> None:
+        self._properties: dict[str, Any] = {}
+        self._guarantee = DeliveryGuarantee.NONE
+        self._prefix = _PREFIX
+        self._schema: KafkaRecordSerializationSchema | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+        """Where the cluster is.
+
+        Args:
+            bootstrap_servers: ``host:port``, several with commas between them.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        what = "KafkaSinkBuilder.set_bootstrap_servers: bootstrap_servers"
+        self._properties["bootstrap.servers"] = _arguments.text(bootstrap_servers, what)
+        return self
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        """What holds after a failure; default NONE.
+
+        Args:
+            delivery_guarantee: see `KafkaSink`.
+
+        Raises:
+            ConfigurationError: no guarantee.
+        """
+        if not isinstance(delivery_guarantee, DeliveryGuarantee):
+            raise ConfigurationError(
+                "KafkaSinkBuilder.set_delivery_guarantee: delivery_guarantee must be a DeliveryGuarantee, got "
+                f"{delivery_guarantee!r}"
+            )
+        self._guarantee = delivery_guarantee
+        return self
+
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+        """With what the ids of transactions begin; default ``kafka-sink``.
+
+        The job's name and the sink's uid follow it. Keep them the same from run to run, or what an older run left open is
+        aborted only after its timeout, and readers wait for that.
+
+        Args:
+            transactional_id_prefix: the prefix.
+
+        Raises:
+            ConfigurationError: no text.
+        """
+        what = "KafkaSinkBuilder.set_transactional_id_prefix: transactional_id_prefix"
+        self._prefix = _arguments.text(transactional_id_prefix, what)
+        return self
+
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        """What turns elements into records.
+
+        Args:
+            record_serializer: the schema.
+
+        Raises:
+            ConfigurationError: no schema.
+        """
+        if not isinstance(record_serializer, KafkaRecordSerializationSchema):
+            raise ConfigurationError(
+                "KafkaSinkBuilder.set_record_serializer: record_serializer must be a KafkaRecordSerializationSchema, got "
+                f"{record_serializer!r}"
+            )
+        self._schema = record_serializer
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+        """A property of the producer.
+
+        Args:
+            key: Java's name or librdkafka's.
+            value: a text.
+
+        Raises:
+            ConfigurationError: no texts.
+        """
+        self._properties[_arguments.text(key, "KafkaSinkBuilder.set_property: key")] = value
+        return self
+
+    def build(self) -> KafkaSink:
+        """The sink.
+
+        Raises:
+            ConfigurationError: something is missing, or a property cannot be used.
+            NotSupportedError: a property that only Java's clients can use.
+        """
+        what = "KafkaSinkBuilder.build"
+        if "bootstrap.servers" not in self._properties:
+            raise ConfigurationError(f"{what}: call set_bootstrap_servers() first")
+        if self._schema is None:
+            raise ConfigurationError(f"{what}: call set_record_serializer() first")
+        properties = engine.ClientProperties(self._properties, "KafkaSink")
+        schema = self._schema._schema
+        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            return KafkaSink(engine.TransactionalKafkaSink(schema, properties, self._prefix))
+        waits = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+        return KafkaSink(engine.KafkaSink(schema, properties, waits))
+
+
+def checked_schema(schema: Any, what: str) -> SerializationSchema:
+    """The value if it is a SerializationSchema.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(schema, SerializationSchema):
+        raise ConfigurationError(f"{what} must be a SerializationSchema, got {schema!r}")
+    return schema
