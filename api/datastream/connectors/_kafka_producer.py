@@ -119,7 +119,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         serialization_schema: what turns elements into the values of records.
         producer_config: properties of the producer, by Java's names or librdkafka's; ``bootstrap.servers`` is needed.
         kafka_producer_pool_size: how many checkpoints may be on their way; it has no meaning here.
-        semantic: default AT_LEAST_ONCE. EXACTLY_ONCE writes without transactions in a job without checkpoints, as Flink does.
+        semantic: default AT_LEAST_ONCE. In a job without checkpoints EXACTLY_ONCE writes without transactions, as in Flink.
 
     Raises:
         ConfigurationError: an argument or a property that cannot be used.
@@ -152,7 +152,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 
     def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
-        """Write to the log, instead of failing, when a restored checkpoint keeps a transaction that the brokers have aborted.
+        """Only write to the log when a restored checkpoint keeps a transaction that the brokers have aborted.
 
         Its records are lost then: it was not committed within ``transaction.timeout.ms``.
 
