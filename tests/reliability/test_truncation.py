@@ -1,16 +1,23 @@
-"""Reliability, truncation: cases 4, 18 to 21 and 30, with real files."""
+"""Reliability, truncation: cases 4, 18 to 21 and 30, with real files.
+
+Reliability case 4, reliability case 18, reliability case 19, reliability case 20 and reliability case 21: tests name theirs.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
+from support.killed_upkeep import killed
 from support.materialized import (
     AT_ONCE,
     ELEMENTS,
@@ -18,6 +25,7 @@ from support.materialized import (
     damage,
     finishes,
     killed_after,
+    merging_few,
     rows_read,
     states,
     stopped,
@@ -27,28 +35,33 @@ from support.script import Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.checkpoint import commit as commit_module
-from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.protection import protecting
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore
+from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import (
     CorruptChangelogError,
     FencedError,
     JobExecutionError,
     RestoreError,
 )
+from changelog_engine.history.tables import Tables
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
-from materializer import truncation
+from materializer import fold_task, truncation
 from materializer.fold import state_at
+from materializer.lock import MaterializerLock
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
 
 
 def test_case_4_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Reliability case 4: what was truncated is refused, and what there is is named."""
     job, graph, folder = stopped(tmp_path)
     materialize(folder)
     truncate(folder, AT_ONCE)
@@ -58,7 +71,7 @@ def test_case_4_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 def test_case_4_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
-    """The snapshots are gone and the log begins in the middle: an error, never an empty or a wrong state."""
+    """Reliability case 4: the snapshots are gone and the log begins in the middle: an error, never a wrong state."""
     job, graph, folder = stopped(tmp_path)
     materialize(folder)
     truncate(folder, AT_ONCE)
@@ -71,6 +84,7 @@ def test_case_4_a_log_without_its_beginning_is_refused(tmp_path: Path) -> None:
 
 
 def test_case_18_parts_stay_while_a_retained_checkpoint_needs_them(tmp_path: Path) -> None:
+    """Reliability case 18."""
     _, _, folder = stopped(tmp_path, epochs=6)
     held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
     materialize(folder, 2)
@@ -87,6 +101,7 @@ def test_case_18_parts_stay_while_a_retained_checkpoint_needs_them(tmp_path: Pat
 
 
 def test_case_18_parts_stay_while_a_copy_or_the_history_needs_them(tmp_path: Path) -> None:
+    """Reliability case 18; forks and savepoints have tests of their own, see test_truncated_bases.py."""
     job, _, folder = stopped(tmp_path, epochs=6)
     held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
     materialize(folder)
@@ -124,6 +139,7 @@ class Clears(KeyedProcessFunction):
 
 
 def test_case_19_an_idle_keys_last_write_survives_and_deleted_entries_stay_deleted(tmp_path: Path) -> None:
+    """Reliability case 19: over three snapshots, each followed by a truncation."""
     _, _, folder = stopped(tmp_path, Clears(), epochs=6)
     for checkpoint in (1, 3, None):  # key 1 to 4 were written before the first of them, and never since
         materialize(folder, checkpoint)
@@ -139,7 +155,7 @@ def test_case_19_an_idle_keys_last_write_survives_and_deleted_entries_stay_delet
 
 
 def test_case_20_a_reader_that_has_begun_finishes(tmp_path: Path) -> None:
-    """Files leave the table at once and the disk after the grace time."""
+    """Reliability case 20: files leave the table at once and the disk after the grace time."""
     _, _, folder = stopped(tmp_path)
     before = states(tmp_path)
     reading = Storage(folder.changelog.root)
@@ -159,7 +175,111 @@ def test_case_20_a_reader_that_has_begun_finishes(tmp_path: Path) -> None:
     assert states(tmp_path) == before
 
 
+class Slow:
+    """A reader that stops in the middle, until truncation and deletion have run: a step of a generator."""
+
+    def __init__(self, rows: Iterator[Any]) -> None:
+        self.rows = rows
+        self.first = next(rows)
+
+    def rest(self) -> list[Any]:
+        return [self.first, *self.rows]
+
+
+def vacuum(folder: JobFolder) -> None:
+    """Two truncations within the grace time: what is noted by the first is not deleted by the second."""
+    now = [time.time()]
+    truncate(folder, LATER, lambda: now[0])
+    now[0] += 59
+    assert truncate(folder, LATER, lambda: now[0]).deleted == 0
+
+
+def test_case_20_a_slow_restore_finishes(tmp_path: Path) -> None:
+    """Reliability case 20: a restore that holds its list of files reads on while they leave the table."""
+    _, _, folder = stopped(tmp_path)
+    expected = read_whole(folder)
+    point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
+    slow = Slow(read_parts(point, range(32_768)))
+    materialize(folder)
+    vacuum(folder)
+    assert rows_read(folder) == []
+    assert pa.concat_tables(slow.rest()).to_pylist() == expected
+
+
+def test_case_20_a_slow_history_query_finishes(tmp_path: Path) -> None:
+    """Reliability case 20: views hold names of files, of merged rows, too."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    materialize(folder, 2)
+    materialize(folder)
+    tables = Tables(folder.storage.root)
+    selected = tables.history(tables.checkpoint(), "process")
+    rows = tables.lineage.checkpoints.paths()
+    truncate(folder, Retention(grace_ms=60_000))
+    with merging_few():
+        vacuum(folder)
+    on_disk = {entry.name for entry in folder.changelog.list()}
+    assert on_disk >= {*selected.log, *rows}
+    assert not set(selected.log) & set(rows_read(folder))
+    assert sum(pq.read_metadata(f"{folder.changelog.root}/{path}").num_rows for path in selected.log) == 30
+
+
+def test_case_20_a_slow_materialization_finishes(tmp_path: Path) -> None:
+    """Reliability case 20: on storage without locks another process materializes and truncates while it folds."""
+    _, _, folder = stopped(tmp_path, epochs=6, parallelism=1)
+    materialize(folder, 4)
+    before = states(tmp_path)
+    inner, others = fold_task.read_suffix, []
+
+    def holds_its_list(*arguments: Any) -> Any:
+        rows = inner(*arguments)
+        if not others:
+            others.append(None)
+            others.append(materialize(folder))
+            vacuum(folder)
+        return rows
+
+    with (
+        mock.patch.object(MaterializerLock, "__enter__"),
+        mock.patch.object(MaterializerLock, "__exit__", return_value=None),
+        mock.patch.object(fold_task, "read_suffix", holds_its_list),
+    ):
+        slow = materialize(folder)
+    assert slow is not None
+    assert others[1] is not None
+    assert (slow.log_rows, others[1].log_rows) == (10, 10)
+    assert rows_read(folder) == []
+    assert states(tmp_path) == before
+    assert verify(folder).faults == []
+
+
+def read_whole(folder: JobFolder) -> list[Any]:
+    point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
+    return pa.concat_tables(read_parts(point, range(32_768))).to_pylist()
+
+
+def test_case_21_a_truncation_killed_with_sigkill_is_finished_by_the_next(tmp_path: Path) -> None:
+    """Reliability case 21: kill -9 of a process at numbered steps."""
+    job, graph, folder = stopped(tmp_path, epochs=5)
+    before = states(tmp_path)
+    materialize(folder, 2)
+    materialize(folder)
+    # Steps: 0 the commit to the log, 1 that to the snapshots, 2 and more notes and deletions.
+    for step in (0, 1, 2, 4, 7):
+        assert killed("truncate", tmp_path, step)
+        assert states(tmp_path) == before
+        found = verify(folder)
+        assert found.faults == []
+        assert found.lost == []
+    truncate(folder, AT_ONCE)
+    assert rows_read(folder) == []
+    for table in (folder.changelog, folder.snapshots):
+        on_disk = {entry.name for entry in table.list() if entry.name.endswith(".parquet")}
+        assert on_disk == set(DeltaLog(table).files()["path"].to_pylist())
+    finishes(job, graph)
+
+
 def test_case_21_a_truncation_that_dies_is_finished_by_the_next(tmp_path: Path) -> None:
+    """Reliability case 21, at every step, in this process."""
     job, graph, folder = stopped(tmp_path)
     before = states(tmp_path)
     materialize(folder, 2)
@@ -180,14 +300,15 @@ def test_a_driver_that_takes_over_keeps_what_it_starts_from(tmp_path: Path) -> N
     _, _, folder = stopped(tmp_path)
     held = states(tmp_path, 2)
     materialize(folder)
-    inner = truncation.merge_small
+    inner = truncation.needed
 
     def rewinds(*arguments: Any) -> Any:
+        decided = inner(*arguments)
         if Lineage(folder.open_changelog()).newest_attempt_id == 1:
             begin_attempt(folder.open_changelog(), 1, 2, "test")
-        return inner(*arguments)
+        return decided
 
-    with mock.patch.object(truncation, "merge_small", rewinds):
+    with mock.patch.object(truncation, "needed", rewinds):
         truncate(folder, AT_ONCE)
     assert states(tmp_path, 2) == held
 
