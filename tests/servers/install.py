@@ -71,8 +71,8 @@ def _archive_classes() -> None:
         producer.produce(topic, "record")
         producer.commit_transaction(60)
         broker.consume_committed(topic)
-        broker.stop()
-    if archive.exists():
+        written = broker.stop()  # the JVM writes at its end
+    if written and archive.exists():
         archive.rename(kafka.CLASSES)
 
 
@@ -93,10 +93,8 @@ def install_s3() -> None:
 
 
 def _go_install(go: str, folder: Path) -> None:
-    _run(
-        [go, "install", f"{s3.VERSITYGW_PACKAGE}@{s3.VERSITYGW_VERSION}"],
-        {"GOBIN": str(folder), "GOFLAGS": "-buildvcs=false"},
-    )
+    package = f"{s3.VERSITYGW_PACKAGE}@{s3.VERSITYGW_VERSION}"
+    _run([go, "install", "-trimpath", "-ldflags=-s -w", package], {"GOBIN": str(folder)})
 
 
 def _pip_install(folder: Path) -> None:

@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 CACHE = Path(__file__).resolve().parents[2] / ".servers"
 _PORTS = range(15_000, 32_000)
 _START_TIMEOUT_S = 180.0
-_STOP_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 120.0
 _POLL_S = 0.05
 _LOG_TAIL_CHARS = 4_000
 _WATCH = 'while read -r pid; do last=$pid; done; [ -z "$last" ] || kill -s KILL -- "-$last"; rm -rf -- "$1"'
@@ -213,13 +213,19 @@ class Server(ABC):
             self.kill()
             raise ServerFailed(f"{failed}; its log ends with:\n{self._log_tail()}") from None
 
-    def stop(self) -> None:
-        """End it in good order; nothing happens when it does not run."""
+    def stop(self) -> bool:
+        """End it; nothing happens when it does not run.
+
+        Returns:
+            Whether it ended in good order; else it was killed.
+        """
         if self._process is not None and self.running:
             self._process.send_signal(self.stop_signal)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_TIMEOUT_S)
+        in_order = not self.running
         self.kill()
+        return in_order
 
     def kill(self) -> None:
         """End it and its workers as ``kill -9`` does; nothing happens when it does not run."""
