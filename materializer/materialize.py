@@ -107,7 +107,7 @@ def _fold(
             )  # an error begins with the file's path
             if unusable is None or unusable in broken or not of_snapshots:
                 raise
-            warn_unusable(f"{folder.snapshots.root} {unusable}", unusable, error)
+            warn_unusable(unusable, error)
             broken |= {unusable}
 
 

@@ -82,7 +82,7 @@ def plan_snapshot(
             break
         except CorruptChangelogError as error:
             assert previous is not None
-            warn_unusable(f"{folder.snapshots.root} {previous}", previous, error)
+            warn_unusable(previous, error)
             broken |= {previous}
     if previous == checkpoint.id:
         return None

@@ -280,7 +280,7 @@ def read_marker(storage: Storage, path: str) -> dict[str, Any]:
         who = int(document["checkpoint"]), int(document["attempt"])
         int(document["parts"])
         for file, _, kind, first, last in document.get("files", ()):
-            if not isinstance(file, str) or not isinstance(kind, str) or not 0 <= int(first) <= int(last):
+            if parse_part(file) is None or not isinstance(kind, str) or not 0 <= int(first) <= int(last):
                 raise ValueError(f"it names the piece {file!r}")
         if name is not None and who != (name.checkpoint, name.attempt):
             raise ValueError(f"it is of checkpoint {who[0]} of attempt {who[1]}")

@@ -28,7 +28,7 @@ from changelog_engine.storage.filesystem import Storage
 _LOG = logging.getLogger("changelog_engine")
 _COMMIT_TRIES = 20
 _MOST_WARNED = 1_000
-_WARNED: set[str] = set()  # files at fault, of which a warning was logged
+_WARNED: set[str] = set()  # faults of which a warning was logged
 
 
 class SnapshotStore:
@@ -158,7 +158,7 @@ class SnapshotStore:
         try:
             document = read_marker(self.log.storage, marker)
         except CorruptChangelogError as error:
-            warn_unusable(self.log.storage.join(marker), (snapshot_of(marker) or (0, 0))[0], error)
+            warn_unusable((snapshot_of(marker) or (0, 0))[0], error)
             return set()
         return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()
 
@@ -194,22 +194,22 @@ def usable_snapshots(storage: Storage, listing: pa.Table) -> list[tuple[tuple[in
         try:
             found.append((who, frozenset([marker, *_parts_of(storage, marker, who, listed)])))
         except CorruptChangelogError as error:
-            warn_unusable(storage.join(marker), who[0], error)
+            warn_unusable(who[0], error)
     return found
 
 
-def warn_unusable(file: str, checkpoint: int, error: Exception) -> None:
-    """Log that a snapshot can't be used: once for each of its files that is at fault.
+def warn_unusable(checkpoint: int, error: Exception) -> None:
+    """Log that a snapshot can't be used; the same fault once in a process.
 
     Args:
-        file: tells the fault from others; the full path of its row, or another name.
         checkpoint: of which the snapshot is.
         error: names the file.
     """
-    if file not in _WARNED:
+    fault = str(error)
+    if fault not in _WARNED:
         if len(_WARNED) >= _MOST_WARNED:
             _WARNED.clear()
-        _WARNED.add(file)
+        _WARNED.add(fault)
         _LOG.warning(
             "the snapshot of checkpoint %d can't be used; an older one and a longer piece of the log take its place: %s",
             checkpoint, error,
