@@ -23,6 +23,7 @@ from api.datastream.state import (
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.testing.replay import replay_graph
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -461,3 +462,18 @@ def test_case_26_a_state_that_only_some_subtasks_declare(tmp_path: Path, changel
     first = versions.run(Program(marked), 4)
     assert first == {key: expected(numbers_of(key, 3), lambda n: [f"<{n}>"]) for key in range(KEYS)}
     assert "earlier" not in described(tmp_path, "list")
+
+
+def test_case_26_a_replay_across_a_migration(tmp_path: Path) -> None:
+    """From before the change: the same mutations with the changed program, and a readable difference earlier on."""
+    versions = Versions(tmp_path)
+    versions.run(Program(all_kinds(Types.LONG()), int))
+    changed = Program(all_kinds(Types.STRING(), str), str)
+    versions.run(changed, 2)
+    graph = versions.graph(changed, 2)
+    report = replay_graph(graph, versions.job.settings, 3, 6)
+    assert report.equal, str(report)
+    assert report.recorded == report.replayed > 0
+    report = replay_graph(graph, versions.job.settings, 2, 4)
+    assert not report.equal
+    assert "put" in str(report)
