@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 
 from changelog_engine.checkpoint.forks import fork_job
+from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.cli.console import printable
-from changelog_engine.cli.job_path import open_job
 from changelog_engine.errors import RestoreError
 
 

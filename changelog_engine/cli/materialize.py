@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.cli.console import printable
-from changelog_engine.cli.job_path import open_job
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.errors import ChangelogEngineError
 from materializer.fold_task import fold_range

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import click
 from rich.text import Text
 
+from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.cli.console import console, printable, table_of
-from changelog_engine.cli.job_path import open_job
 from changelog_engine.errors import RestoreError
 
 

@@ -16,8 +16,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from changelog_engine.checkpoint.job_path import open_changelog
 from changelog_engine.cli.console import console, printable, table_of
-from changelog_engine.cli.job_path import open_changelog
 from changelog_engine.errors import RestoreError
 from materializer.fold import FoldedState, state_at
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.savepoints import MARKER, open_savepoint
 from changelog_engine.checkpoint.verification import Fault, Verification
 from changelog_engine.checkpoint.verification import verify as verify_folder
 from changelog_engine.cli.console import printable
-from changelog_engine.cli.job_path import open_job
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, FormatVersionError
 from changelog_engine.storage.filesystem import Storage
 

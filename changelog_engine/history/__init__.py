@@ -1,5 +1,6 @@
 """State history in Spark SQL. Re-exports only."""
 
-from changelog_engine.history.history import History, StateViews, open
+from changelog_engine.history.history import History, open
+from changelog_engine.history.views import StateViews, TimerViews
 
-__all__ = ["History", "StateViews", "open"]
+__all__ = ["History", "StateViews", "TimerViews", "open"]

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from changelog_engine.history.fold_sql import COLUMN_NAMES, COLUMNS
 from changelog_engine.history.names import digest, literal, quoted, sql_name
+from changelog_engine.history.rows_sql import COLUMN_NAMES, COLUMNS
 from changelog_engine.history.tables import Tables
 from changelog_engine.storage.filesystem import Storage
 

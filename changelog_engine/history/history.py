@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changelog_engine.changelog.model import Checkpoint
@@ -17,16 +16,14 @@ from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismat
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.history import log_views
 from changelog_engine.history.catalog import CHANGELOG_TABLE, SNAPSHOTS_TABLE, Catalog, Frames
-from changelog_engine.history.fold_sql import (
-    StateColumns,
-    Times,
-    difference_sql,
-    history_sql,
-    rows_sql,
-    state_sql,
-)
-from changelog_engine.history.names import HISTORY_SUFFIX, literal, view_names
-from changelog_engine.history.tables import Selection, Tables, When, described_state
+from changelog_engine.history.changes_sql import history_sql
+from changelog_engine.history.fold_sql import difference_sql, state_sql
+from changelog_engine.history.names import literal
+from changelog_engine.history.rows_sql import Times, rows_sql
+from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.tables import Selection, Tables, When, described_operator, described_state
+from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
+from changelog_engine.history.views import is_many, state_views
 from changelog_engine.types import type_from_spec
 
 if TYPE_CHECKING:
@@ -35,38 +32,18 @@ if TYPE_CHECKING:
 _ANY_KEY: Any = object()
 
 
-@dataclass(frozen=True)
-class StateViews:
-    """The views of one state.
-
-    Args:
-        operator: uid.
-        state: name.
-        kind: value, list, map, reducing or aggregating.
-        view: name of the view of the state.
-        history_view: name of the view of its changes.
-        key_type, value_type: SQL types.
-    """
-
-    operator: str
-    state: str
-    kind: str
-    view: str
-    history_view: str
-    key_type: str
-    value_type: str
-
-
 class History:
     """A job's changelog in a Spark session. Made by ``open``.
 
     The database holds ``mutations``, ``checkpoints``, ``snapshots``, ``lineage`` and ``states``, and for each state
-    ``<operator>_<state>`` and ``<operator>_<state>_history``. They show the job at one moment; ``refresh`` moves on.
+    ``<operator>_<state>`` and ``<operator>_<state>_history``; ``<operator>_timers`` and ``<operator>_timers_history`` for
+    each operator with keys. They show the job at one moment; ``refresh`` moves on.
 
     Attributes:
         database: its name in the session.
         checkpoint_id: the checkpoint that the views show.
         states: the views of each state.
+        timers: the views of each operator's timers.
     """
 
     def __init__(self, spark: SparkSession, path: str, at: When) -> None:
@@ -148,6 +125,54 @@ class History:
             columns = StateColumns.of(found, described)
             return frames.query(history_sql(columns, rows, self._times(checkpoint), where))
 
+    def timers_of(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
+        """The timers of an operator as of a checkpoint or time.
+
+        Args:
+            operator: see ``state``.
+            at: see ``state``.
+            key: see ``state``.
+
+        Returns:
+            The columns of the operator's view of timers.
+
+        Raises:
+            RestoreError: no such checkpoint or operator with keys; says what there is.
+            CorruptChangelogError: see ``state``.
+        """
+        checkpoint = self._at(at)
+        found = described_operator(checkpoint, operator)
+        with Frames(self._spark) as frames:
+            groups, where = _key_filter(found, key)
+            selection = self._tables.state(checkpoint, operator, groups)
+            many = key is _ANY_KEY and is_many(selection, checkpoint)
+            return frames.query(
+                timers_sql(TimerColumns.of(found), self._frame_rows(frames, selection), where, many)
+            )
+
+    def timer_changes(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
+        """What happened to the timers of an operator, on the lineage of a checkpoint.
+
+        Args:
+            operator: see ``state``.
+            at: see ``state``.
+            key: see ``state``.
+
+        Returns:
+            The columns of the operator's history view of timers, one row a mutation.
+
+        Raises:
+            RestoreError, CorruptChangelogError: see ``timers_of``.
+        """
+        checkpoint = self._at(at)
+        found = described_operator(checkpoint, operator)
+        with Frames(self._spark) as frames:
+            groups, where = _key_filter(found, key)
+            rows = self._frame_rows(frames, self._tables.history(checkpoint, operator, groups))
+            return frames.query(
+                timer_changes_sql(TimerColumns.of(found), rows, self._times(checkpoint), where)
+            )
+
     def difference(self, operator: str, state: str, before: When, after: When = None) -> DataFrame:
         """What two points of a state do not share, also on different branches.
 
@@ -183,15 +208,15 @@ class History:
             return frames.query(difference_sql(shapes[1], *queries))
 
     def key(self, key: Any, at: When = None) -> DataFrame:
-        """All changes of one key, in all states of all operators whose keys can be this one.
+        """All changes of one key, in all states and timers of all operators whose keys can be this one.
 
         Args:
             key: the key, as the program's key selector gave it.
             at: see ``state``.
 
         Returns:
-            One row a mutation in the order of checkpoints: operator, state, kind, the JSON texts of key, window, map key and
-            of the value before and after, and when it was valid.
+            One row a mutation in the order of checkpoints: operator, state, kind (``timer`` for timers), the JSON texts of
+            key, window, map key and of the value before and after, and when it was valid.
 
         Raises:
             ConfigurationError: no operator has keys of its type.
@@ -208,6 +233,8 @@ class History:
                     f"({history_sql(StateColumns.of(operator, state), rows, times, where, texts_only=True)})"
                     for state in operator["states"]
                 ]
+                timers = timer_changes_sql(TimerColumns.of(operator), rows, times, where, texts_only=True)
+                queries.append(f"({timers})")
             order = "valid_from_checkpoint, event_time NULLS LAST, operator, sequence"
             return frames.query(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
 
@@ -235,7 +262,7 @@ class History:
         """Operators with state whose keys can be this one, with its key group and the condition on rows."""
         found, faults = [], []
         for operator in checkpoint.operators:
-            if operator.get("states"):
+            if "states" in operator:
                 try:
                     found.append((operator, *_key_filter(operator, key)))
                 except TypeMismatchError as error:
@@ -251,8 +278,11 @@ class History:
     ) -> str:
         found, described = described_state(checkpoint, operator, state)
         groups, where = _key_filter(found, key)
-        rows = self._frame_rows(frames, self._tables.state(checkpoint, operator, groups))
-        return state_sql(StateColumns.of(found, described), rows, where, fingerprint)
+        selection = self._tables.state(checkpoint, operator, groups)
+        rows = self._frame_rows(frames, selection)
+        many = key is _ANY_KEY and is_many(selection, checkpoint)
+        columns = StateColumns.of(found, described)
+        return state_sql(columns, rows, checkpoint.time_ms, where, fingerprint, many)
 
     def _frame_rows(self, frames: Frames, selection: Selection) -> str:
         folder = self._tables.folder
@@ -266,32 +296,18 @@ class History:
         return rows_sql(base, log, selection.snapshot, selection.lineage)
 
     def _register(self, checkpoint: Checkpoint) -> None:
+        """Make the views. All that can fail comes first: what there was stays as it was then."""
         catalog, tables = self._catalog, self._tables
+        states, timers, queries = state_views(tables, checkpoint, self._times(checkpoint), self._view_rows)
+        queries |= log_views.queries(
+            catalog, tables, checkpoint, [vars(views) for views in (*states, *timers)]
+        )
         catalog.begin(tables)
-        described = {
-            (operator["uid"], state["name"]): (operator, state)
-            for operator in checkpoint.operators
-            for state in operator.get("states", ())
-        }
-        times = self._times(checkpoint)
-        found = []
-        for (uid, name), view in view_names(described).items():
-            columns = StateColumns.of(*described[uid, name])
-            rows = self._view_rows(tables.state(checkpoint, uid))
-            catalog.view(view, state_sql(columns, rows))
-            mutations = self._view_rows(tables.history(checkpoint, uid))
-            catalog.view(view + HISTORY_SUFFIX, history_sql(columns, mutations, times))
-            found.append(
-                StateViews(
-                    uid, name, columns.kind, view, view + HISTORY_SUFFIX, columns.key.name, columns.value_name
-                )
-            )
-        views = log_views.queries(catalog, tables, checkpoint, [vars(state) for state in found])
-        for name, query in views.items():
-            catalog.view(name, query)
-        catalog.keep_views([*views, *(name for state in found for name in (state.view, state.history_view))])
+        for view, query in queries.items():
+            catalog.view(view, query)
+        catalog.keep_views(queries)
         self.checkpoint_id = checkpoint.id
-        self.states = tuple(found)
+        self.states, self.timers = tuple(states), tuple(timers)
 
 
 def open(spark: SparkSession, path: str, at: When = None) -> History:

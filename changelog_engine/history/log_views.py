@@ -96,8 +96,9 @@ def _snapshots(tables: Tables, checkpoint: Checkpoint) -> str:
 def _lineage(tables: Tables, checkpoint: Checkpoint) -> str:
     """One row an attempt: where it starts, what it made, and what of it the lineage has."""
     made: dict[int, list[int]] = {}
-    for entry in tables.lineage.checkpoints.values():
-        made.setdefault(entry.attempt, []).append(entry.id)
+    index = tables.lineage.checkpoints.index()
+    for number, by in zip(index.ids.tolist(), index.attempts.tolist(), strict=True):
+        made.setdefault(by, []).append(number)
     runs = {run.attempt: run for run in checkpoint.lineage}
     rows = []
     for attempt in tables.attempts():

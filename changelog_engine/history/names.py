@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 RESERVED = ("mutations", "checkpoints", "snapshots", "lineage", "states")
 HISTORY_SUFFIX = "_history"
+TIMERS = "timers"
 _MAX_LENGTH = 80
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:\[\]{}\"()/+*=<>|%-]*")
 
@@ -41,11 +42,14 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
-def view_names(states: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The names of the views of states.
+def view_names(
+    states: Iterable[tuple[str, str]], timers: Iterable[str] = ()
+) -> dict[tuple[str, str | None], str]:
+    """The names of the views of states and of timers.
 
     Args:
         states: (operator uid, state name).
+        timers: uids of operators that may have timers; they come as (uid, None).
 
     Returns:
         For each its name; ``<name>_history`` is free, too. Names that clash get a hash, all of them.
@@ -54,7 +58,10 @@ def view_names(states: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
         >>> view_names([("visits", "count"), ("a", "b_c"), ("a_b", "c")])["visits", "count"]
         'visits_count'
     """
-    simple = {state: sql_name("_".join(state)) for state in states}
+    simple: dict[tuple[str, str | None], str] = {
+        (uid, name): sql_name(f"{uid}_{name}") for uid, name in states
+    }
+    simple |= {(uid, None): sql_name(f"{uid}_{TIMERS}") for uid in timers}
     wanted = Counter(
         name for each in simple.values() for name in (each.lower(), each.lower() + HISTORY_SUFFIX)
     )
@@ -62,7 +69,7 @@ def view_names(states: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
     named = {}
     for state, name in simple.items():
         clashes = wanted[name.lower()] > 1 or wanted[name.lower() + HISTORY_SUFFIX] > 1
-        named[state] = f"{name}_{digest(*state)}" if clashes else name
+        named[state] = f"{name}_{digest(*(part for part in state if part is not None))}" if clashes else name
     return named
 
 

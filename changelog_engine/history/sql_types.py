@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from changelog_engine.history.names import literal, quoted
 from changelog_engine.types import (
@@ -22,6 +22,7 @@ from changelog_engine.types import (
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
+    type_from_spec,
 )
 
 _OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
@@ -66,6 +67,11 @@ def value_of(found: SqlType, json_text: str) -> str:
 def time_of(milliseconds: str) -> str:
     """SQL of epoch milliseconds -> SQL of a timestamp; null outside the years 1 to 9999."""
     return f"CASE WHEN {milliseconds} BETWEEN {_OLDEST_MS} AND {_NEWEST_MS} THEN timestamp_millis({milliseconds}) END"
+
+
+def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
+    """A declared type out of what a checkpoint says of it; None for undeclared."""
+    return None if spec is None else type_from_spec(spec)
 
 
 def sql_type(type_info: TypeInformation | None) -> SqlType:

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_row, read_row
-from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Segment
+from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_selection import (
     PartFile,
     attempt_of,
@@ -23,18 +26,11 @@ from changelog_engine.changelog.part_selection import (
     part_files,
     select_suffix,
 )
-from changelog_engine.checkpoint.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.errors import (
-    CorruptChangelogError,
-    ForeignPathError,
-    FormatVersionError,
-    RestoreError,
-    StorageError,
-)
+from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
 
 When = int | str | datetime | None
 _ALL = range(32_768)
@@ -48,12 +44,15 @@ class Selection:
         snapshot: checkpoint of the snapshot that comes first; None for the log alone.
         base: file names in the snapshots table.
         log: file names in the changelog table.
+        log_rows, base_rows: how many rows the files have, by the tables.
         lineage: set where rows have to be told apart, because files hold rows of other branches, too; else empty.
     """
 
     snapshot: int | None
     base: tuple[str, ...]
     log: tuple[str, ...]
+    log_rows: int = 0
+    base_rows: int = 0
     lineage: tuple[Segment, ...] = ()
 
 
@@ -65,31 +64,13 @@ class Tables:
 
     Raises:
         StorageError: there is no changelog.
-        ForeignPathError: it is a Delta table of somebody else.
+        ForeignPathError: it is a Delta table of somebody else, or does not lie in a job's folder.
         FormatVersionError: a newer engine wrote it.
     """
 
     def __init__(self, path: str) -> None:
-        given = Storage(path)
-        found = next((table for table in (given, given.child(CHANGELOG)) if DeltaLog.exists(table)), None)
-        if found is None:
-            raise StorageError(
-                f"there is no changelog in {given.root}: name a job's folder, <base path>/<job>"
-            )
-        log = DeltaLog(found)
-        properties = log.properties()
-        written = properties.get(FORMAT_PROPERTY)
-        if written is None:
-            raise ForeignPathError(
-                f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}"
-            )
-        if not written.isdecimal() or int(written) > FORMAT_VERSION:
-            raise FormatVersionError(
-                f"{found.root} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use a newer one"
-            )
-        root = Storage(found.root.rpartition("/")[0])
-        slug = root.root.rpartition("/")[2]
-        self.folder = JobFolder(properties.get(JOB_PROPERTY, slug), slug, root)
+        self.folder = open_job(path)
+        log = self.folder.open_changelog()
         self.lineage = Lineage(log)
         self._files = part_files(log.files())
         self.snapshots = complete_snapshots(self.folder)
@@ -106,6 +87,7 @@ class Tables:
                     self._markers[name.checkpoint, name.attempt] = marker
         self._snapshot_documents: dict[tuple[int, int], str] = {}
         self._documents: dict[int, Checkpoint] = {}
+        self._merged: dict[str, list[tuple[int, int, int]]] = {}
 
     def checkpoint(self, at: When = None) -> Checkpoint:
         """The checkpoint of a point in time.
@@ -189,13 +171,12 @@ class Tables:
 
     def times(self, checkpoint: Checkpoint) -> tuple[int, list[int | None]]:
         """Times of the barriers of a lineage: the first id, and one time in ms an id from there on."""
-        entries = self.lineage.checkpoints
         first = checkpoint.lineage[0].first
         found: list[int | None] = [None] * (checkpoint.id - first + 1)
-        for segment in checkpoint.lineage:
-            for number in range(segment.first, segment.last + 1):
-                if number in entries:
-                    found[number - first] = entries[number].time_ms
+        index = self.lineage.checkpoints.index()
+        for number, attempt, time_ms in zip(*(column.tolist() for column in index), strict=True):
+            if on_lineage(checkpoint.lineage, attempt, number):
+                found[number - first] = time_ms
         return first, found
 
     def _usable(self, checkpoint: Checkpoint) -> list[int]:
@@ -246,7 +227,8 @@ class Tables:
             files = self._snapshot_files(snapshot, attempt)
             base = [file for file in files if file.may_hold(key_groups, operators)]
         mixed = any(file.name is None for file in chosen)
-        return Selection(snapshot, _paths(base), _paths(chosen), tuple(checkpoint.lineage) if mixed else ())
+        lineage = tuple(checkpoint.lineage) if mixed else ()
+        return Selection(snapshot, _paths(base), _paths(chosen), _rows(chosen), _rows(base), lineage)
 
     def _check_complete(self, checkpoint: Checkpoint, snapshot: int | None) -> None:
         hole = self._hole(checkpoint, snapshot)
@@ -257,31 +239,73 @@ class Tables:
             )
 
     def _hole(self, checkpoint: Checkpoint, snapshot: int | None) -> str | None:
-        """Where parts are missing after a snapshot; None for nowhere. Checkpoint rows say how many there must be."""
-        counts: dict[int, int] = {}
-        for file in select_suffix(self._files, checkpoint.lineage, snapshot):
-            if file.name is None:
-                return None  # merged files took the place of parts
-            counts[file.name.attempt] = counts.get(file.name.attempt, 0) + 1
+        """Where mutations are missing after a snapshot; None for nowhere. Checkpoint rows say how many there must be.
+
+        Parts are counted; where parts were merged, rows are.
+        """
+        suffix = select_suffix(self._files, checkpoint.lineage, snapshot)
+        merged = any(file.name is None for file in suffix)
         start = 0 if snapshot is None else snapshot
+        counts: dict[int, int] = {}
+        for file in suffix:
+            if file.name is not None:
+                one = (file.rows or 0) if merged else 1
+                counts[file.name.attempt] = counts.get(file.name.attempt, 0) + one
+                continue
+            for attempt, number, rows in self._merged_rows(file):
+                if number > start and on_lineage(checkpoint.lineage, attempt, number):
+                    counts[attempt] = counts.get(attempt, 0) + rows
+        written = _rows_written if merged else _parts_written
         for segment in checkpoint.lineage:
             if segment.last <= start:
                 continue
             try:
-                due = _parts_written(self._document(segment.last))
+                due = written(self._document(segment.last))
                 if segment.first <= start:
-                    due -= _parts_written(self._document(start))
+                    due -= written(self._document(start))
             except (RestoreError, CorruptChangelogError):
                 return f"the row of a checkpoint of attempt {segment.attempt} is gone"
             found = counts.get(segment.attempt, 0)
             if found != due:
-                return f"attempt {segment.attempt} has {found} of {due} parts"
+                return f"attempt {segment.attempt} has {found} of {due} {'mutations' if merged else 'parts'}"
         return None
+
+    def _merged_rows(self, file: PartFile) -> list[tuple[int, int, int]]:
+        """How many mutations a merged file has of which checkpoint: (attempt, checkpoint, rows).
+
+        Raises:
+            CorruptChangelogError: it is missing or can't be read.
+        """
+        if file.path not in self._merged:
+            names = ["attempt", "checkpoint_id", "sequence"]
+            storage = self.folder.changelog
+            try:
+                table = pq.read_table(pa.BufferReader(storage.read(file.path)), columns=names)
+            except (FileNotFoundError, pa.ArrowException) as error:
+                raise CorruptChangelogError(f"{storage.join(file.path)} can't be read: {error}") from error
+            counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
+            self._merged[file.path] = list(zip(*(counted[i].to_pylist() for i in range(3)), strict=True))
+        return self._merged[file.path]
 
     def _document(self, number: int) -> Checkpoint:
         if number not in self._documents:
             self._documents[number] = self.lineage.checkpoint(number)
         return self._documents[number]
+
+
+def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
+    """The description of an operator with keys.
+
+    Raises:
+        RestoreError: the checkpoint has no such operator; lists those it has.
+    """
+    keyed = {found["uid"]: found for found in checkpoint.operators if "states" in found}
+    if operator not in keyed:
+        there = ", ".join(map(repr, keyed)) or "none"
+        raise RestoreError(
+            f"checkpoint {checkpoint.id} has no operator {operator!r} with keys; it has {there}"
+        )
+    return keyed[operator]
 
 
 def described_state(
@@ -303,13 +327,22 @@ def described_state(
     )
 
 
+def _written(checkpoint: Checkpoint) -> list[tuple[int, int]]:
+    """What each subtask of the checkpoint's attempt had committed with it: rows and parts."""
+    subtasks = [state for found in checkpoint.operator_state.values() for state in found.values()]
+    return [state["log"] for state in subtasks if "log" in state]
+
+
+def _rows_written(checkpoint: Checkpoint) -> int:
+    return sum(rows for rows, _ in _written(checkpoint))
+
+
 def _parts_written(checkpoint: Checkpoint) -> int:
-    """How many parts the checkpoint's attempt had committed with it."""
-    return sum(
-        state.get("log", (0, 0))[1]
-        for subtasks in checkpoint.operator_state.values()
-        for state in subtasks.values()
-    )
+    return sum(parts for _, parts in _written(checkpoint))
+
+
+def _rows(files: Sequence[PartFile]) -> int:
+    return sum(file.rows or 0 for file in files)
 
 
 def _paths(files: Sequence[PartFile]) -> tuple[str, ...]:

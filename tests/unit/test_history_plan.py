@@ -25,9 +25,10 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.history.fold_sql import StateColumns, Times, rows_sql
+from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.history import _key_filter
 from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sql_name, view_names
+from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables, described_state
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
@@ -196,7 +197,7 @@ def test_columns_of_states() -> None:
     assert columns.key.name == "STRUCT<`f0`: STRING, `f1`: BIGINT>"
     assert columns.map_key is not None
     assert columns.window is not None
-    assert (columns.map_key.name, columns.value_name, columns.ttl) == ("BIGINT", "DOUBLE", False)
+    assert (columns.map_key.name, columns.value_name, columns.ttl_ms) == ("BIGINT", "DOUBLE", None)
     assert columns.window.name == "STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
     assert columns.identity_names() == ["key_json", "window_json", "map_key_json"]
     timed = Types.TUPLE([Types.LONG(), Types.STRING()]).spec()
@@ -209,7 +210,7 @@ def test_columns_of_states() -> None:
         None,
         "ARRAY<STRING>",
     )
-    assert lists.ttl
+    assert lists.ttl_ms == 1
 
 
 def test_merged_files_are_cut_to_the_lineage() -> None:

@@ -1,4 +1,4 @@
-"""From a path on the command line to the changelog of a job.
+"""From a path that somebody names to the changelog of a job.
 
 Invariant: it only reads; no folder, lock or table is made or changed.
 """

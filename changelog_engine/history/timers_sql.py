@@ -1,0 +1,117 @@
+"""Timers in SQL: those that are registered at a point, and how they were registered, deleted and fired.
+
+Invariants:
+    * A timer is a key (and window), a domain and a time; its last row in the log says whether it is there.
+    * Every row of the log is one row of ``timer_changes_sql``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.history.names import literal
+from changelog_engine.history.rows_sql import Times, newest_sql, own_rows
+from changelog_engine.history.sql_types import (
+    SqlType,
+    key_sql_type,
+    time_of,
+    type_of,
+    value_of,
+    window_sql_type,
+)
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+
+_STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
+_DOMAIN = f"CASE state WHEN '{EVENT_TIMERS}' THEN 'event time' ELSE 'processing time' END"
+_TIMER = "key, namespace, state, value"
+_TIME_MS = "try_cast(value AS BIGINT)"
+
+
+@dataclass(frozen=True)
+class TimerColumns:
+    """The timers of one operator as SQL shows them.
+
+    Args:
+        operator: its uid.
+        key: type of the keys.
+        window: type of the windows; None where timers have none.
+    """
+
+    operator: str
+    key: SqlType
+    window: SqlType | None
+
+    @staticmethod
+    def of(operator: dict[str, Any]) -> TimerColumns:
+        """From what a checkpoint says of an operator; its timers have the namespaces that its states have."""
+        namespaces = [state["namespace"] for state in operator.get("states", ()) if state.get("namespace")]
+        window = window_sql_type(namespaces[0]) if namespaces else None
+        return TimerColumns(operator["uid"], key_sql_type(type_of(operator.get("key_type"))), window)
+
+    def _shown(self) -> list[str]:
+        shown = [f"{value_of(self.key, 'key')} AS key", "key AS key_json"]
+        if self.window is not None:
+            shown += [f"{value_of(self.window, 'namespace')} AS window", "namespace AS window_json"]
+        return [*shown, f"{_DOMAIN} AS domain", f"{time_of(_TIME_MS)} AS time", f"{_TIME_MS} AS time_ms"]
+
+
+def timers_sql(columns: TimerColumns, rows: str, where: str = "true", many: bool = False) -> str:
+    """A query of the timers that rows leave: one row a timer.
+
+    Args:
+        columns: the operator's.
+        rows: what ``rows_sql`` gave.
+        where: a further condition on rows.
+        many: see ``state_sql``.
+    """
+    rows = own_rows(rows, columns.operator, _STATES, where)
+    if many:
+        rows = newest_sql(rows, _TIMER)
+    by_place = "ORDER BY checkpoint_id DESC, sequence DESC"
+    shown = [*columns._shown(), "checkpoint_id", "event_time", "key_group"]
+    return (
+        f"SELECT {', '.join(shown)} FROM (SELECT *, row_number() OVER (PARTITION BY {_TIMER} {by_place}) AS place "
+        f"FROM ({rows})) WHERE place = 1 AND operation = 'register_timer'"
+    )
+
+
+def timer_changes_sql(
+    columns: TimerColumns, rows: str, times: Times, where: str = "true", texts_only: bool = False
+) -> str:
+    """A query of what happened to timers: one row a mutation.
+
+    Args:
+        columns: the operator's.
+        rows: what ``rows_sql`` gave.
+        times: of the lineage's checkpoints.
+        where: a further condition on rows.
+        texts_only: with the columns of ``history_sql`` with texts only.
+    """
+    rows = own_rows(rows, columns.operator, _STATES, where)
+    registered = "operation = 'register_timer'"
+    found = (
+        f"SELECT *, lead(checkpoint_id) OVER (PARTITION BY {_TIMER} ORDER BY checkpoint_id, sequence) "
+        f"AS valid_to_checkpoint FROM ({rows})"
+    )
+    timed = (
+        f"SELECT *, {times.milliseconds('checkpoint_id')} AS from_ms, "
+        f"{times.milliseconds('valid_to_checkpoint')} AS to_ms FROM ({found})"
+    )
+    if texts_only:
+        shown = [
+            f"{literal(columns.operator)} AS operator", "state", "'timer' AS kind", "key AS key_json",
+            "namespace AS window_json", "CAST(NULL AS STRING) AS map_key_json",
+            f"CASE WHEN NOT {registered} THEN value END AS value_before_json",
+            f"CASE WHEN {registered} THEN value END AS value_after_json",
+        ]  # fmt: skip
+    else:
+        shown = columns._shown()
+    shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
+    if texts_only:
+        shown += ["CAST(NULL AS STRING) AS pickled_type", "CAST(NULL AS INT) AS pickled_bytes"]
+    shown += [
+        "checkpoint_id AS valid_from_checkpoint", "valid_to_checkpoint", f"{time_of('from_ms')} AS valid_from",
+        f"{time_of('to_ms')} AS valid_to", "event_time", "attempt", "sequence", "key_group",
+    ]  # fmt: skip
+    return f"SELECT {', '.join(shown)} FROM ({timed})"

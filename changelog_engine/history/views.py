@@ -1,0 +1,102 @@
+"""The views of states and timers: their names, and their queries over the files of one checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.history.changes_sql import history_sql
+from changelog_engine.history.fold_sql import state_sql
+from changelog_engine.history.names import HISTORY_SUFFIX, view_names
+from changelog_engine.history.rows_sql import MOST_ATTEMPTS, MOST_ENTRIES, Times
+from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.tables import Selection, Tables
+from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
+
+_MANY_ROWS = 500_000
+
+
+@dataclass(frozen=True)
+class StateViews:
+    """The views of one state.
+
+    Args:
+        operator: uid.
+        state: name.
+        kind: value, list, map, reducing or aggregating.
+        view: name of the view of the state.
+        history_view: name of the view of its changes.
+        key_type, value_type: SQL types.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    view: str
+    history_view: str
+    key_type: str
+    value_type: str
+
+
+@dataclass(frozen=True)
+class TimerViews:
+    """The views of the timers of one operator.
+
+    Args:
+        operator: uid.
+        view: name of the view of the timers.
+        history_view: name of the view of what happened to them.
+    """
+
+    operator: str
+    view: str
+    history_view: str
+
+
+def is_many(selection: Selection, checkpoint: Checkpoint) -> bool:
+    """Whether what is replaced later should be sieved out first; see ``newest_sql`` for what that can do."""
+    worth_it = selection.log_rows >= _MANY_ROWS and selection.base_rows < MOST_ENTRIES
+    return worth_it and checkpoint.attempt < MOST_ATTEMPTS
+
+
+def state_views(
+    tables: Tables, checkpoint: Checkpoint, times: Times, rows_of: Callable[[Selection], str]
+) -> tuple[list[StateViews], list[TimerViews], dict[str, str]]:
+    """The views of all states and timers of a checkpoint, and the query of each view.
+
+    Args:
+        tables: the job's tables.
+        checkpoint: which.
+        times: of its lineage.
+        rows_of: files -> a query of their rows.
+
+    Raises:
+        CorruptChangelogError: parts that a state needs are gone.
+    """
+    described = {
+        (operator["uid"], state["name"]): (operator, state)
+        for operator in checkpoint.operators
+        for state in operator.get("states", ())
+    }
+    keyed = {operator["uid"]: operator for operator in checkpoint.operators if "states" in operator}
+    states: list[StateViews] = []
+    timers: list[TimerViews] = []
+    queries: dict[str, str] = {}
+    for (uid, name), view in view_names(described, keyed).items():
+        selection = tables.state(checkpoint, uid)
+        rows, many = rows_of(selection), is_many(selection, checkpoint)
+        mutations = rows_of(tables.history(checkpoint, uid))
+        changes = view + HISTORY_SUFFIX
+        if name is None:
+            found = TimerColumns.of(keyed[uid])
+            queries[view] = timers_sql(found, rows, many=many)
+            queries[changes] = timer_changes_sql(found, mutations, times)
+            timers.append(TimerViews(uid, view, changes))
+        else:
+            columns = StateColumns.of(*described[uid, name])
+            queries[view] = state_sql(columns, rows, checkpoint.time_ms, many=many)
+            queries[changes] = history_sql(columns, mutations, times)
+            types = columns.key.name, columns.value_name
+            states.append(StateViews(uid, name, columns.kind, view, changes, *types))
+    return states, timers, queries
