@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -19,7 +20,7 @@ from api.common import Types
 from api.datastream.connectors import JdbcSink
 from changelog_engine.graph.nodes import NodeKind
 
-RECORDS = 60
+RECORDS = 40
 ELEMENTS = rounds(4, RECORDS)
 EXPECTED = sorted(counted(ELEMENTS))
 ROW = Types.ROW([Types.LONG(), Types.LONG()])
@@ -78,6 +79,7 @@ def test_every_fault_alone(sqlite, tmp_path, fault, epoch):
     assert table(sqlite) == EXPECTED
 
 
+@pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")
 @pytest.mark.parametrize("settings", [{}, {"changelog": False}, {"tolerable_failures": 5}])
 def test_random_faults(database, tmp_path, settings):
     """30 runs in all: each record is there exactly once."""
@@ -97,6 +99,7 @@ def test_random_faults(database, tmp_path, settings):
         run_all(job, exact(database), parallelisms.__getitem__)
         assert table(database) == EXPECTED, (number, job.progress)
         database.execute("DELETE FROM t")
+    gc.collect()  # connections of writers whose process was lost
 
 
 def test_each_checkpoint_is_seen_when_it_is_committed(sqlite, tmp_path):
@@ -118,11 +121,11 @@ def test_an_old_checkpoint_commits_nothing_again(sqlite, tmp_path):
     job = TestJob(tmp_path / "log", Script(sizes=(5,)))
     job.run(graph(exact(sqlite), 1))
     assert table(sqlite) == EXPECTED
-    old = next(c for c in job.commits if sum(job.committed_epochs[: job.epochs_at[c.id]]) == 30)
+    old = next(c for c in job.commits if sum(job.committed_epochs[: job.epochs_at[c.id]]) == 20)
     again = TestJob(tmp_path / "log", Script(sizes=(7,)))
     again.run(graph(exact(sqlite), 1), restore=str(old.id))
     twice = Counter(table(sqlite)) - Counter(EXPECTED)
-    assert twice == Counter(counted(ELEMENTS)[30:])
+    assert twice == Counter(counted(ELEMENTS)[20:])
 
 
 def test_without_checkpoints_rows_come_at_the_end(sqlite, tmp_path):

@@ -1,0 +1,248 @@
+"""A Delta table as a sink, exactly once.
+
+1. Rows are written to Parquet files in the table's folder, at a barrier the last of them. No commit refers to them yet.
+2. The checkpoint keeps the files' names.
+3. Once it is durable, the driver makes one Delta commit with the files of all subtasks. The commit carries a transaction id
+   for each writer, with the number of its newest files: who comes second finds the number there, and adds nothing.
+
+Invariants:
+    * A row is in the table only if the checkpoint that covers it is durable.
+    * A checkpoint's rows appear at once. Readers see the table as it was at some checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changelog_engine.connectors.delta.types import checked_partitions, table_schema
+from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
+from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.storage.delta_tables import NewFile, UserTable, text_of
+from changelog_engine.storage.filesystem import Storage
+from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types.row import Row, field_names_of
+
+_BATCH_ROWS = 8_192
+_FILE_BYTES = 128 << 20
+_ALL_BYTES = 256 << 20
+_TRANSACTION = "changelog-engine/"
+
+Partition = tuple[tuple[str, str | None], ...]
+
+
+class DeltaSink:
+    """Appends rows to a Delta table, which is made when it is not there.
+
+    Args:
+        path: of the table, or its URI.
+        type_info: of the rows.
+        partition_by: fields whose values part the table's files; only for a new table, else they must be the table's.
+        properties: of a new table.
+
+    Raises:
+        ConfigurationError: no row type, or fields that cannot part a table.
+        NotSupportedError: a field that Delta has no type for.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        type_info: TypeInformation | None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(type_info, RowTypeInfo):
+            raise ConfigurationError(
+                "a Delta sink needs rows with named fields: give the stream a type such as "
+                f"Types.ROW_NAMED(['id'], [Types.LONG()]), it has {type_info!r}"
+            )
+        self.path = path
+        self.type_info = type_info
+        self.schema = table_schema(type_info)
+        self.partition_by = checked_partitions(partition_by, type_info)
+        self.properties = dict(properties or {})
+
+    def committing_writer(self, context: SinkContext) -> DeltaWriter:
+        """A writer for one subtask."""
+        self.table()
+        return DeltaWriter(self, context)
+
+    def commit_all(self, context: SinkContext, committables: Sequence[Committable]) -> None:
+        """Make the commit of a checkpoint."""
+        self.commit(committables)
+
+    def commit(self, committables: Iterable[Committable]) -> None:
+        """Add the files that are not in the table yet, in one commit."""
+        files: dict[str, dict[int, list[NewFile]]] = {}
+        for one in committables:
+            new = NewFile(one["path"], one["size"], one["time_ms"], one["rows"], one["partition"])
+            files.setdefault(_TRANSACTION + one["writer"], {}).setdefault(one["number"], []).append(new)
+        self.table().append(files)
+
+    def table(self) -> UserTable:
+        """The table, which is made or must fit.
+
+        Raises:
+            ConfigurationError: the table has other columns or partitions, or rules that this sink does not keep.
+        """
+        if not UserTable.exists(self.path):
+            UserTable.create(self.path, self.schema, self.partition_by, self.properties)
+        table = UserTable(self.path)
+        table.refuse_unreadable()
+        ours = {field.name: field.type for field in self.schema}
+        theirs = {field.name: _plain(field.type) for field in table.schema()}
+        if ours != theirs:
+            raise ConfigurationError(
+                f"the Delta table {self.path} has other columns than the stream: it has {_shown(theirs)}, "
+                f"the stream has {_shown(ours)}"
+            )
+        if self.partition_by and table.partition_columns() != self.partition_by:
+            raise ConfigurationError(
+                f"the Delta table {self.path} is partitioned by {table.partition_columns()}, not {self.partition_by}"
+            )
+        rules = [name for name in table.properties() if name.startswith("delta.constraints.")]
+        if rules:
+            raise ConfigurationError(
+                f"the Delta table {self.path} has constraints ({', '.join(rules)}), which this sink does not check"
+            )
+        return table
+
+
+class DeltaWriter:
+    """Writes the files of one subtask."""
+
+    def __init__(self, sink: DeltaSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._commits = not context.checkpoints  # nobody commits for all
+        self._storage = Storage(sink.path)
+        self._partition_by = UserTable(sink.path).partition_columns()
+        self._read_schema = arrow_schema(sink.type_info)
+        names = sink.type_info.get_field_names()
+        self._names = names
+        self._kept = [name for name in names if name not in self._partition_by]
+        self._positions = [(name, names.index(name)) for name in self._partition_by]
+        self._id = uuid.uuid4().hex
+        self._number = 1
+        self._rows: dict[Partition, list[list[Any]]] = {}
+        self._batches: dict[Partition, list[pa.RecordBatch]] = {}
+        self._bytes: dict[Partition, int] = {}
+        self._files: list[dict[str, Any]] = []  # not prepared
+
+    def write(self, values: Sequence[Any]) -> None:
+        """Take rows; what is large is written to files."""
+        fitted = [self._fields(value) for value in values]
+        for partition, rows in self._parted(fitted).items():
+            waiting = self._rows.setdefault(partition, [])
+            waiting += rows
+            if len(waiting) >= _BATCH_ROWS:
+                self._pack(partition)
+        if sum(self._bytes.values()) >= _ALL_BYTES:
+            self._write_all()
+
+    def end_epoch(self) -> None:
+        """Nothing hangs on time."""
+
+    def prepare(self, final: bool) -> Prepared:
+        """Write what waits to files."""
+        self._write_all()
+        files, self._files = self._files, []
+        if files:
+            self._number += 1
+        return Prepared(files)
+
+    def commit(self, committables: Sequence[Committable]) -> None:
+        """The driver has committed for all; without checkpoints each writer commits for itself."""
+        if self._commits:
+            self._sink.commit(committables)
+
+    def close(self) -> None:
+        """Delete what was not prepared."""
+        for file in self._files:
+            with contextlib.suppress(Exception):  # VACUUM finds it
+                self._storage.delete(file["path"])
+        self._files = []
+
+    def _fields(self, value: Any) -> list[Any]:
+        if type(value) is Row and field_names_of(value) == self._names:
+            return value._values
+        row: Row = self._sink.type_info.coerce(value, "a row for a Delta table")
+        if row is None:
+            raise ConfigurationError("a Delta sink cannot write None as a row")
+        return row._values
+
+    def _parted(self, rows: list[list[Any]]) -> dict[Partition, list[list[Any]]]:
+        if not self._positions:
+            return {(): rows}
+        parted: dict[Partition, list[list[Any]]] = {}
+        for row in rows:
+            texts = tuple(
+                (name, None if row[position] is None else text_of(row[position]))
+                for name, position in self._positions
+            )
+            parted.setdefault(texts, []).append(row)
+        return parted
+
+    def _pack(self, partition: Partition) -> None:
+        rows = self._rows.pop(partition, None)
+        if not rows:
+            return
+        batch = columns_of(rows, self._read_schema).select(self._kept)
+        self._batches.setdefault(partition, []).append(batch)
+        self._bytes[partition] = self._bytes.get(partition, 0) + batch.nbytes
+        if self._bytes[partition] >= _FILE_BYTES:
+            self._write_file(partition)
+
+    def _write_all(self) -> None:
+        for partition in list(self._rows):
+            self._pack(partition)
+        for partition in list(self._batches):
+            self._write_file(partition)
+
+    def _write_file(self, partition: Partition) -> None:
+        batches = self._batches.pop(partition)
+        self._bytes.pop(partition)
+        stored = pa.schema([field for field in self._sink.schema if field.name in self._kept])
+        table = pa.Table.from_batches(batches).cast(stored, safe=False)  # nanoseconds are cut off
+        stream = pa.BufferOutputStream()
+        pq.write_table(table, stream, compression="zstd")
+        data = stream.getvalue()
+        path = f"part-{uuid.uuid4()}.zstd.parquet"
+        self._storage.write_durable(path, data)
+        self._files.append(
+            {
+                "writer": self._id,
+                "number": self._number,
+                "path": path,
+                "size": data.size,
+                "rows": table.num_rows,
+                "time_ms": int(time.time() * 1000),
+                "partition": dict(partition),
+            }
+        )
+
+
+def _plain(given: pa.DataType) -> pa.DataType:
+    """A table's type without what does not matter: names of elements, which may be null, large offsets."""
+    if pa.types.is_large_string(given) or pa.types.is_string_view(given):
+        return pa.string()
+    if pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
+        return pa.binary()
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        return pa.list_(_plain(given.value_type))
+    if pa.types.is_map(given):
+        return pa.map_(_plain(given.key_type), _plain(given.item_type))
+    if pa.types.is_struct(given):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in given])
+    return given
+
+
+def _shown(columns: Mapping[str, pa.DataType]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())

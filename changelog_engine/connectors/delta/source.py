@@ -1,0 +1,135 @@
+"""A Delta table as a source: one version of it, what is appended after it, or its change data feed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
+from changelog_engine.connectors.delta.types import row_type_of
+from changelog_engine.connectors.protocols import Position, Split, SplitReader
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.storage.delta_tables import CommitLog, UserTable
+from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+
+_CHANGE_TYPES = (Types.STRING(), Types.LONG(), Types.INSTANT())
+_FEED = "delta.enableChangeDataFeed"
+
+
+@dataclass
+class TableVersions:
+    """The versions of a table.
+
+    Args:
+        root: its path or URI.
+        whole: the version that is read as a whole, and is the first; None reads what commits did only.
+        last: the last version; None for no end.
+        changes: whether change data are read.
+    """
+
+    root: str
+    whole: int | None
+    last: int | None
+    changes: bool
+
+    def files(self, version: int) -> Sequence[File] | None:
+        """See Versions."""
+        if self.ended(version):
+            return None
+        if version == self.whole:
+            files = UserTable(self.root).files_at(version)
+            return [file._replace(change="insert") for file in files] if self.changes else files
+        return CommitLog(self.root, self.changes).files_of(version)
+
+    def ended(self, version: int) -> bool:
+        """See Versions."""
+        return self.last is not None and version > self.last
+
+
+class DeltaSource:
+    """Rows of a Delta table. Files are read in the order of their versions; a version's files are shared by the subtasks.
+
+    Args:
+        path: of the table, or its URI.
+        version: read this version as a whole first; None for the newest, as it is when the job is built.
+        follow: go on with what later commits append; never ends.
+        changes_from: read what commits from this version on did, rather than a version as a whole.
+        until: the last version that is read.
+        change_data: rows of the change data feed: the table's, then `_change_type`, `_commit_version` and
+            `_commit_timestamp`, and the kind of row that the change is.
+
+    Raises:
+        ConfigurationError: no such table or version, or one that cannot be read so.
+        NotSupportedError: a column that rows cannot hold.
+    """
+
+    parallel = True
+    discovery_interval_ms: int | None = None
+
+    def __init__(
+        self,
+        path: str,
+        version: int | None = None,
+        follow: bool = False,
+        changes_from: int | None = None,
+        until: int | None = None,
+        change_data: bool = False,
+    ) -> None:
+        table = UserTable(path)
+        table.refuse_unreadable()
+        if version is not None and changes_from is not None:
+            raise ConfigurationError(
+                "a Delta source begins with a version as a whole or with its changes, not both"
+            )
+        if change_data and table.properties().get(_FEED, "").lower() != "true":
+            raise ConfigurationError(
+                f"the Delta table {path} has no change data feed; ALTER TABLE ... SET TBLPROPERTIES ({_FEED} = true)"
+            )
+        for asked in (version, changes_from, until):
+            if (
+                asked is not None
+                and not 0 <= asked <= table.version
+                and not (follow and asked == changes_from)
+            ):
+                raise ConfigurationError(
+                    f"the Delta table {path} has versions up to {table.version}, not {asked}"
+                )
+        whole = None if changes_from is not None else table.version if version is None else version
+        last = until if until is not None else None if follow else whole
+        if last is None and not follow:
+            last = table.version
+        self.bounded = last is not None
+        self.versions = TableVersions(path, whole, last, change_data)
+        self._first = changes_from if whole is None else whole
+        schema = table.schema()
+        row_type = row_type_of(schema)
+        if change_data:
+            row_type = with_change_fields(row_type)
+        self.output_type: TypeInformation | None = row_type
+        self.columns = Columns(row_type, schema, tuple(table.partition_columns()))
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """Every n-th file of each version."""
+        assert self._first is not None
+        return splits_of(parallelism, self._first)
+
+    def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """No splits come later."""
+        return []
+
+    def reader(self, split: Split) -> SplitReader:
+        """A reader of one split."""
+        return VersionsReader(self.versions, self.columns, split.id)
+
+
+def with_change_fields(row_type: RowTypeInfo) -> RowTypeInfo:
+    """The rows of a change data feed.
+
+    Raises:
+        ConfigurationError: the table has a column that is called like one of the feed's.
+    """
+    names = row_type.get_field_names()
+    taken = [name for name in CHANGE_FIELDS if name in names]
+    if taken:
+        raise ConfigurationError(f"the table has a column {taken[0]!r}, which its change data feed has too")
+    return Types.ROW_NAMED([*names, *CHANGE_FIELDS], [*row_type.get_field_types(), *_CHANGE_TYPES])

@@ -1,0 +1,243 @@
+"""Parquet files, read and written, and ORC files, written."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of, from_arrow
+from changelog_engine.connectors.files.input_files import InputFile
+from changelog_engine.connectors.protocols import Position, Range, SplitReader
+from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types.row import make_row
+
+BATCH_ROWS = 2048
+_GROUP_ROWS = 64 * 1024
+
+
+class ParquetRecords:
+    """The rows of Parquet files. The position is a count of rows; a restore reads on from the row group that has it.
+
+    Args:
+        row_type: the columns that are read, as rows; a column that a file does not have is None. None reads all columns, as
+            dicts.
+        batch_rows: so many rows are decoded at a time.
+        case_sensitive: whether columns must be called exactly so.
+        schema: what the columns are read as; None for what goes with the row type.
+    """
+
+    start: Position = 0
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo | None = None,
+        batch_rows: int = BATCH_ROWS,
+        case_sensitive: bool = True,
+        schema: pa.Schema | None = None,
+    ) -> None:
+        self.output_type: TypeInformation | None = row_type
+        self._schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
+        self._batch_rows = batch_rows
+        self._case_sensitive = case_sensitive
+
+    def reader(self, file: InputFile) -> SplitReader:
+        """A reader of one file."""
+        return _ParquetReader(file, self._schema, self._batch_rows, self._case_sensitive)
+
+
+class _ParquetReader:
+    def __init__(self, file: InputFile, schema: pa.Schema | None, batch_rows: int, exact: bool) -> None:
+        self._file = file
+        self._schema = schema
+        self._batch_rows = batch_rows
+        self._exact = exact
+        self._stream: Any = None
+        self._parquet: pq.ParquetFile | None = None
+        self._starts: list[int] = []  # first row of each row group, and the end
+        self._rows: Iterator[Any] = iter(())
+        self._position = -1
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """Up to max_records rows from a count of rows on.
+
+        Raises:
+            StorageError: the file cannot be read, or has fewer rows than the position.
+        """
+        try:
+            if position != self._position:
+                self._seek(position)
+            values = list(itertools.islice(self._rows, max_records))
+        except (pa.ArrowException, OSError) as error:
+            self.close()
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
+        self._position = position + len(values)
+        return Range(values, self._position, self._position >= self._starts[-1])
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = self._parquet = None
+        self._rows, self._position = iter(()), -1
+
+    def _seek(self, position: int) -> None:
+        if self._parquet is None:
+            self._stream = self._file.open()
+            self._parquet = pq.ParquetFile(self._stream)
+            groups = self._parquet.metadata
+            counts = (groups.row_group(index).num_rows for index in range(groups.num_row_groups))
+            self._starts = [0, *itertools.accumulate(counts)]
+        if position > self._starts[-1]:
+            raise StorageError(
+                f"the input file {self._file.name} has {self._starts[-1]} rows and reading must go on after row "
+                f"{position}: it was cut or replaced"
+            )
+        group = bisect.bisect_right(self._starts, position) - 1
+        groups_left = range(group, len(self._starts) - 1)
+        rows = itertools.chain.from_iterable(self._group(index) for index in groups_left)
+        self._rows = itertools.islice(rows, position - self._starts[group], None)
+
+    def _group(self, group: int) -> Iterator[Any]:
+        assert self._parquet is not None
+        columns = None
+        if self._schema is not None:
+            names = self._names()
+            columns = [names[name] for name in self._schema.names if name in names]
+        batches = self._parquet.iter_batches(self._batch_rows, row_groups=[group], columns=columns)
+        return itertools.chain.from_iterable(map(self._decoded, batches))
+
+    def _names(self) -> dict[str, str]:
+        """The name in the file of each column that is wanted and there."""
+        assert self._parquet is not None and self._schema is not None
+        there = self._parquet.schema_arrow.names
+        if self._exact:
+            return {name: name for name in there}
+        lowered = {name.lower(): name for name in there}
+        return {name: lowered[name.lower()] for name in self._schema.names if name.lower() in lowered}
+
+    def _decoded(self, batch: pa.RecordBatch) -> list[Any]:
+        if self._schema is None:
+            names = batch.schema.names
+            columns = [_values(column, False) for column in batch.columns]
+            if not columns:
+                return [{} for _ in range(batch.num_rows)]
+            return [dict(zip(names, items, strict=True)) for items in zip(*columns, strict=True)]
+        names, own = self._names(), list(self._schema.names)
+        columns = []
+        for field in self._schema:
+            if field.name not in names:
+                columns.append([None] * batch.num_rows)
+                continue
+            columns.append(_values(self._cast(batch.column(names[field.name]), field), True))
+        return [make_row(own, list(items)) for items in zip(*columns, strict=True)]
+
+    def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if column.type == field.type:
+            return column
+        try:
+            # Finer timestamps than ours lose what is finer; all else must fit.
+            return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
+        except pa.ArrowException as error:
+            raise TypeMismatchError(
+                f"column {field.name!r} of {self._file.name} is {column.type} and was declared {field.type}: {error}"
+            ) from None
+
+
+def _values(column: pa.Array, rows: bool) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    convert = from_arrow(column.type, rows)
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+class ColumnarFiles:
+    """A bulk format of columns: Parquet or ORC.
+
+    Args:
+        kind: ``parquet`` or ``orc``.
+        schema: the columns; elements are rows or tuples in their order, or dicts by their names.
+        options: for pyarrow's writer.
+    """
+
+    def __init__(
+        self, kind: Literal["parquet", "orc"], schema: pa.Schema, options: dict[str, Any] | None = None
+    ) -> None:
+        self._kind = kind
+        self._schema = schema
+        self._options = options or {}
+
+    def check(self) -> None:
+        """See BulkFactory."""
+
+    def open(self, stream: Any) -> ColumnarWriter:
+        """See BulkFactory."""
+        if self._kind == "parquet":
+            writer = pq.ParquetWriter(stream, self._schema, **self._options)
+            return ColumnarWriter(self._schema, writer.write_batch, writer.close)
+        orc_writer = orc.ORCWriter(_Unclosed(stream), **self._options)
+        return ColumnarWriter(
+            self._schema, lambda batch: orc_writer.write(pa.Table.from_batches([batch])), orc_writer.close
+        )
+
+
+class ColumnarWriter:
+    """Gathers rows and writes them by the group."""
+
+    def __init__(
+        self, schema: pa.Schema, write: Callable[[pa.RecordBatch], None], close: Callable[[], None]
+    ) -> None:
+        self._schema = schema
+        self._write = write
+        self._close = close
+        self._gathered: list[Any] = []
+
+    def write(self, values: Sequence[Any]) -> None:
+        """See BulkWriter.
+
+        Raises:
+            TypeMismatchError: an element does not fit the columns.
+        """
+        self._gathered.extend(values)
+        if len(self._gathered) >= _GROUP_ROWS:
+            self._flush()
+
+    def finish(self) -> None:
+        """See BulkWriter."""
+        if self._gathered:
+            self._flush()
+        self._close()
+
+    def _flush(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        self._write(columns_of(gathered, self._schema))
+
+
+class _Unclosed:
+    """A stream that whoever got it cannot close."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Write."""
+        return int(self._stream.write(data) or len(data))
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return int(self._stream.tell())
+
+    def flush(self) -> None:
+        """Flush."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Nothing."""

@@ -1,0 +1,340 @@
+"""Delta tables of users: read by version, and appended to exactly once.
+
+Invariants:
+    * An append is one commit: all of its files and its transaction ids, or nothing.
+    * A version, once read, is read the same again, for as long as the table keeps its log and files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.storage.filesystem import Storage
+
+_LOG = "_delta_log"
+_TRIES = 10
+
+
+class TableFile(NamedTuple):
+    """A data file of a table.
+
+    Args:
+        path: relative to the table, or a URI.
+        partition: partition column to its text.
+        change: for change data: ``insert`` or ``delete`` for all its rows, ``cdc`` when they say it themselves.
+        time_ms: for change data: when the commit was made.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
+    change: str | None = None
+    time_ms: int = 0
+
+
+class NewFile(NamedTuple):
+    """A data file to append; it is durable already.
+
+    Args:
+        path: relative to the table.
+        size: bytes.
+        time_ms: when it was made.
+        rows: how many.
+        partition: partition column to its text.
+    """
+
+    path: str
+    size: int
+    time_ms: int
+    rows: int
+    partition: Mapping[str, str | None]
+
+
+class UserTable:
+    """A Delta table of a user's.
+
+    Args:
+        root: its path or URI.
+
+    Raises:
+        ConfigurationError: there is none.
+        ConnectorError: its log cannot be read.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.storage = Storage(root)
+        self._table = _open(self.storage)
+
+    @staticmethod
+    def exists(root: str) -> bool:
+        """Whether there is one."""
+        storage = Storage(root)
+        return bool(DeltaTable.is_deltatable(storage.root, storage_options=_options(storage)))
+
+    @staticmethod
+    def create(
+        root: str, schema: pa.Schema, partition_by: Sequence[str], properties: Mapping[str, str]
+    ) -> None:
+        """Make an empty table, unless somebody else does.
+
+        Raises:
+            ConnectorError: it could not be made.
+        """
+        storage = Storage(root)
+        storage.make_dirs()
+        try:
+            DeltaTable.create(
+                storage.root,
+                schema=Schema.from_arrow(schema),
+                storage_options=_options(storage),
+                mode="ignore",
+                partition_by=list(partition_by),
+                configuration=dict(properties),
+                raise_if_key_not_exists=False,
+            )
+        except (DeltaError, OSError) as error:
+            if not UserTable.exists(root):
+                raise ConnectorError(f"could not make the Delta table {storage.root}: {error}") from error
+
+    @property
+    def version(self) -> int:
+        """The version that was opened."""
+        return int(self._table.version())
+
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    def partition_columns(self) -> list[str]:
+        """The columns whose values are not in the files."""
+        return list(self._table.metadata().partition_columns)
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._table.metadata().configuration)
+
+    def refuse_unreadable(self) -> None:
+        """Refuse tables whose files are not their rows.
+
+        Raises:
+            ConfigurationError: column mapping.
+        """
+        mode = self.properties().get("delta.columnMapping.mode", "none")
+        if mode != "none":
+            raise ConfigurationError(
+                f"the Delta table {self.storage.root} maps columns by {mode}, which this engine does not; "
+                "let Spark read it: env.from_spark(spark.read.format('delta').load(...))"
+            )
+
+    def files_at(self, version: int) -> list[TableFile]:
+        """All files of a version, in the order of their paths.
+
+        Raises:
+            ConnectorError: the version is gone, or has rows that are marked as deleted.
+        """
+        try:
+            table = DeltaTable(self.storage.root, version=version, storage_options=_options(self.storage))
+            marked = pa.table(table.deletion_vectors()).num_rows if _may_mark(table) else 0
+            actions = pa.table(table.get_add_actions())
+        except (DeltaError, OSError) as error:
+            raise ConnectorError(
+                f"version {version} of the Delta table {self.storage.root} cannot be read: {error}"
+            ) from error
+        if marked:
+            raise ConnectorError(_deletion_vectors(self.storage.root, version))
+        found = []
+        for action in actions.to_pylist():
+            partition = action.get("partition") or action.get("partition_values") or {}
+            found.append(
+                TableFile(
+                    action["path"],
+                    {name: None if value is None else text_of(value) for name, value in partition.items()},
+                )
+            )
+        return sorted(found, key=lambda file: file.path)
+
+    def transaction(self, application: str) -> int | None:
+        """The newest version that was committed under a transaction id, or None."""
+        found = self._table.transaction_version(application)
+        return None if found is None else int(found)
+
+    def append(self, files: Mapping[str, Mapping[int, Sequence[NewFile]]]) -> int:
+        """Add files under transaction ids, in one commit; what was added before is left out.
+
+        Args:
+            files: transaction id -> number -> files. Numbers under one id are committed in order.
+
+        Returns:
+            How many files were added.
+
+        Raises:
+            ConnectorError: it failed; it may be tried again.
+        """
+        failure: Exception | None = None
+        for _ in range(_TRIES):
+            done = {application: self.transaction(application) or 0 for application in files}
+            new = {
+                application: {n: some for n, some in numbers.items() if n > done[application]}
+                for application, numbers in files.items()
+            }
+            adds: list[AddAction | RemoveAction] = [
+                AddAction(
+                    file.path,
+                    file.size,
+                    dict(file.partition),
+                    file.time_ms,
+                    True,
+                    json.dumps({"numRecords": file.rows}),
+                )
+                for numbers in new.values()
+                for some in numbers.values()
+                for file in some
+            ]
+            if not adds:
+                return 0
+            marks = [
+                Transaction(application, max(numbers)) for application, numbers in new.items() if numbers
+            ]
+            try:
+                self._table.create_write_transaction(
+                    adds,
+                    "append",
+                    self._table.schema(),
+                    self.partition_columns(),
+                    commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
+                )
+                self._make_durable()
+                return len(adds)
+            except (CommitFailedError, DeltaError, OSError) as error:
+                failure = error  # somebody else was faster, or the answer was lost: the table knows
+                self._table = _open(self.storage)
+        raise ConnectorError(
+            f"could not commit to the Delta table {self.storage.root} in {_TRIES} tries: {failure}"
+        ) from failure
+
+    def _make_durable(self) -> None:
+        """Delta-rs leaves it to the kernel when a commit reaches a local disk."""
+        if self.storage.local is None:
+            return
+        folder = os.path.join(self.storage.local, _LOG)
+        path = os.path.join(folder, f"{self._table.version():020d}.json")
+        for name in (path, folder):
+            try:
+                descriptor = os.open(name, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # another version: the folder has both names
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+class CommitLog:
+    """A table's commits one by one, without its history.
+
+    Args:
+        root: the table's path or URI.
+        changes: whether change data are wanted.
+    """
+
+    def __init__(self, root: str, changes: bool) -> None:
+        self._storage = Storage(root)
+        self._changes = changes
+
+    def files_of(self, version: int) -> list[TableFile] | None:
+        """The files that a commit added, or the changes that it made; None when it is not there yet.
+
+        Raises:
+            ConnectorError: the commit is gone, or took rows away that a stream cannot take back.
+        """
+        try:
+            text = self._storage.read(_commit_path(version)).to_pybytes()
+        except FileNotFoundError:
+            if self._checkpointed() >= version:
+                raise ConnectorError(
+                    f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
+                    "(delta.logRetentionDuration) before it was read"
+                ) from None
+            return None
+        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        time_ms = next((a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), 0)
+        return (
+            self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)
+        )
+
+    def _adds_of(self, version: int, actions: list[dict[str, Any]]) -> list[TableFile]:
+        if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
+            raise ConnectorError(
+                f"commit {version} of the Delta table {self._storage.root} updates, deletes or overwrites rows, and a "
+                "stream of its rows cannot take them back; read its change data feed instead"
+            )
+        adds = [a["add"] for a in actions if "add" in a and a["add"].get("dataChange", True)]
+        return [self._file(add, version) for add in adds]
+
+    def _changes_of(self, version: int, actions: list[dict[str, Any]], time_ms: int) -> list[TableFile]:
+        told = [action["cdc"] for action in actions if "cdc" in action]
+        if told:
+            return [self._file(one, version)._replace(change="cdc", time_ms=time_ms) for one in told]
+        found = []
+        for name, change in (("remove", "delete"), ("add", "insert")):
+            for action in actions:
+                if name in action and action[name].get("dataChange", True):
+                    file = self._file(action[name], version)
+                    found.append(file._replace(change=change, time_ms=time_ms))
+        return found
+
+    def _file(self, action: dict[str, Any], version: int) -> TableFile:
+        if action.get("deletionVector"):
+            raise ConnectorError(_deletion_vectors(self._storage.root, version))
+        return TableFile(unquote(action["path"]), action.get("partitionValues") or {})
+
+    def _checkpointed(self) -> int:
+        try:
+            return int(json.loads(self._storage.read(f"{_LOG}/_last_checkpoint").to_pybytes())["version"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return -1
+
+
+def text_of(value: Any) -> str:
+    """A partition value as Delta's log has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _may_mark(table: DeltaTable) -> bool:
+    features = getattr(table.protocol(), "reader_features", None) or []
+    return "deletionVectors" in features
+
+
+def _deletion_vectors(root: str, version: int) -> str:
+    return (
+        f"version {version} of the Delta table {root} has rows that are marked as deleted (deletion vectors), which this "
+        "engine does not read; run REORG TABLE ... APPLY (PURGE), or let Spark read it: "
+        "env.from_spark(spark.read.format('delta').load(...))"
+    )
+
+
+def _open(storage: Storage) -> DeltaTable:
+    try:
+        return DeltaTable(storage.root, storage_options=_options(storage))
+    except TableNotFoundError as error:
+        raise ConfigurationError(f"{storage.root} is not a Delta table") from error
+    except (DeltaError, OSError) as error:
+        raise ConnectorError(f"could not read the Delta log of {storage.root}: {error}") from error
+
+
+def _options(storage: Storage) -> dict[str, str]:
+    return {} if storage.local is not None else FileSystems().delta_options(storage.root)
+
+
+def _commit_path(version: int) -> str:
+    return f"{_LOG}/{version:020d}.json"

@@ -1,0 +1,72 @@
+"""Exactly once in PostgreSQL with Spark: kill -9 of drivers, workers and the server while rows are written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_process import Driver
+from jdbc_job import KEYS
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = 30_000
+
+
+def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
+    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
+    print(f"KILL_SEED={seed} repeats this run")
+    chance = random.Random(seed)
+    database = postgres.create_database()
+    postgres.execute("CREATE TABLE counts (k BIGINT, c BIGINT)", database=database)
+    arguments = ("jdbc_job.py", postgres.jdbc_url(database), postgres.user, NUMBERS, 1_500)
+    settings: dict[str, Any] = {
+        "options": {
+            "spark.master": "local[2]",
+            "parallelism.default": 2,
+            "state.changelog.enabled": True,
+            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+            "execution.checkpointing.interval": "200 ms",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 50,
+            "restart-strategy.fixed-delay.delay": "0 s",
+        },
+        "work": tmp_path,
+        "environment": {"TEST_PASSWORD": postgres.password},
+    }
+
+    def written() -> int:
+        return int(postgres.execute("SELECT COUNT(*) FROM counts", database=database)[0][0])
+
+    def wait_for_rows(driver: Driver) -> None:
+        before = written()
+        driver.wait_for(lambda: written() > before, what="rows")
+
+    for _ in range(2):
+        with Driver(*arguments, **settings) as driver:
+            wait_for_rows(driver)
+            driver.wait_for(driver.pinned, what="worker")
+            os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+            wait_for_rows(driver)
+            time.sleep(chance.uniform(0, 0.3))
+            postgres.kill()
+            postgres.start()
+            wait_for_rows(driver)
+            time.sleep(chance.uniform(0, 0.3))
+            assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
+            driver.kill()
+            driver.wait_gone()
+    with Driver(*arguments, **settings) as driver:
+        assert driver.end() == 0, driver.output
+    found = postgres.execute(
+        "SELECT k, COUNT(*), COUNT(DISTINCT c), MAX(c) FROM counts GROUP BY k", database=database
+    )
+    assert sorted(found) == [(key, NUMBERS // KEYS, NUMBERS // KEYS, NUMBERS // KEYS) for key in range(KEYS)]
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert postgres.password.encode() not in path.read_bytes(), path
