@@ -160,13 +160,15 @@ _FORMATS = "api.datastream.formats"
 
 __getattr__ = module_getattr(
     __name__,
-    {"BulkWriterFactory", "RowDataBulkWriterFactory"},
+    set(),
     {
         "AvroRowDeserializationSchema": f"{_FORMATS}.avro",
         "AvroRowSerializationSchema": f"{_FORMATS}.avro",
+        "BulkWriterFactory": "api.common._bulk_writers",
         "CsvRowDeserializationSchema": f"{_FORMATS}.csv",
         "CsvRowSerializationSchema": f"{_FORMATS}.csv",
         "JsonRowDeserializationSchema": f"{_FORMATS}.json",
         "JsonRowSerializationSchema": f"{_FORMATS}.json",
+        "RowDataBulkWriterFactory": "api.common._bulk_writers",
     },
 )

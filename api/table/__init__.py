@@ -1,12 +1,13 @@
-"""The Table API is not part of this engine; here is the one class that programs of streams name.
+"""The Table API is not part of this engine; here is what programs of streams name.
 
 Source: pyflink.table
 """
 
 from api._unsupported import module_getattr
 from api.table.table_config import TableConfig
+from api.table.types import DataTypes
 
-__all__ = ["TableConfig"]
+__all__ = ["DataTypes", "TableConfig"]
 
 __getattr__ = module_getattr(
     __name__,
@@ -14,7 +15,6 @@ __getattr__ = module_getattr(
         "BatchTableEnvironment",
         "CsvTableSink",
         "CsvTableSource",
-        "DataTypes",
         "EnvironmentSettings",
         "Expression",
         "FormatDescriptor",

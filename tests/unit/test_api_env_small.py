@@ -231,6 +231,6 @@ class TestTable:
     def test_everything_else_says_so(self):
         with pytest.raises(ImportError, match="StreamTableEnvironment is not part of this version"):
             from api.table import StreamTableEnvironment  # noqa: F401
-        assert not hasattr(api.table, "DataTypes")
+        assert not hasattr(api.table, "TableSchema")
         with pytest.raises(NotSupportedError, match=r"TableConfig\.set_local_timezone"):
             TableConfig().set_local_timezone("UTC")

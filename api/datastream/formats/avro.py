@@ -12,10 +12,23 @@ from typing import Any
 from api import _arguments
 from api.common.serialization import DeserializationSchema, SerializationSchema
 from api.datastream.formats import _avro_values
+from api.datastream.formats._avro_files import (
+    AvroBulkWriters,
+    AvroInputFormat,
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+)
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
-__all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
+__all__ = [
+    "AvroBulkWriters",
+    "AvroInputFormat",
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
+    "AvroSchema",
+    "GenericRecordAvroTypeInfo",
+]
 
 _EXAMPLE = '{"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}'
 

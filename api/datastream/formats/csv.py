@@ -9,12 +9,20 @@ from typing import Any
 
 from api import _arguments
 from api.common.serialization import DeserializationSchema, SerializationSchema
+from api.datastream.formats._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
 from api.datastream.formats._csv_lines import CsvOptions, line_reader, line_writer
 from api.datastream.formats.json import row_type
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
-__all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
+__all__ = [
+    "CsvBulkWriters",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):

@@ -1,11 +1,16 @@
 """Files as sources and exactly-once sinks, on local disks and on whatever pyarrow.fs opens."""
 
+from changelog_engine.connectors.files.arrow_types import arrow_schema
+from changelog_engine.connectors.files.avro import AvroFiles, AvroRecords, arrow_schema_of_avro
 from changelog_engine.connectors.files.buckets import (
     BasePathBuckets,
     Buckets,
     DateTimeBuckets,
     ElementBuckets,
 )
+from changelog_engine.connectors.files.columnar import ColumnarFiles, ParquetRecords
+from changelog_engine.connectors.files.csv_files import CsvFiles, CsvRecords
+from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
 from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder, StringEncoder
 from changelog_engine.connectors.files.formats import FileFormat, JsonLines, TextLines
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
@@ -13,11 +18,18 @@ from changelog_engine.connectors.files.sink import CHECK_INTERVAL_MS, FileNames,
 from changelog_engine.connectors.files.source import FileSource, MonitoringFileSource
 
 __all__ = [
+    "AvroFiles",
+    "AvroRecords",
     "BasePathBuckets",
     "Buckets",
     "BulkFactory",
     "BulkWriter",
     "CHECK_INTERVAL_MS",
+    "ColumnarFiles",
+    "CsvColumn",
+    "CsvFiles",
+    "CsvRecords",
+    "CsvSchema",
     "DateTimeBuckets",
     "ElementBuckets",
     "FileFormat",
@@ -28,8 +40,11 @@ __all__ = [
     "JsonLines",
     "MonitoringFileSource",
     "ON_CHECKPOINT",
+    "ParquetRecords",
     "Rolling",
     "RowEncoder",
     "StringEncoder",
     "TextLines",
+    "arrow_schema",
+    "arrow_schema_of_avro",
 ]

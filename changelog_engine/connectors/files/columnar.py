@@ -211,9 +211,11 @@ class ColumnarWriter:
 
     def finish(self) -> None:
         """See BulkWriter."""
-        if self._gathered:
-            self._flush()
-        self._close()
+        try:
+            if self._gathered:
+                self._flush()
+        finally:
+            self._close()
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []

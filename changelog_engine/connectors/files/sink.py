@@ -14,9 +14,9 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
-import logging
 import re
 import time
 import uuid
@@ -32,8 +32,6 @@ from changelog_engine.connectors.protocols import Committable, Prepared, SinkCon
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import TypeInformation
-
-log = logging.getLogger("changelog_engine")
 
 CHECK_INTERVAL_MS = 60_000
 _SMALL_BATCH = 4096
@@ -160,6 +158,7 @@ class _Part:
     created_ms: int
     updated_ms: int
     size: int = 0
+    durable: int = -1  # bytes of it
     known: bool = False  # whether a checkpoint may know it
 
 
@@ -182,7 +181,8 @@ class FileWriter:
     def _restore(self) -> str:
         """Finish what the checkpoint has, remove what came after it; returns the lineage to go on with."""
         context = self._context
-        mine = hashlib.sha256(f"{context.run}/{context.uid}/{context.subtask}".encode()).hexdigest()[:12]
+        place = f"{context.job}/{context.run}/{context.uid}/{context.subtask}"
+        mine = hashlib.sha256(place.encode()).hexdigest()[:12]
         lineages = []
         for _, prepared in context.restored:
             self.commit(prepared.committables)
@@ -206,7 +206,8 @@ class FileWriter:
             if self._rows is None:
                 part = self._part(bucket, now_ms)
                 assert part.bulk is not None
-                part.bulk.write(elements)
+                with self._store.naming(part.temporary):
+                    part.bulk.write(elements)
                 part.updated_ms = now_ms
             else:
                 self._append(bucket, self._rows.encode(elements), now_ms)
@@ -227,7 +228,8 @@ class FileWriter:
                     size += len(pieces[end])
                     end += 1
                 data = b"".join(pieces[start:end])
-            part.stream.write(data)
+            with self._store.naming(part.temporary):
+                part.stream.write(data)
             part.size += len(data)
             part.updated_ms = now_ms
             start = end
@@ -253,7 +255,8 @@ class FileWriter:
         """A file in progress becomes a pending one."""
         part = self._parts[bucket]
         if part.bulk is not None:
-            part.bulk.finish()
+            with self._store.naming(part.temporary):
+                part.bulk.finish()
         part.size = part.stream.tell()
         self._store.persist(part.stream, part.temporary, closing=True)
         del self._parts[bucket]
@@ -277,7 +280,9 @@ class FileWriter:
                 self._end(bucket)
         parts = []
         for part in self._parts.values():
-            self._store.persist(part.stream, part.temporary, closing=False)
+            if part.durable != part.size:
+                self._store.persist(part.stream, part.temporary, closing=False)
+                part.durable = part.size
             part.known = True
             parts.append([part.temporary, part.final, part.size])
         committables = [committable for committable, _ in self._pending]
@@ -293,10 +298,12 @@ class FileWriter:
     def close(self) -> None:
         """Close all files, and remove those that no checkpoint can know."""
         for part in self._parts.values():
-            try:
+            # What is lost here is written again.
+            if part.bulk is not None:
+                with contextlib.suppress(Exception):
+                    part.bulk.finish()
+            with contextlib.suppress(Exception):
                 part.stream.close()
-            except Exception as error:  # what is lost here is written again
-                log.debug("closing %s: %s", part.temporary, error)
             if not part.known:
                 self._store.remove(part.temporary)
         for (temporary, _, _), known in self._pending:

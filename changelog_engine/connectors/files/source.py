@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import Found, InputFolder
@@ -48,11 +49,12 @@ class FileSource:
     ) -> None:
         if not paths:
             raise ConfigurationError("a source of files needs at least one path")
+        path: Any
         for path in paths:
             if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
                 raise ConfigurationError(f"a path must be a str that is not empty, got {path!r}")
         self._paths = [str(os.fspath(path)) for path in paths]
-        self._format = file_format or TextLines()
+        self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
         self.output_type: TypeInformation | None = self._format.output_type
 

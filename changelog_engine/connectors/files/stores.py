@@ -49,6 +49,9 @@ class Store(Protocol):
     def create(self, path: str) -> Any:
         """A binary stream to a new file."""
 
+    def naming(self, path: str) -> contextlib.AbstractContextManager[None]:
+        """Turns errors of the file system into ones that name the file."""
+
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """Make durable what was written; close the stream or not."""
 
@@ -109,6 +112,10 @@ class LocalStore:
         with _naming(full):
             os.makedirs(os.path.dirname(full), exist_ok=True)
             return open(full, "xb", buffering=_BUFFER_BYTES)
+
+    def naming(self, path: str) -> contextlib.AbstractContextManager[None]:
+        """See Store."""
+        return _naming(self._full(path))
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """See Store."""
@@ -213,6 +220,17 @@ class RemoteStore:
         if self._fs.type_name not in ("s3", "gcs"):  # they have no folders; making them would leave objects
             self._fs.create_dir(full.rsplit("/", 1)[0], recursive=True)
         return self._fs.open_output_stream(full)
+
+    @contextlib.contextmanager
+    def naming(self, path: str) -> Iterator[None]:
+        """See Store."""
+        try:
+            yield
+        except StorageError:
+            raise
+        except OSError as error:
+            reason = self._masked(str(error), self._uri)
+            raise StorageError(f"cannot write {self._shown}/{path}: {reason}") from None
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """See Store."""

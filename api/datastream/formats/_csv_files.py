@@ -1,0 +1,326 @@
+"""CSV files: their schema, how they are read and how they are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from api._arguments import flag, text, type_info
+from api.common._bulk_writers import RowDataBulkWriterFactory
+from api.datastream.connectors._file_source import StreamFormat
+from changelog_engine.connectors import files
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+
+
+class CsvSchema:
+    """How rows look in a CSV file; made by its builder.
+
+    Example:
+        >>> from api.table import DataTypes
+        >>> schema = (
+        ...     CsvSchema.builder()
+        ...     .add_number_column("id", DataTypes.INT())
+        ...     .add_string_column("name")
+        ...     .add_array_column("tags", "#")
+        ...     .set_column_separator("|")
+        ...     .build()
+        ... )
+        >>> schema.get_type_info().get_field_names()
+        ['id', 'name', 'tags']
+
+    Source: pyflink.datastream.formats.csv.CsvSchema
+    """
+
+    def __init__(self, schema: files.CsvSchema) -> None:
+        self._schema = schema
+
+    @staticmethod
+    def builder() -> CsvSchemaBuilder:
+        """A builder without columns."""
+        return CsvSchemaBuilder()
+
+    def get_type_info(self) -> RowTypeInfo:
+        """Type of the rows."""
+        return Types.ROW_NAMED(self._schema.names, [column.type_info for column in self._schema.columns])
+
+    def size(self) -> int:
+        """Number of columns."""
+        return len(self._schema.columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __repr__(self) -> str:
+        return f"CsvSchema({', '.join(self._schema.names)})"
+
+
+@dataclass
+class _Settings:
+    columns: list[files.CsvColumn] = field(default_factory=list)
+    array_separator: str = ";"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class CsvSchemaBuilder:
+    r"""Builds a `CsvSchema`.
+
+    Without further calls: cells end at ``,``, are quoted by ``"``, nothing escapes, lines end with ``\n``, there is no
+    header, nulls are written as empty cells, and empty cells are null where they cannot be a text.
+
+    Source: pyflink.datastream.formats.csv.CsvSchemaBuilder
+    """
+
+    def __init__(self) -> None:
+        self._settings = _Settings()
+
+    def build(self) -> CsvSchema:
+        """The schema.
+
+        Raises:
+            ConfigurationError: no columns, or two of one name.
+            NotSupportedError: a type that no cell can hold.
+        """
+        settings = self._settings
+        return CsvSchema(files.CsvSchema(tuple(settings.columns), **settings.options))
+
+    def add_array_column(
+        self, name: str, separator: str = ";", element_type: TypeInformation | None = None
+    ) -> CsvSchemaBuilder:
+        """Add a column of lists.
+
+        Args:
+            name: of the column.
+            separator: between the elements; default ``;``.
+            element_type: of single values; default text.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "CsvSchemaBuilder.add_array_column"
+        element = type_info(element_type, f"{what}: element_type") or Types.STRING()
+        if not isinstance(separator, str):
+            raise ConfigurationError(f"{what}: separator must be a text, got {separator!r}")
+        return self._add(name, Types.LIST(element), what, separator)
+
+    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of ``true`` and ``false``. Returns this object."""
+        return self._add(name, Types.BOOLEAN(), "CsvSchemaBuilder.add_boolean_column")
+
+    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
+        """Add a column of numbers.
+
+        Args:
+            name: of the column.
+            number_type: such as ``DataTypes.INT()``; default ``BIGINT``.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "CsvSchemaBuilder.add_number_column"
+        return self._add(name, type_info(number_type, f"{what}: number_type") or Types.LONG(), what)
+
+    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+        """Add a column of texts. Returns this object."""
+        return self._add(name, Types.STRING(), "CsvSchemaBuilder.add_string_column")
+
+    def add_column(self, name: str, data_type: TypeInformation) -> CsvSchemaBuilder:
+        """Add a column of any type that a cell can hold, such as dates; beyond PyFlink.
+
+        Args:
+            name: of the column.
+            data_type: such as ``DataTypes.DATE()``.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: an argument that cannot be used.
+        """
+        what = "CsvSchemaBuilder.add_column"
+        found = type_info(data_type, f"{what}: data_type")
+        if found is None:
+            raise ConfigurationError(f"{what}: data_type must be a type such as DataTypes.DATE(), got None")
+        return self._add(name, found, what)
+
+    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+        """Add all columns of another schema. Returns this object."""
+        self._settings.columns += schema._schema.columns
+        return self
+
+    def clear_columns(self) -> CsvSchemaBuilder:
+        """Remove all columns. Returns this object."""
+        self._settings.columns.clear()
+        return self
+
+    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+        """Leave out lines that begin with ``#`` when reading. Returns this object."""
+        return self._set(comments=flag(allow, "CsvSchemaBuilder.set_allow_comments: allow"))
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """Take no separator within the array columns that there are: their cells are lists of one element.
+
+        Returns:
+            This object.
+        """
+        return self.set_array_element_separator("")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """As `disable_array_element_separator`, for one column.
+
+        Args:
+            index: of the column, from 0.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no such column.
+        """
+        columns = self._settings.columns
+        if not isinstance(index, int) or not 0 <= index < len(columns):
+            raise ConfigurationError(
+                f"CsvSchemaBuilder.remove_array_element_separator: there is no column {index!r}"
+            )
+        columns[index] = replace(columns[index], separator="")
+        return self
+
+    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+        """Set the separator within all array columns that there are. Returns this object."""
+        columns = self._settings.columns
+        for index, column in enumerate(columns):
+            if column.separator is not None:
+                columns[index] = replace(column, separator=separator)
+        return self
+
+    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+        """Set what ends cells: one character; default ``,``. Returns this object."""
+        return self._set(separator=_character(char, "set_column_separator"))
+
+    def disable_escape_char(self) -> CsvSchemaBuilder:
+        """Let nothing escape; this is the default. Returns this object."""
+        return self._set(escape=None)
+
+    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+        """Set what escapes the character after it. Returns this object."""
+        return self._set(escape=_character(char, "set_escape_char"))
+
+    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+        r"""Set the end of lines that are written; ``\n``, ``\r`` and ``\r\n`` are read in any case. Returns this object."""
+        if separator not in ("\n", "\r", "\r\n"):
+            raise ConfigurationError(
+                f"CsvSchemaBuilder.set_line_separator: separator must be '\\n', '\\r' or '\\r\\n', got {separator!r}"
+            )
+        return self._set(line_end=separator)
+
+    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+        """Set the cell that stands for null, in all columns. Returns this object."""
+        if not isinstance(null_value, str):
+            raise ConfigurationError(
+                f"CsvSchemaBuilder.set_null_value: null_value must be a text, got {null_value!r}"
+            )
+        return self._set(null_text=null_value)
+
+    def disable_quote_char(self) -> CsvSchemaBuilder:
+        """Quote nothing. Returns this object."""
+        return self._set(quote=None)
+
+    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+        """Set what stands round cells that hold separators or ends of lines; default a double quote. Returns this object."""
+        return self._set(quote=_character(char, "set_quote_char"))
+
+    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+        """Leave out the first line (after the header) when reading. Returns this object."""
+        return self._set(skip_first=flag(skip, "CsvSchemaBuilder.set_skip_first_data_row: skip"))
+
+    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+        """Let a header name exactly the columns, in order, or reading fails. Returns this object."""
+        return self._set(strict_header=flag(strict, "CsvSchemaBuilder.set_strict_headers: strict"))
+
+    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+        """Read and write a first line with the names of the columns; cells go by these names. Returns this object."""
+        return self._set(header=flag(use, "CsvSchemaBuilder.set_use_header: use"))
+
+    def size(self) -> int:
+        """Number of columns so far."""
+        return len(self._settings.columns)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def _add(
+        self, name: str, wanted: TypeInformation, what: str, separator: str | None = None
+    ) -> CsvSchemaBuilder:
+        self._settings.columns.append(files.CsvColumn(text(name, f"{what}: name"), wanted, separator))
+        return self
+
+    def _set(self, **options: Any) -> CsvSchemaBuilder:
+        self._settings.options.update(options)
+        return self
+
+
+class CsvReaderFormat(StreamFormat):
+    """Reads CSV files as rows; UTF-8. A line that does not fit the schema is an error that names file and byte.
+
+    Example:
+        >>> from api.datastream.connectors.file_system import FileSource
+        >>> schema = CsvSchema.builder().add_string_column("name").set_use_header().build()
+        >>> source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "/data/in").build()
+
+    Source: pyflink.datastream.formats.csv.CsvReaderFormat
+    """
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> CsvReaderFormat:
+        """The format of a schema.
+
+        Args:
+            schema: made by ``CsvSchema.builder()``.
+
+        Raises:
+            ConfigurationError: no CsvSchema.
+        """
+        return CsvReaderFormat(files.CsvRecords(_schema(schema, "CsvReaderFormat.for_schema")))
+
+
+class CsvBulkWriters:
+    """Writes rows to CSV files.
+
+    Example:
+        >>> from api.datastream.connectors.file_system import FileSink
+        >>> schema = CsvSchema.builder().add_string_column("name").build()
+        >>> sink = FileSink.for_bulk_format("/data/out", CsvBulkWriters.for_schema(schema)).build()
+
+    Source: pyflink.datastream.formats.csv.CsvBulkWriters
+    """
+
+    @staticmethod
+    def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
+        """The factory of a schema's writers. Elements are rows or tuples in the order of its columns.
+
+        Args:
+            schema: made by ``CsvSchema.builder()``.
+
+        Raises:
+            ConfigurationError: no CsvSchema.
+        """
+        found = _schema(schema, "CsvBulkWriters.for_schema")
+        return RowDataBulkWriterFactory(files.CsvFiles(found), schema.get_type_info())
+
+
+def _schema(schema: Any, what: str) -> files.CsvSchema:
+    if not isinstance(schema, CsvSchema):
+        raise ConfigurationError(f"{what} needs a CsvSchema; build() it; got {schema!r}")
+    return schema._schema
+
+
+def _character(char: Any, method: str) -> str:
+    if not isinstance(char, str) or len(char) != 1:
+        raise ConfigurationError(f"CsvSchemaBuilder.{method}: char must be one character, got {char!r}")
+    return char

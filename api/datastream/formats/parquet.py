@@ -1,0 +1,149 @@
+"""Parquet files.
+
+Source: pyflink.datastream.formats.parquet
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api._arguments import flag, whole_number
+from api.common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
+from api.common.configuration import Configuration
+from api.datastream.connectors._file_source import BulkFormat, StreamFormat
+from api.datastream.formats._avro_files import AvroSchema, schema_text
+from changelog_engine.connectors import files
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import RowTypeInfo
+
+__all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
+    "ParquetBulkWriters",
+    "ParquetColumnarRowInputFormat",
+]
+
+
+class AvroParquetReaders:
+    """Reads Parquet files as Avro records, which are dicts.
+
+    Source: pyflink.datastream.formats.parquet.AvroParquetReaders
+    """
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> StreamFormat:
+        """The format for `FileSource.for_record_stream_format`. All columns of a file are read.
+
+        Args:
+            schema: of the records.
+
+        Raises:
+            ConfigurationError: no AvroSchema of records.
+            NotSupportedError: a type that columns cannot hold.
+        """
+        files.arrow_schema_of_avro(schema_text(schema, "AvroParquetReaders.for_generic_record"))
+        return StreamFormat(files.ParquetRecords())
+
+
+class ParquetColumnarRowInputFormat(BulkFormat):
+    """Reads Parquet files as rows, for `FileSource.for_bulk_file_format`.
+
+    A column that a file does not have is None; one of another type is converted where that loses nothing.
+
+    Args:
+        row_type: the columns to read: ``DataTypes.ROW``, or ``Types.ROW_NAMED``.
+        hadoop_config: kept; nothing here reads it.
+        batch_size: so many rows are decoded at a time; default 2048.
+        is_utc_timestamp: kept; timestamps are read as they are written.
+        is_case_sensitive: whether columns must be called exactly so; default True.
+
+    Raises:
+        ConfigurationError: an argument that cannot be used.
+        NotSupportedError: a type that columns cannot hold.
+
+    Example:
+        >>> from api.common import Types
+        >>> from api.datastream.connectors.file_system import FileSource
+        >>> format = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["id"], [Types.LONG()]))
+        >>> source = FileSource.for_bulk_file_format(format, "/data/in").build()
+
+    Source: pyflink.datastream.formats.parquet.ParquetColumnarRowInputFormat
+    """
+
+    def __init__(
+        self,
+        row_type: RowTypeInfo,
+        hadoop_config: Configuration | None = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        what = "ParquetColumnarRowInputFormat"
+        flag(is_utc_timestamp, f"{what}: is_utc_timestamp")
+        super().__init__(
+            files.ParquetRecords(
+                row_type_of(row_type, f"{what}: row_type"),
+                whole_number(batch_size, f"{what}: batch_size", 1),
+                flag(is_case_sensitive, f"{what}: is_case_sensitive"),
+            )
+        )
+        self._hadoop_config = hadoop_config
+
+
+class ParquetBulkWriters:
+    """Writes rows to Parquet files.
+
+    Source: pyflink.datastream.formats.parquet.ParquetBulkWriters
+    """
+
+    @staticmethod
+    def for_row_type(
+        row_type: RowTypeInfo, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
+    ) -> BulkWriterFactory:
+        """The factory of writers of a type. Elements are rows or tuples in its order.
+
+        Args:
+            row_type: ``DataTypes.ROW``, or ``Types.ROW_NAMED``.
+            hadoop_config: kept; nothing here reads it.
+            utc_timestamp: kept; timestamps without zone are written as they are, as microseconds.
+
+        Raises:
+            ConfigurationError: no ROW type.
+            NotSupportedError: a type that columns cannot hold.
+        """
+        what = "ParquetBulkWriters.for_row_type"
+        found = row_type_of(row_type, f"{what}: row_type")
+        flag(utc_timestamp, f"{what}: utc_timestamp")
+        return RowDataBulkWriterFactory(files.ColumnarFiles("parquet", files.arrow_schema(found)), found)
+
+
+class AvroParquetWriters:
+    """Writes Avro records, which are dicts, to Parquet files.
+
+    Source: pyflink.datastream.formats.parquet.AvroParquetWriters
+    """
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """The factory of writers of a schema.
+
+        Args:
+            schema: of the records.
+
+        Raises:
+            ConfigurationError: no AvroSchema of records.
+            NotSupportedError: a type that columns cannot hold.
+        """
+        found = files.arrow_schema_of_avro(schema_text(schema, "AvroParquetWriters.for_generic_record"))
+        return BulkWriterFactory(files.ColumnarFiles("parquet", found))
+
+
+def row_type_of(value: Any, what: str) -> RowTypeInfo:
+    """The value if it is a ROW type.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if not isinstance(value, RowTypeInfo):
+        raise ConfigurationError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
+    return value

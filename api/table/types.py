@@ -1,0 +1,174 @@
+"""Data types, as the formats of files name them.
+
+Source: pyflink.table.types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from api._arguments import text, type_info
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+
+
+class Field(NamedTuple):
+    """A field of a ROW data type; made by `DataTypes.FIELD`.
+
+    Args:
+        name: its name.
+        data_type: type of its values.
+    """
+
+    name: str
+    data_type: TypeInformation
+
+
+class DataTypes:
+    """Makes data types. In this engine a data type is the type information of its values; all of them may be null.
+
+    Example:
+        >>> DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
+        RowTypeInfo(id: Long, name: String)
+
+    Source: pyflink.table.DataTypes
+    """
+
+    @staticmethod
+    def STRING(nullable: bool = True) -> TypeInformation:
+        """Text."""
+        return Types.STRING()
+
+    @staticmethod
+    def CHAR(length: int, nullable: bool = True) -> TypeInformation:
+        """Text; the length is not checked."""
+        return Types.STRING()
+
+    @staticmethod
+    def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
+        """Text; the length is not checked."""
+        return Types.STRING()
+
+    @staticmethod
+    def BOOLEAN(nullable: bool = True) -> TypeInformation:
+        """True or false."""
+        return Types.BOOLEAN()
+
+    @staticmethod
+    def TINYINT(nullable: bool = True) -> TypeInformation:
+        """Whole numbers of 8 bits."""
+        return Types.BYTE()
+
+    @staticmethod
+    def SMALLINT(nullable: bool = True) -> TypeInformation:
+        """Whole numbers of 16 bits."""
+        return Types.SHORT()
+
+    @staticmethod
+    def INT(nullable: bool = True) -> TypeInformation:
+        """Whole numbers of 32 bits."""
+        return Types.INT()
+
+    @staticmethod
+    def BIGINT(nullable: bool = True) -> TypeInformation:
+        """Whole numbers of 64 bits."""
+        return Types.LONG()
+
+    @staticmethod
+    def FLOAT(nullable: bool = True) -> TypeInformation:
+        """Floating-point numbers of 32 bits."""
+        return Types.FLOAT()
+
+    @staticmethod
+    def DOUBLE(nullable: bool = True) -> TypeInformation:
+        """Floating-point numbers of 64 bits."""
+        return Types.DOUBLE()
+
+    @staticmethod
+    def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
+        """Exact numbers; in columnar files 38 digits, 18 of them after the point, whatever is given here."""
+        return Types.BIG_DEC()
+
+    @staticmethod
+    def DATE(nullable: bool = True) -> TypeInformation:
+        """Dates."""
+        return Types.SQL_DATE()
+
+    @staticmethod
+    def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:
+        """Times of day."""
+        return Types.SQL_TIME()
+
+    @staticmethod
+    def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:
+        """Dates with times, without zone."""
+        return Types.SQL_TIMESTAMP()
+
+    @staticmethod
+    def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:
+        """Points in time."""
+        return Types.INSTANT()
+
+    @staticmethod
+    def BYTES(nullable: bool = True) -> TypeInformation:
+        """Bytes."""
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+    @staticmethod
+    def BINARY(length: int, nullable: bool = True) -> TypeInformation:
+        """Bytes; the length is not checked."""
+        return DataTypes.BYTES()
+
+    @staticmethod
+    def VARBINARY(length: int, nullable: bool = True) -> TypeInformation:
+        """Bytes; the length is not checked."""
+        return DataTypes.BYTES()
+
+    @staticmethod
+    def ARRAY(element_type: TypeInformation, nullable: bool = True) -> ListTypeInfo:
+        """Lists.
+
+        Raises:
+            ConfigurationError: no type.
+        """
+        return Types.LIST(_type(element_type, "DataTypes.ARRAY: element_type"))
+
+    @staticmethod
+    def MAP(key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True) -> MapTypeInfo:
+        """Maps.
+
+        Raises:
+            ConfigurationError: no type.
+        """
+        return Types.MAP(
+            _type(key_type, "DataTypes.MAP: key_type"), _type(value_type, "DataTypes.MAP: value_type")
+        )
+
+    @staticmethod
+    def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> Field:
+        """A field of `ROW`.
+
+        Raises:
+            ConfigurationError: no name or type.
+        """
+        return Field(text(name, "DataTypes.FIELD: name"), _type(data_type, "DataTypes.FIELD: data_type"))
+
+    @staticmethod
+    def ROW(row_fields: Sequence[Field] = (), nullable: bool = True) -> RowTypeInfo:
+        """Rows with named fields.
+
+        Raises:
+            ConfigurationError: something else than fields.
+        """
+        for field in row_fields:
+            if not isinstance(field, Field):
+                raise ConfigurationError(f"DataTypes.ROW needs fields made by DataTypes.FIELD, got {field!r}")
+        return Types.ROW_NAMED([f.name for f in row_fields], [f.data_type for f in row_fields])
+
+
+def _type(value: Any, what: str) -> TypeInformation:
+    found = type_info(value, what)
+    if found is None:
+        raise ConfigurationError(f"{what} must be a type such as DataTypes.INT(), got None")
+    return found

@@ -1,0 +1,171 @@
+"""Arrow's types and values for ours, for the columnar formats.
+
+A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.errors import NotSupportedError, TypeMismatchError
+from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from changelog_engine.types.row import Row, make_row
+
+_Convert = Callable[[Any], Any]
+
+_OF_KIND = {
+    "STRING": pa.string(),
+    "CHAR": pa.string(),
+    "BYTE": pa.int8(),
+    "SHORT": pa.int16(),
+    "INT": pa.int32(),
+    "LONG": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "BIG_DEC": pa.decimal128(38, 18),
+    "BIG_INT": pa.decimal128(38, 0),
+    "SQL_DATE": pa.date32(),
+    "SQL_TIME": pa.time64("us"),
+    "SQL_TIMESTAMP": pa.timestamp("us"),
+    "INSTANT": pa.timestamp("ns", "UTC"),
+}
+_NANOS = 1_000_000_000
+
+
+def arrow_type(type_info: TypeInformation) -> pa.DataType:
+    """Arrow's type for one of ours.
+
+    Raises:
+        NotSupportedError: there is none.
+    """
+    if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
+        return pa.binary()
+    if isinstance(type_info, ElementsTypeInfo):
+        return pa.list_(arrow_type(type_info.elem_type))
+    if isinstance(type_info, MapTypeInfo):
+        return pa.map_(arrow_type(type_info.key_type), arrow_type(type_info.value_type))
+    if isinstance(type_info, RowTypeInfo):
+        return pa.struct(list(arrow_schema(type_info)))
+    if type_info.kind not in _OF_KIND:
+        raise NotSupportedError(
+            f"columnar files cannot hold values of type {type_info.name}; declare other fields"
+        )
+    return _OF_KIND[type_info.kind]
+
+
+def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
+    """The columns of a ROW type."""
+    names, types = row_type.get_field_names(), row_type.get_field_types()
+    return pa.schema([(name, arrow_type(each)) for name, each in zip(names, types, strict=True)])
+
+
+def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows, tuples or dicts as columns.
+
+    Raises:
+        TypeMismatchError: a value does not fit its column.
+    """
+    struct = pa.struct(list(schema))
+    convert = to_arrow(struct)
+    assert convert is not None
+    try:
+        return pa.RecordBatch.from_struct_array(pa.array([convert(value) for value in values], struct))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
+        raise _misfit(values, schema, error) from None
+
+
+def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMismatchError:
+    """The first value that does not fit, and its column."""
+    for value in values:
+        if isinstance(value, (Row, tuple, list)) and len(value) != len(schema):
+            return TypeMismatchError(f"{value!r} has {len(value)} fields, not {len(schema)}: {schema.names}")
+        for index, field in enumerate(schema):
+            try:
+                convert = to_arrow(field.type)
+                item = value.get(field.name) if isinstance(value, dict) else value[index]
+                pa.array([item if convert is None or item is None else convert(item)], field.type)
+            except Exception as why:  # whatever the value does
+                return TypeMismatchError(f"field {field.name!r} of {value!r} is no {field.type}: {why}")
+    return TypeMismatchError(f"elements do not fit the columns {schema.names}: {error}")
+
+
+def to_arrow(wanted: pa.DataType) -> _Convert | None:
+    """What makes a value of Python one that Arrow takes; None when it takes it as it is."""
+    if pa.types.is_struct(wanted):
+        return _struct_to_arrow(wanted)
+    if pa.types.is_map(wanted):
+        key, item = to_arrow(wanted.key_type) or _same, to_arrow(wanted.item_type) or _same
+        return lambda value: [(key(k), None if v is None else item(v)) for k, v in value.items()]
+    if pa.types.is_list(wanted):
+        inner = to_arrow(wanted.value_type)
+        return list if inner is None else lambda value: [None if v is None else inner(v) for v in value]
+    if pa.types.is_timestamp(wanted) and wanted.unit == "ns":
+        return lambda value: value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else value
+    return None
+
+
+def _struct_to_arrow(wanted: pa.DataType) -> _Convert:
+    fields = [(field.name, to_arrow(field.type)) for field in wanted]
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            items = [value.get(name) for name, _ in fields]
+        elif isinstance(value, (Row, tuple, list)):
+            if len(value) != len(fields):
+                raise TypeError(f"{value!r} has {len(value)} fields, not {len(fields)}")
+            items = list(value)
+        else:
+            raise TypeError(f"{value!r} is no row")
+        return {
+            name: item if inner is None or item is None else inner(item)
+            for (name, inner), item in zip(fields, items, strict=True)
+        }
+
+    return convert
+
+
+def from_arrow(given: pa.DataType, rows: bool) -> _Convert | None:
+    """What makes ours of a value as Arrow gives it; None for as it is.
+
+    Args:
+        given: its type.
+        rows: whether structs become rows rather than dicts.
+    """
+    if pa.types.is_struct(given):
+        names = [field.name for field in given]
+        fields = [from_arrow(field.type, rows) or _same for field in given]
+        if rows:
+            return lambda value: make_row(names, _each(fields, names, value))
+        return lambda value: dict(zip(names, _each(fields, names, value), strict=True))
+    if pa.types.is_map(given):
+        key, item = from_arrow(given.key_type, rows) or _same, from_arrow(given.item_type, rows) or _same
+        return lambda value: {key(k): None if v is None else item(v) for k, v in value}
+    if pa.types.is_list(given):
+        inner = from_arrow(given.value_type, rows)
+        return None if inner is None else lambda value: [None if v is None else inner(v) for v in value]
+    if pa.types.is_timestamp(given) and given.unit == "ns":
+        return _instant if rows else _datetime
+    return None
+
+
+def _each(fields: list[_Convert], names: list[str], value: dict[str, Any]) -> list[Any]:
+    items = (value[name] for name in names)
+    return [None if item is None else field(item) for field, item in zip(fields, items, strict=True)]
+
+
+def _instant(value: Any) -> Instant:
+    return Instant(*divmod(value.value, _NANOS))  # of pandas, as Arrow gives nanoseconds
+
+
+def _datetime(value: Any) -> datetime:
+    found: datetime = value.to_pydatetime(warn=False)
+    return found
+
+
+def _same(value: Any) -> Any:
+    return value

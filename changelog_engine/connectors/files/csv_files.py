@@ -1,0 +1,270 @@
+"""CSV files, read and written as rows."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
+from changelog_engine.connectors.files.csv_values import CsvSchema, cell_of, reader_of
+from changelog_engine.connectors.files.input_files import InputFile
+from changelog_engine.connectors.protocols import Position, Range, SplitReader
+from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.types import Row, TypeInformation, Types
+from changelog_engine.types.row import make_row
+
+_CHUNK_BYTES = 1 << 20
+
+
+class CsvRecords:
+    """The rows of CSV files, in UTF-8; empty lines are left out. The position is an offset of (decompressed) bytes.
+
+    Args:
+        schema: how rows look.
+    """
+
+    start: Position = 0
+
+    def __init__(self, schema: CsvSchema) -> None:
+        self._schema = schema
+        types = [column.type_info for column in schema.columns]
+        self.output_type: TypeInformation | None = Types.ROW_NAMED(schema.names, types)
+
+    def reader(self, file: InputFile) -> SplitReader:
+        """A reader of one file."""
+        return _CsvReader(file, self._schema)
+
+
+class _Lines:
+    """The lines of a stream from a byte on, as text with their ends; counts the bytes of those that were taken."""
+
+    def __init__(self, stream: Any, size: int, position: int, comments: bool) -> None:
+        self.position = position
+        self.between_records = True  # the next line does not go on with a record
+        self._stream = stream
+        self._size = size
+        self._comments = comments
+
+    def __iter__(self) -> Iterator[str]:
+        rest = b""
+        while True:
+            data = self._stream.read(min(_CHUNK_BYTES, self._size))
+            self._size -= len(data)
+            lines = (rest + data).splitlines(True)
+            # The last line may go on; a \r may be the first half of \r\n.
+            rest = lines.pop() if data and lines else b""
+            for line in lines:
+                self.position += len(line)
+                if self._comments and self.between_records and line.startswith(b"#"):
+                    continue
+                self.between_records = False
+                yield line.decode("utf-8", "replace")
+            if not data:
+                return
+
+
+class _CsvReader:
+    def __init__(self, file: InputFile, schema: CsvSchema) -> None:
+        self._file = file
+        self._schema = schema
+        self._decompress = decompressor(file.name)
+        self._names = schema.names
+        self._readers = [reader_of(schema, column) for column in schema.columns]
+        self._order: list[int] | None = None  # of each column, its cell; None: as they are
+        self._width = len(self._names)  # cells in a line
+        self._opened: Any = None
+        self._lines = _Lines(None, 0, -1, False)
+        self._rows: Iterator[list[str]] = iter(())
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """Up to max_records rows from a byte on.
+
+        Raises:
+            StorageError: the file cannot be read or decompressed.
+            TypeMismatchError: a line does not fit the schema.
+        """
+        try:
+            if self._opened is None or position != self._lines.position:
+                self._seek(position)
+            values: list[Any] = []
+            finished = False
+            while not values and not finished:  # empty lines are no sign of the end
+                found = self._take(max_records)
+                finished = len(found) < max_records
+                values = self._decoded([cells for cells in found if cells], position)
+        except (StorageError, TypeMismatchError):
+            raise
+        except csv.Error as error:
+            raise TypeMismatchError(
+                f"the input file {self._file.name} is no CSV near byte {self._lines.position}: {error}"
+            ) from None
+        except BROKEN_ERRORS as error:
+            self.close()
+            raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
+        return Range(values, self._lines.position, finished)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened is not None:
+            self._opened.close()
+        self._opened, self._rows = None, iter(())
+
+    def _take(self, count: int) -> list[list[str]]:
+        if not self._schema.comments:
+            return list(itertools.islice(self._rows, count))
+        found = []
+        for _ in range(count):
+            self._lines.between_records = True
+            cells = next(self._rows, None)
+            if cells is None:
+                break
+            found.append(cells)
+        return found
+
+    def _seek(self, position: int) -> None:
+        self.close()
+        self._opened = self._file.open()
+        size = self._file.size if self._decompress is None else 1 << 62
+        stream = self._opened if self._decompress is None else self._decompress(self._opened)
+        schema = self._schema
+        self._lines = _Lines(stream, size, 0, schema.comments)
+        if schema.header or (schema.skip_first and not position):
+            self._rows = csv.reader(self._lines, **schema.dialect())
+            if schema.header:
+                self._read_header(next(iter(self._take(1)), None))
+            if schema.skip_first and not position:
+                self._take(1)
+            if not position:
+                return
+            self.close()
+            self._opened = self._file.open()
+            stream = self._opened if self._decompress is None else self._decompress(self._opened)
+        if skip_to(stream, position, self._decompress is None) < position:
+            raise StorageError(
+                f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
+                "replaced"
+            )
+        self._lines = _Lines(stream, size - position, position, schema.comments)
+        self._rows = csv.reader(self._lines, **schema.dialect())
+
+    def _read_header(self, names: list[str] | None) -> None:
+        own = self._names
+        if names is None:
+            return
+        names = [name.strip().removeprefix("\ufeff") for name in names]
+        missing = [name for name in own if name not in names]
+        if names == own:
+            return
+        if missing or self._schema.strict_header:
+            raise TypeMismatchError(
+                f"the header of {self._file.name} names the columns {', '.join(names)}, and the schema has {', '.join(own)}"
+            )
+        self._order = [names.index(name) for name in own]
+        self._width = len(names)
+
+    def _decoded(self, found: list[list[str]], position: Position) -> list[Row]:
+        names, readers, order = self._names, self._readers, self._order
+        width = self._width
+        rows = []
+        for index, cells in enumerate(found):
+            try:
+                if len(cells) != width:
+                    raise ValueError(f"{len(cells)} cells, not {width}")
+                if order is not None:
+                    cells = [cells[at] for at in order]
+                rows.append(make_row(names, [read(cell) for read, cell in zip(readers, cells, strict=True)]))
+            except ValueError as error:
+                raise TypeMismatchError(
+                    f"the input file {self._file.name} has a line that does not fit the schema, line {index + 1} after "
+                    f"byte {position}: {self._culprit(cells) or error}"
+                ) from None
+        return rows
+
+    def _culprit(self, cells: list[str]) -> str | None:
+        if len(cells) != len(self._names):
+            return None
+        for column, read, cell in zip(self._schema.columns, self._readers, cells, strict=True):
+            try:
+                read(cell)
+            except ValueError as error:
+                return f"field {column.name!r} is {cell!r}, which is no {column.type_info.name} ({error})"
+        return None
+
+
+def skip_to(stream: Any, position: int, seekable: bool) -> int:
+    """Go to a byte of a stream that stands at its beginning; returns where it is."""
+    if seekable:
+        return int(stream.seek(position))
+    return skip(stream, position)
+
+
+class CsvFiles:
+    """The bulk format of CSV files.
+
+    Args:
+        schema: how rows look; elements are rows or tuples in the order of the columns.
+    """
+
+    def __init__(self, schema: CsvSchema) -> None:
+        self._schema = schema
+
+    def check(self) -> None:
+        """See BulkFactory."""
+
+    def open(self, stream: Any) -> CsvFileWriter:
+        """See BulkFactory."""
+        return CsvFileWriter(stream, self._schema)
+
+
+class _CsvText:
+    """Gathers the lines of a csv writer, which ends them by CR and LF: then it quotes texts that have either."""
+
+    def __init__(self, line_end: str) -> None:
+        self._line_end = line_end
+        self._lines: list[str] = []
+
+    def write(self, line: str) -> None:
+        """Take one line."""
+        self._lines.append(line[:-2] + self._line_end)
+
+    def take(self) -> bytes:
+        """All lines since the last call."""
+        lines, self._lines = self._lines, []
+        return "".join(lines).encode("utf-8")
+
+
+class CsvFileWriter:
+    """Writes one CSV file."""
+
+    def __init__(self, stream: Any, schema: CsvSchema) -> None:
+        self._stream = stream
+        self._schema = schema
+        self._text = _CsvText(schema.line_end)
+        self._csv = csv.writer(self._text, **schema.dialect(), lineterminator="\r\n")
+        if schema.header:
+            self._csv.writerow(schema.names)
+
+    def write(self, values: Sequence[Any]) -> None:
+        """See BulkWriter.
+
+        Raises:
+            TypeMismatchError: an element has not the schema's columns, or a text that cannot be quoted.
+        """
+        schema, columns = self._schema, self._schema.columns
+        for value in values:
+            if not isinstance(value, (Row, tuple, list)) or len(value) != len(columns):
+                raise TypeMismatchError(f"{value!r} is no row of the columns {', '.join(schema.names)}")
+            cells = [cell_of(schema, column, item) for column, item in zip(columns, value, strict=True)]
+            try:
+                self._csv.writerow(cells)
+            except csv.Error as error:
+                raise TypeMismatchError(f"{value!r} cannot be written as CSV: {error}") from None
+        self.finish()
+
+    def finish(self) -> None:
+        """See BulkWriter."""
+        data = self._text.take()
+        if data:
+            self._stream.write(data)

@@ -1,0 +1,188 @@
+"""The cells of CSV files: texts that stand for typed values."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
+from changelog_engine.types.basic import IntegerTypeInfo
+
+_TRUTH = {"true": True, "false": False}
+_WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
+
+
+@dataclass(frozen=True)
+class CsvColumn:
+    """A column.
+
+    Args:
+        name: of the field.
+        type_info: of its values.
+        separator: between the elements of an array; None for single values.
+    """
+
+    name: str
+    type_info: TypeInformation
+    separator: str | None = None
+
+
+@dataclass(frozen=True)
+class CsvSchema:
+    r"""How rows look in a CSV file.
+
+    Args:
+        columns: in order.
+        separator: between cells.
+        quote: round cells that hold other signs; None for none.
+        escape: before a sign that stands for itself; None for none.
+        line_end: of what is written; ``\n``, ``\r`` and ``\r\n`` all end what is read.
+        null_text: the cell of a null; None: nulls are written as empty cells, and empty cells are null unless a text.
+        header: the first line names the columns. What is read goes by these names, what is written has them.
+        strict_header: the header must name exactly the columns, in order.
+        skip_first: the first line (after the header) is left out of what is read.
+        comments: lines that begin with ``#`` are left out of what is read.
+
+    Raises:
+        ConfigurationError: no columns, or signs that cannot be used.
+    """
+
+    columns: tuple[CsvColumn, ...]
+    separator: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    line_end: str = "\n"
+    null_text: str | None = None
+    header: bool = False
+    strict_header: bool = False
+    skip_first: bool = False
+    comments: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ConfigurationError("a CSV schema needs at least one column")
+        names = self.names
+        if len(set(names)) != len(names):
+            raise ConfigurationError(f"a CSV schema's columns must have different names, got {names}")
+        for column in self.columns:
+            reader_of(self, column)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return [column.name for column in self.columns]
+
+    def dialect(self) -> dict[str, Any]:
+        """For Python's csv module."""
+        import csv
+
+        return {
+            "delimiter": self.separator,
+            "quotechar": self.quote,
+            "quoting": csv.QUOTE_NONE if self.quote is None else csv.QUOTE_MINIMAL,
+            "escapechar": self.escape,
+            "strict": True,
+        }
+
+
+def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
+    """What makes a column's value of a cell; it raises ValueError for a cell that is none.
+
+    Raises:
+        NotSupportedError: a type that no cell can hold.
+    """
+    null, parse = schema.null_text, _parser(column)
+    is_text = column.type_info.kind in ("STRING", "CHAR")
+    if null is None and is_text:
+        return parse
+    nothing = (null,) if null is not None and (is_text or null == "") else ("", null)
+    return lambda cell: None if cell in nothing else parse(cell)
+
+
+def _parser(column: CsvColumn) -> Callable[[str], Any]:
+    wanted = column.type_info
+    if isinstance(wanted, ElementsTypeInfo):
+        element = _single(wanted.elem_type, column.name)
+        separator = column.separator
+        if not separator:
+            return lambda cell: [element(cell)]
+        return lambda cell: [element(item) for item in cell.split(separator)] if cell else []
+    return _single(wanted, column.name)
+
+
+def _single(wanted: TypeInformation, name: str) -> Callable[[str], Any]:
+    kind = wanted.kind
+    if kind in ("STRING", "CHAR"):
+        return str
+    if kind in _WHOLE_BITS:
+        limit = 1 << _WHOLE_BITS[kind] - 1
+
+        def whole(cell: str) -> int:
+            value = int(cell)
+            if not -limit <= value < limit:
+                raise ValueError(f"{value} needs more than {_WHOLE_BITS[kind]} bits")
+            return value
+
+        return whole
+    if isinstance(wanted, IntegerTypeInfo):
+        return int
+    if kind in ("FLOAT", "DOUBLE"):
+        return float
+    parsers: dict[str, Callable[[str], Any]] = {
+        "BOOLEAN": _truth,
+        "BIG_DEC": _decimal,
+        "SQL_DATE": datetime.date.fromisoformat,
+        "SQL_TIME": datetime.time.fromisoformat,
+        "SQL_TIMESTAMP": datetime.datetime.fromisoformat,
+        "INSTANT": _instant,
+    }
+    if kind not in parsers:
+        raise NotSupportedError(f"CSV column {name!r}: a cell cannot hold a value of type {wanted.name}")
+    return parsers[kind]
+
+
+def _truth(cell: str) -> bool:
+    found = _TRUTH.get(cell.strip().lower())
+    if found is None:
+        raise ValueError("neither true nor false")
+    return found
+
+
+def _decimal(cell: str) -> Decimal:
+    try:
+        return Decimal(cell.strip())
+    except ArithmeticError:
+        raise ValueError("no number") from None
+
+
+def _instant(cell: str) -> Instant:
+    found = datetime.datetime.fromisoformat(cell)
+    if found.tzinfo is None:
+        raise ValueError("an instant needs a zone, such as Z")
+    since = found - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)
+
+
+def cell_of(schema: CsvSchema, column: CsvColumn, value: Any) -> Any:
+    """The cell of a value."""
+    if value is None:
+        return schema.null_text or ""
+    if isinstance(value, (list, tuple)):
+        return (column.separator or "").join(_plain(item) for item in value)
+    return value if type(value) is str else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, Instant):
+        time = datetime.datetime.fromtimestamp(value.seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+        fraction = f".{value.nanos // 1000:06d}" if value.nanos else ""
+        return f"{time}{fraction}Z"
+    return str(value)
