@@ -13,7 +13,12 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.cli.console import console, printable, table_of
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
+
+_NONE = (
+    "Savepoints are made of checkpoints: a job makes some when its program calls env.enable_checkpointing(interval) or "
+    "turns the changelog on"
+)
 
 
 @click.group()
@@ -35,11 +40,16 @@ def create(path: str, directory: str, at: int | None) -> None:
     PATH is the job's folder, <base>/<job>; the job may be running. The savepoint is made below DIRECTORY; its path is
     printed.
     """
-    job = open_job(path)
+    try:
+        job = open_job(path)
+    except (ForeignPathError, FormatVersionError):
+        raise
+    except StorageError as error:
+        raise StorageError(f"{error}. {_NONE}") from error
     lineage = Lineage(job.open_changelog())
     checkpoint = lineage.newest_checkpoint() if at is None else lineage.checkpoint(at)
     if checkpoint is None:
-        raise RestoreError(f"there is no checkpoint in {job.storage.root} yet")
+        raise RestoreError(f"there is no checkpoint in {job.storage.root} yet. {_NONE}")
     click.echo(printable(create_savepoint(job, checkpoint, directory).path))
 
 

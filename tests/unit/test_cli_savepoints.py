@@ -116,6 +116,14 @@ def test_dispose_refuses_what_is_not_a_savepoint(job: Path, tmp_path: Path) -> N
     assert cli("state", path).exit_code == 0
 
 
+def test_create_says_what_makes_checkpoints(tmp_path: Path) -> None:
+    """A job without them has no folder."""
+    told = refused(cli("savepoint", "create", tmp_path / "none", tmp_path / "x"))
+    assert f"there is no changelog in {tmp_path / 'none'}: no such folder" in told
+    assert "env.enable_checkpointing(interval)" in told
+    assert not (tmp_path / "x").exists()
+
+
 def test_create_refuses(job: Path, tmp_path: Path) -> None:
     assert "there is no checkpoint 99" in refused(cli("savepoint", "create", job, tmp_path / "x", "--at", 99))
     assert "there is no changelog" in refused(cli("savepoint", "create", tmp_path, tmp_path / "x"))
