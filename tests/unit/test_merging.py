@@ -1,0 +1,256 @@
+"""Merging of rows and parts: the same rows afterwards, few files, each row written again only so often."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.materialized import merging_few
+from test_commit_helpers import Driver, state_at
+
+from changelog_engine.changelog import row_files
+from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.model import Checkpoint, Segment
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
+from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.verification import verify
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage import delta_log
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.filesystem import Storage
+from materializer import merge, merge_rows, truncation
+from materializer.materialize import materialize
+from materializer.merge import Change, merge_small
+from materializer.retention import Needed, Retention
+from materializer.truncation import truncate
+
+KEEPS = Retention(history_ms=10**15, retained=1, grace_ms=0)
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """Nothing is killed here."""
+    with mock.patch("os.fsync"), mock.patch.object(truncation, "_PAUSE_S", 0):
+        yield
+
+
+def row_paths(folder: JobFolder) -> list[str]:
+    return [
+        path for path in folder.open_changelog().files()["path"].to_pylist() if path.startswith("checkpoint")
+    ]
+
+
+def test_rows_are_merged_into_few_files_and_stay_the_same(tmp_path: Path) -> None:
+    """Three attempts; at every truncation there are at most LEAST_ROWS single rows and log2(rows) merged files."""
+    made: list[Checkpoint] = []
+    written = 0
+    inner = merge_rows.write_merged_rows
+
+    def counted(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
+        nonlocal written
+        written += rows.num_rows
+        return inner(storage, operation, rows)
+
+    with merging_few(4), mock.patch.object(merge_rows, "write_merged_rows", counted):
+        for _ in range(3):
+            driver = Driver.start(tmp_path)
+            for number in range(1, 31):
+                made.append(driver.checkpoint({"a": number}))
+                if number % 5 == 0:
+                    truncate(driver.folder, KEEPS)
+                    paths = row_paths(driver.folder)
+                    assert len([path for path in paths if path.startswith("checkpoint-")]) <= 4
+                    assert len(paths) <= 4 + math.log2(len(made))
+    assert written <= len(made) * math.log2(len(made))
+    lineage = Lineage(driver.folder.open_changelog())
+    assert sorted(lineage.checkpoints) == [row.id for row in made]
+    assert len(lineage.checkpoints) == len(made)
+    assert lineage.newest_checkpoint() == made[-1]
+    assert (lineage.newest_checkpoint_id, lineage.newest_attempt_id) == (90, 3)
+    for row in made:
+        assert lineage.checkpoint(row.id) == row
+        assert lineage.at_or_before(row.time_ms) == row
+        assert lineage.checkpoints[row.id][:3] == (row.id, row.attempt, row.time_ms)
+    assert [lineage.newest_checkpoint(attempt) for attempt in (1, 2, 3)] == [made[29], made[59], made[89]]
+    assert lineage.newest_checkpoint(4) is None
+    assert 91 not in lineage.checkpoints
+    assert 0 not in lineage.checkpoints
+    assert verify(driver.folder).faults == []
+    # Any Delta reader finds the rows in the same columns.
+    tables = [pq.read_table(f"{driver.folder.changelog.root}/{path}") for path in row_paths(driver.folder)]
+    table = pa.concat_tables(tables)
+    assert sorted(table["checkpoint_id"].to_pylist()) == [row.id for row in made]
+    assert set(table["operation"].to_pylist()) == {"checkpoint"}
+
+
+def test_attempts_are_merged(tmp_path: Path) -> None:
+    """A job that was started again and again."""
+    made = []
+    for number in range(12):
+        driver = Driver.start(tmp_path)
+        made.append(driver.attempt)
+        driver.checkpoint({"a": number})
+    with merging_few(4):
+        truncate(driver.folder, KEEPS)
+    paths = [p for p in driver.folder.open_changelog().files()["path"].to_pylist() if p.startswith("attempt")]
+    assert sorted(path.rpartition("-")[0] for path in paths) == ["attempt-12", "attempts-1-11"]
+    lineage = Lineage(driver.folder.open_changelog())
+    assert [lineage.attempt(attempt.id) for attempt in made] == made
+    assert verify(driver.folder).faults == []
+    assert Driver.start(tmp_path).attempt.id == 13
+
+
+def test_rows_before_the_window_leave_their_file(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    for number in range(1, 11):
+        driver.checkpoint({"a": number}, time_ms=number * 1_000)
+    with merging_few(4):
+        truncate(driver.folder, KEEPS)
+    materialize(driver.folder, 6)
+    materialize(driver.folder)
+    window = Retention(history_ms=4_500, retained=1, grace_ms=0)
+    truncate(driver.folder, window, lambda: 11.0)
+    assert sorted(path.rpartition("-")[0] for path in row_paths(driver.folder)) == [
+        "checkpoint-10-1",
+        "checkpoints-6-9",
+    ]
+    lineage = Lineage(driver.folder.open_changelog())
+    assert sorted(lineage.checkpoints) == [6, 7, 8, 9, 10]
+    assert {number: state_at(driver.folder, lineage.checkpoint(number)) for number in (6, 8, 10)} == {
+        6: {"a": 6},
+        8: {"a": 8},
+        10: {"a": 10},
+    }
+
+
+@pytest.mark.parametrize("offset", [0, 10, 200, -10])
+def test_a_flipped_bit_in_merged_rows_is_detected(tmp_path: Path, offset: int) -> None:
+    """Reliability case 30; the rows in files of their own are not touched by it."""
+    driver = Driver.start(tmp_path)
+    made = [driver.checkpoint({"a": number}) for number in range(8)]
+    with merging_few(4):
+        truncate(driver.folder, KEEPS)
+    path = next((tmp_path / "job" / "changelog").glob("checkpoints-*"))
+    row_files._INDEXES.clear()
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 4
+    path.write_bytes(data)
+    lineage = Lineage(driver.folder.open_changelog())
+    assert lineage.newest_checkpoint() == made[-1]
+    with pytest.raises(CorruptChangelogError, match=f"{path.name} was changed"):
+        lineage.checkpoint(3)
+    assert any(fault.file.endswith(path.name) for fault in verify(driver.folder).faults)
+    path.unlink()
+    with pytest.raises(CorruptChangelogError, match=f"{path.name} is missing"):
+        lineage.checkpoint(3)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60))
+def test_small_merged_files_are_merged_on(sizes: list[int]) -> None:
+    """Whatever comes between truncations: files of one kind of size don't pile up, and no byte is merged too often."""
+    files: list[PartFile] = []
+    merged_bytes = total = 0
+    written = iter(range(10**9))
+
+    def part(checkpoint: int) -> PartFile:
+        path = f"part-{checkpoint}-1-1-0-{checkpoint}-00000000.parquet"
+        return PartFile(path, parse_part(path), 100, 1, checkpoint, checkpoint, 0, 0, "o", "o")
+
+    def merged(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
+        nonlocal merged_bytes
+        size = sum(file.size for file in parts)
+        merged_bytes += size
+        last = max(file.last_checkpoint or 0 for file in parts)
+        return Change(
+            [AddFile(f"merged-1-{last}-{next(written):08x}.parquet", size, 0)], [f.path for f in parts]
+        )
+
+    stays = Needed(frozenset([Segment(1, 1, 10**6)]), frozenset(), frozenset(), frozenset(), 10**6)
+    checkpoint = 0
+    with mock.patch.object(merge, "_merge", merged):
+        for count in sizes:
+            for _ in range(count):
+                checkpoint += 1
+                total += 100
+                files.append(part(checkpoint))
+            for change in merge_small(Storage("/nowhere"), files, stays, 4):
+                files = [file for file in files if file.path not in change.removes]
+                for add in change.adds:
+                    files.append(
+                        PartFile(add.path, None, add.size, 1, 1, int(add.path.split("-")[2]), 0, 0, "o", "o")
+                    )
+            assert sum(file.size for file in files) == total
+            assert len(files) <= 3 + math.log2(total / 100) + 1
+    assert merged_bytes <= total * (math.log2(total / 100) + 1)
+
+
+def test_the_delta_log_is_kept_short(tmp_path: Path) -> None:
+    """Behind a Delta checkpoint old commits go; young ones stay for those who are behind; every reader opens the table."""
+    driver = Driver.start(tmp_path)
+    log = driver.folder.open_changelog()
+    lengths = []
+    for number in range(1, 61):
+        driver.checkpoint({"a": number})
+        log.refresh()
+        log.maintain(every=10)
+        lengths.append(len(log.storage.list("_delta_log")))
+    assert lengths[-1] > 60  # commits of the last ten minutes
+    with mock.patch.object(delta_log, "KEPT_S", 0):
+        lengths.clear()
+        for number in range(61, 101):
+            driver.checkpoint({"a": number})
+            log.refresh()
+            log.maintain(every=10)
+            lengths.append(len(log.storage.list("_delta_log")))
+    assert max(lengths[10:]) <= 20 + 3
+    assert DeltaLog(driver.folder.changelog).files().num_rows == 201
+    assert state_at(driver.folder, driver.last) == {"a": 100}
+    assert not log.maintain(every=10)
+    # A handle that doesn't know of the others' Delta checkpoint does not write one more.
+    assert not DeltaLog(driver.folder.changelog).maintain(every=10)
+
+
+def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) -> None:
+    """Of many files only those that are asked for are read."""
+    storage = Storage(str(tmp_path))
+    adds = []
+    for first in range(1, 400, 10):
+        rows = [
+            {
+                "checkpoint_id": i,
+                "attempt": 1,
+                "operation": "checkpoint",
+                "value": f'"{i}"',
+                "event_time": i * 10**6,
+            }
+            for i in range(first, first + 10)
+        ]
+        path, data = merged_rows_file("checkpoint", merged_rows_table(rows))
+        storage.write_durable(path, data)
+        adds.append({"path": path, "size_bytes": data.size, "modification_time": 0})
+    checkpoints, attempts = rows_of(storage, pa.Table.from_pylist(adds))
+    opened: list[str] = []
+    inner = Storage.read
+
+    def read(self: Storage, path: str) -> pa.Buffer:
+        opened.append(path)
+        return inner(self, path)
+
+    with mock.patch.object(Storage, "read", read):
+        assert (checkpoints.newest, attempts.newest, list(attempts)) == (400, 0, [])
+        assert opened == []
+        assert checkpoints.document(checkpoints[123]) == '"123"'
+        assert {path.split("-")[1] for path in opened} == {"121"}
+        assert checkpoints[123].time_ms == 123_000
+        assert checkpoints.newest_of(1) == 400
+        assert len(set(opened)) == 2
+        assert (len(checkpoints), list(checkpoints)) == (400, list(range(1, 401)))
