@@ -483,10 +483,10 @@ def test_case_26_rows_of_both_types_are_in_the_log(tmp_path: Path) -> None:
     """Text that is no number is still in the log when the state has become a number; nothing was compacted."""
     versions = Versions(tmp_path)
     versions.run(Program(all_kinds(Types.STRING()), lambda number: f"n{number}"))
-    numbers = all_kinds(Types.LONG(), lambda text: int(text[1:]))
-    versions.run(Program(numbers, int), 2, epochs=1)
+    numbers = all_kinds(Types.DOUBLE(), lambda text: float(text[1:]))
+    versions.run(Program(numbers, float), 2, epochs=1)
     for epochs, parallelism in ((4, 3), (5, 1)):
-        first = versions.run(Program(numbers, int), parallelism, epochs=1)
-        assert first == {key: expected(numbers_of(key, epochs), int) for key in range(KEYS)}
+        first = versions.run(Program(numbers, float), parallelism, epochs=1)
+        assert first == {key: expected(numbers_of(key, epochs), float) for key in range(KEYS)}
     folded = state_at(versions.job.table())
     assert folded.states["process", "list"][1] == numbers_of(1, 6)
