@@ -188,7 +188,7 @@ class JobSettings:
         materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
         materialize_max_failures: failures of that in a row that do not fail the job.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
-        truncation_grace_ms: how long truncated files stay on the disk; None: the interval, at most 5 minutes.
+        truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
             attempts, 1 s; off: none).
         restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
