@@ -10,6 +10,7 @@ from api._unsupported import module_getattr
 from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from api.datastream import _wrappers
 from api.datastream._projection import Projection, projected_type
+from api.datastream._spark_streams import SparkOutputs, SparkTable
 from api.datastream._stream_outputs import StreamOutputs
 from api.datastream._transformation import Transformation
 from api.datastream.closeable_iterator import CloseableIterator
@@ -41,12 +42,13 @@ __all__ = [
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "SparkTable",
     "KeyedStream",
     "WindowedStream",
 ]
 
 
-class DataStream(StreamOutputs):
+class DataStream(SparkOutputs, StreamOutputs):
     """A stream of elements of one type. Its methods add operators to the program and run nothing.
 
     Wherever a function is wanted, an object of the function class will do, or anything callable.

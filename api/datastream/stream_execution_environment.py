@@ -15,6 +15,7 @@ from api.datastream._execution_plan import execution_plan, refuse_missing_uids
 from api.datastream._job_names import DEFAULT_JOB_NAME, unnamed_job
 from api.datastream._program_environment import ProgramEnvironment
 from api.datastream._sources import as_source, as_source_function
+from api.datastream._spark_streams import SparkSources
 from api.datastream._transformation import Transformation, build_graph
 from api.datastream.closeable_iterator import CloseableIterator
 from api.datastream.connectors.base import Source
@@ -29,7 +30,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.types import TypeInformation
 
 
-class StreamExecutionEnvironment(ProgramEnvironment):
+class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
     """Where a program begins: sources, settings, execution.
 
     Settings come from the program, from ``-D key=value`` on the command line, and from the YAML file that the

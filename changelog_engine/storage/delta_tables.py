@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.filesystem import Storage
 
@@ -303,6 +303,20 @@ class CommitLog:
             return int(json.loads(self._storage.read(f"{_LOG}/_last_checkpoint").to_pybytes())["version"])
         except (FileNotFoundError, ValueError, KeyError):
             return -1
+
+
+def schema_of_json(text: str) -> pa.Schema:
+    """The columns of a schema as Delta and Spark write it.
+
+    Raises:
+        NotSupportedError: a type that Delta does not have.
+    """
+    try:
+        return pa.schema(Schema.from_json(text).to_arrow())
+    except Exception as error:  # of whatever class its reader has
+        raise NotSupportedError(
+            f"a column has a type that rows cannot hold; cast or drop it: {error}"
+        ) from error
 
 
 def text_of(value: Any) -> str:

@@ -4,6 +4,7 @@ Source: pyflink.datastream.connectors
 """
 
 from api.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from api.datastream.connectors.delta import DeltaSink, DeltaSource
 from api.datastream.connectors.file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
@@ -39,6 +40,8 @@ from api.datastream.connectors.number_seq import NumberSequenceSource
 __all__ = [
     "BucketAssigner",
     "DeliveryGuarantee",
+    "DeltaSink",
+    "DeltaSource",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",

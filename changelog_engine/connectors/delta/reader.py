@@ -49,7 +49,7 @@ class File(Protocol):
 
     @property
     def time_ms(self) -> int:
-        """When the commit was made."""
+        """When the commit was made; 0 for unknown."""
 
 
 class Versions(Protocol):
@@ -159,7 +159,7 @@ class VersionsReader:
             return rows
         names = columns.row_type.get_field_names()
         count = len(columns.schema)
-        when = Instant.of_epoch_milli(file.time_ms)
+        when = Instant.of_epoch_milli(file.time_ms) if file.time_ms else None
         changed: list[Row] = []
         for row in rows:
             change = row._values[count] if file.change == "cdc" else file.change

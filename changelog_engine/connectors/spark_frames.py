@@ -1,0 +1,279 @@
+"""DataFrames of Spark as sources, by way of staged Parquet files that can be read again exactly.
+
+A DataFrame may give its rows in another order, or other rows, each time it is computed. So Spark computes it once, into
+files that belong to the stream: a batch DataFrame into one version, a streaming DataFrame into one version a micro-batch.
+The job reads the files by ranges, and so do its restores.
+
+    <staging>/<8 digits of the version>/part-....parquet, _SUCCESS
+    <staging>/_query/      the streaming query's own checkpoint
+    <staging>/_ended       of a query that ends: the number of versions
+
+Invariants:
+    * A version is there when its ``_SUCCESS`` is, and does not change any more.
+    * A micro-batch that Spark runs again finds its version there, and leaves it.
+
+This module gets DataFrames handed and calls their methods; it imports nothing of PySpark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.config import absolute_base_path, options
+from changelog_engine.connectors.delta.reader import Columns, File, VersionsReader, splits_of
+from changelog_engine.connectors.delta.types import row_type_of
+from changelog_engine.connectors.protocols import Position, Split, SplitReader
+from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.storage.delta_tables import TableFile, schema_of_json
+from changelog_engine.storage.filesystem import Storage
+from changelog_engine.types import TypeInformation
+
+_SUCCESS = "_SUCCESS"
+_ENDED = "_ended"
+_FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder of their own
+_DEFAULT_BASE = "./changelog-data"
+_DISCOVERY_MS = 1_000
+_LEASE_S = 300.0
+_NO_REPLAY = ("socket",)  # sources that lose what they gave
+
+
+@dataclass
+class StagedVersions:
+    """The versions in a staging folder.
+
+    Args:
+        root: the folder.
+        only: there is one version; else versions come until ``_ended`` says how many there are.
+    """
+
+    root: str
+    only: bool
+
+    def files(self, version: int) -> Sequence[File] | None:
+        """See Versions."""
+        if self.ended(version):
+            return None
+        names = [entry.name for entry in Storage(self.root).list(folder_of(version))]
+        if _SUCCESS not in names:
+            return None
+        parts = (name for name in sorted(names) if not name.startswith((".", "_")))
+        return [TableFile(f"{folder_of(version)}/{name}", {}) for name in parts]
+
+    def ended(self, version: int) -> bool:
+        """See Versions."""
+        if self.only:
+            return version > 0
+        try:
+            return version >= int(Storage(self.root).read(_ENDED).to_pybytes())
+        except FileNotFoundError:
+            return False
+
+
+class DataFrameSource:
+    """Rows of a batch DataFrame.
+
+    Args:
+        dataframe: of PySpark.
+        staging: folder or URI for its rows, which all workers reach; None for one in the job's base path.
+
+    Raises:
+        ConfigurationError: no batch DataFrame.
+        NotSupportedError: a column that rows cannot hold.
+    """
+
+    bounded = True
+    parallel = True
+
+    def __init__(self, dataframe: Any, staging: str | None = None) -> None:
+        self.dataframe = dataframe
+        self.staging = None if staging is None else absolute_base_path(staging)
+        schema = _schema_of(dataframe)
+        row_type = row_type_of(schema)
+        self.output_type: TypeInformation | None = row_type
+        self.columns = Columns(row_type, schema, ())
+        self._staged: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "dataframe": None}  # it stays in the driver
+
+    def with_options(self, entries: Mapping[str, str]) -> DataFrameSource:
+        """This source; its folder lies in the configuration's base path unless it was given."""
+        if self.staging is None:
+            self.staging = f"{_base_path(entries)}/{_FOLDER}"
+        return self
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """Compute the rows, once, and share out the files. Split ids name the folder: a restore finds it again."""
+        if self._staged is None:
+            name = uuid.uuid4().hex
+            folder = f"{self.staging}/{name}/{folder_of(0)}"
+            try:
+                self.dataframe.write.mode("overwrite").parquet(folder)
+            except Exception as error:
+                raise ConnectorError(f"Spark could not stage the DataFrame in {folder}: {error}") from error
+            self._staged = name
+        return [Split(f"{self._staged}: {split.id}", split.start) for split in splits_of(parallelism, 0)]
+
+    def reader(self, split: Split) -> SplitReader:
+        """A reader of one split."""
+        name, _, part = split.id.partition(": ")
+        return VersionsReader(StagedVersions(f"{self.staging}/{name}", only=True), self.columns, part)
+
+
+class StreamingDataFrameSource:
+    """Rows of a streaming DataFrame, of whatever source Spark has, a Python Data Source too.
+
+    Args:
+        dataframe: of PySpark.
+        staging: folder or URI of the stream, which all workers reach. It is the stream's memory: a job that starts from
+            nothing reads it from its beginning.
+        available_now: end when all is read that was there at the start.
+
+    Raises:
+        ConfigurationError: no streaming DataFrame, or one of a source that cannot give its rows again.
+        NotSupportedError: a column that rows cannot hold.
+    """
+
+    parallel = True
+    discovery_interval_ms = _DISCOVERY_MS
+
+    def __init__(self, dataframe: Any, staging: str, available_now: bool = False) -> None:
+        plan = str(dataframe._jdf.queryExecution().logical()).lower()
+        for source in _NO_REPLAY:
+            if f"text{source}" in plan:
+                raise ConfigurationError(
+                    f"a DataFrame that reads a {source} cannot be read again after a failure; have what it gives "
+                    "written to files, a table or a topic first"
+                )
+        self.dataframe = dataframe
+        self.staging = absolute_base_path(staging)
+        self.bounded = self.available_now = available_now
+        schema = _schema_of(dataframe)
+        row_type = row_type_of(schema)
+        self.output_type: TypeInformation | None = row_type
+        self.columns = Columns(row_type, schema, ())
+        self.versions = StagedVersions(self.staging, only=False)
+        self._query: Any = None
+        self._asked = 0.0
+        self._lapsed = threading.Event()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "dataframe": None,
+            "_query": None,
+            "_lapsed": None,
+        }  # they stay in the driver
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """Let Spark stage what there is, and share out the files."""
+        storage = Storage(self.staging)
+        storage.make_dirs()
+        storage.delete(_ENDED)
+        self._run_query()
+        return splits_of(parallelism, 0)
+
+    def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """Keep Spark staging; there are no new splits."""
+        if not Storage(self.staging).exists(_ENDED):
+            self._run_query()
+        return []
+
+    def reader(self, split: Split) -> SplitReader:
+        """A reader of one split."""
+        return VersionsReader(self.versions, self.columns, split.id)
+
+    def _run_query(self) -> None:
+        self._asked = time.monotonic()
+        query = self._query
+        if query is not None and query.isActive:
+            return
+        if query is not None:
+            failure = query.exception()
+            self._query = None
+            if failure is not None and not self._lapsed.is_set():
+                raise ConnectorError(f"Spark's query of the streaming DataFrame failed: {failure}")
+            if failure is None and self.available_now:
+                self._end()
+                return
+        self._lapsed.clear()
+        writer = self.dataframe.writeStream.foreachBatch(self._stage)
+        writer = writer.option("checkpointLocation", f"{self.staging}/_query")
+        if self.available_now:
+            writer = writer.trigger(availableNow=True)
+        self._query = writer.start()
+
+    def _stage(self, batch: Any, number: int) -> None:
+        """Called by Spark for each micro-batch, again if it does not know that it was."""
+        if time.monotonic() - self._asked > _LEASE_S:
+            self._lapsed.set()
+            raise ConnectorError("the job that read this stream has ended")
+        folder = folder_of(number)
+        if any(entry.name == _SUCCESS for entry in Storage(self.staging).list(folder)):
+            return
+        batch.write.mode("overwrite").parquet(f"{self.staging}/{folder}")
+
+    def _end(self) -> None:
+        storage = Storage(self.staging)
+        count = 0
+        while any(entry.name == _SUCCESS for entry in storage.list(folder_of(count))):
+            count += 1
+        storage.write_durable(_ENDED, str(count).encode())
+
+    def stop(self) -> None:
+        """Stop the query; it goes on from its checkpoint when it is started again."""
+        query, self._query = self._query, None
+        if query is not None:
+            with contextlib.suppress(Exception):
+                query.stop()
+
+
+def dataframe_source(
+    dataframe: Any, staging: str | None, available_now: bool
+) -> DataFrameSource | StreamingDataFrameSource:
+    """A source of a DataFrame of either kind.
+
+    Raises:
+        ConfigurationError: no DataFrame, or a streaming one without a folder.
+    """
+    streaming = getattr(dataframe, "isStreaming", None)
+    if streaming is None or not hasattr(dataframe, "schema"):
+        raise ConfigurationError(f"from_spark needs a DataFrame of PySpark, got {dataframe!r}")
+    if not streaming:
+        if available_now:
+            raise ConfigurationError(
+                "from_spark: available_now is for streaming DataFrames, and this is none"
+            )
+        return DataFrameSource(dataframe, staging)
+    if staging is None:
+        raise ConfigurationError(
+            "from_spark: a streaming DataFrame needs staging=, a folder of its own that stays the same from run to run: "
+            "what Spark has read is kept there, so that it can be read again"
+        )
+    return StreamingDataFrameSource(dataframe, staging, available_now)
+
+
+def folder_of(version: int) -> str:
+    """The name of a version's folder."""
+    return f"{version:08d}"
+
+
+def _schema_of(dataframe: Any) -> Any:
+    names = dataframe.schema.names
+    if len(set(names)) != len(names) or not names:
+        raise ConfigurationError(f"from_spark needs a DataFrame with columns of different names, got {names}")
+    return schema_of_json(dataframe.schema.json())
+
+
+def _base_path(entries: Mapping[str, str]) -> str:
+    for option in (options.BASE_PATH, options.CHECKPOINT_DIR):
+        for key in (option.key, *option.older):
+            if entries.get(key):
+                return absolute_base_path(entries[key])
+    return absolute_base_path(_DEFAULT_BASE)

@@ -1,0 +1,392 @@
+"""Delta tables as sources and sinks: versions, change data, restores, and faults at every step of a commit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import time
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+from support.functions import Count, counted, rounds
+from support.graphs import GraphBuilder
+from support.jobs import TestJob
+from support.script import Failure, Fault, Script
+
+from api.common import Row, Types
+from api.common.types import RowKind
+from api.datastream.connectors import DeltaSink, DeltaSource
+from changelog_engine.connectors import delta as engine
+from changelog_engine.connectors.protocols import SinkContext, Split
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.testing.conformance import check_committing_sink, check_source
+from changelog_engine.types import Instant
+
+ROW = Types.ROW_NAMED(["k", "c"], [Types.LONG(), Types.LONG()])
+RECORDS = 40
+ELEMENTS = rounds(4, RECORDS)
+EXPECTED = sorted(counted(ELEMENTS))
+CONTEXT = SinkContext("job", "sink", 0, 1, "run", 1, True, ())
+
+
+def table_rows(path):
+    rows = deltalake.DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def write_version(path, rows, **options):
+    """Append rows as somebody else would."""
+    deltalake.write_deltalake(str(path), pa.Table.from_pylist(rows), mode="append", **options)
+
+
+def read_all(source, parallelism=2, step=3):
+    """All that a bounded source gives, split by split."""
+    found = []
+    for split in source.splits(parallelism):
+        reader, position, finished = source.reader(Split(split.id, None)), split.start, False
+        while not finished:
+            values, position, finished, *_ = reader.read(json.loads(json.dumps(position)), step)
+            found += values
+        reader.close()
+    return found
+
+
+def pairs(rows):
+    return sorted(tuple(row._values[:2]) for row in rows)
+
+
+class TestSink:
+    def test_conformance(self, tmp_path):
+        path = tmp_path / "t"
+        kind = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
+        check_committing_sink(
+            engine.DeltaSink(str(path), kind, ["s"]),
+            lambda: table_rows(path) if (path / "_delta_log").exists() else [],
+            lambda number: (number, f"s{number % 2}"),
+            runs=6,
+        )
+
+    def test_values_of_every_type_come_back(self, tmp_path):
+        names = "i s d stamp at dec l m r b f x".split()  # noqa: SIM905
+        kind = Types.ROW_NAMED(
+            names,
+            [
+                Types.INT(),
+                Types.STRING(),
+                Types.SQL_DATE(),
+                Types.SQL_TIMESTAMP(),
+                Types.INSTANT(),
+                Types.BIG_DEC(),
+                Types.LIST(Types.INSTANT()),
+                Types.MAP(Types.STRING(), Types.DOUBLE()),
+                Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.LIST(Types.STRING())]),
+                Types.PRIMITIVE_ARRAY(Types.BYTE()),
+                Types.FLOAT(),
+                Types.BOOLEAN(),
+            ],
+        )
+        values = [
+            7,
+            "ü",
+            datetime.date(2024, 2, 29),
+            datetime.datetime(2024, 2, 29, 1, 2, 3, 4),
+            Instant(1, 5000),
+            Decimal("1.5"),
+            [Instant(2, 0), None],
+            {"k": 1.5},
+            Row(a=1, b=["x", None]),
+            b"\x00\xff",
+            0.5,
+            True,
+        ]
+        sink = engine.DeltaSink(str(tmp_path), kind, ["s", "d", "x", "i"])
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([Row(**dict(zip(names, values, strict=True))), tuple([None] * 12)])
+        sink.commit_all(CONTEXT, writer.prepare(True).committables)
+        source = engine.DeltaSource(str(tmp_path))
+        assert source.output_type == kind
+        full, empty = sorted(read_all(source), key=lambda row: row.i is None)
+        assert full._values == values
+        assert empty._values == [None] * 12
+
+    def test_a_checkpoint_is_one_commit(self, tmp_path):
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writers = [sink.committing_writer(CONTEXT._replace(subtask=n, parallelism=3)) for n in range(3)]
+        for number, writer in enumerate(writers):
+            writer.write([(number, 1)])
+        committables = [one for writer in writers for one in writer.prepare(False).committables]
+        before = deltalake.DeltaTable(str(tmp_path)).version()
+        sink.commit_all(CONTEXT, committables)
+        sink.commit_all(CONTEXT, committables)
+        assert deltalake.DeltaTable(str(tmp_path)).version() == before + 1
+        assert table_rows(tmp_path) == [(0, 1), (1, 1), (2, 1)]
+
+    def test_a_commit_made_again_after_compaction_adds_nothing(self, tmp_path):
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        committables = []
+        for number in range(3):
+            writer.write([(number, 1)])
+            committables += writer.prepare(False).committables
+            sink.commit_all(CONTEXT, committables)
+        table = deltalake.DeltaTable(str(tmp_path))
+        table.optimize.compact()
+        table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+        sink.commit_all(CONTEXT, committables)
+        assert table_rows(tmp_path) == [(0, 1), (1, 1), (2, 1)]
+
+    def test_others_may_write_meanwhile(self, tmp_path):
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([(1, 1)])
+        committables = writer.prepare(False).committables
+        table = sink.table()
+        write_version(tmp_path, [{"k": 9, "c": 9}])
+        files = {"changelog-engine/x": {1: [engine.sink.NewFile(*_file(committables[0]))]}}
+        assert table.append(files) == 1, "the table was opened before the other's commit"
+        assert table_rows(tmp_path) == [(1, 1), (9, 9)]
+
+    def test_closing_deletes_what_was_not_prepared(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("changelog_engine.connectors.delta.sink._ALL_BYTES", 1)
+        monkeypatch.setattr("changelog_engine.connectors.delta.sink._BATCH_ROWS", 2)
+        writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
+        writer.write([(1, 1), (2, 2)])
+        prepared = writer.prepare(False)
+        writer.write([(3, 3), (4, 4)])
+        assert len(list(tmp_path.glob("*.parquet"))) == 2
+        writer.close()
+        assert [file.name for file in tmp_path.glob("*.parquet")] == [prepared.committables[0]["path"]]
+
+    def test_tables_that_do_not_fit(self, tmp_path):
+        write_version(tmp_path / "t", [{"k": 1, "c": "text"}])
+        with pytest.raises(ConfigurationError, match=r"other columns .* c string.*c int64"):
+            engine.DeltaSink(str(tmp_path / "t"), ROW).committing_writer(CONTEXT)
+        write_version(tmp_path / "p", [{"k": 1, "c": 1}], partition_by=["k"])
+        with pytest.raises(ConfigurationError, match="partitioned by"):
+            engine.DeltaSink(str(tmp_path / "p"), ROW, ["c"]).committing_writer(CONTEXT)
+        sink = engine.DeltaSink(str(tmp_path / "p"), ROW)  # takes the table's partitions
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([(5, 6)])
+        sink.commit_all(CONTEXT, writer.prepare(True).committables)
+        assert table_rows(tmp_path / "p") == [(1, 1), (5, 6)]
+
+    @pytest.mark.parametrize(
+        ("kind", "columns", "error", "match"),
+        [
+            (Types.LONG(), [], ConfigurationError, "rows with named fields"),
+            (None, [], ConfigurationError, "rows with named fields"),
+            (ROW, ["x"], ConfigurationError, "no field 'x'"),
+            (ROW, ["k", "c"], ConfigurationError, "leave a column"),
+            (
+                Types.ROW_NAMED(["a", "t"], [Types.INT(), Types.SQL_TIME()]),
+                [],
+                NotSupportedError,
+                "field 't'",
+            ),
+            (Types.ROW_NAMED(["a", "f"], [Types.INT(), Types.DOUBLE()]), ["f"], ConfigurationError, "DOUBLE"),
+        ],
+    )
+    def test_sinks_that_cannot_be(self, tmp_path, kind, columns, error, match):
+        with pytest.raises(error, match=match):
+            DeltaSink.for_row_data(str(tmp_path), kind).with_partition_columns(*columns).build()
+
+    def test_a_misfit(self, tmp_path):
+        writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
+        with pytest.raises(TypeMismatchError, match="'c'"):
+            writer.write([(1, "one")])
+
+
+def _file(one):
+    return one["path"], one["size"], one["time_ms"], one["rows"], one["partition"]
+
+
+class TestFaults:
+    def graph(self, path, parallelism=2, elements=ELEMENTS):
+        build = GraphBuilder(parallelism=parallelism)
+        keyed = build.key_by(
+            build.source(elements, uid="source"), lambda element: element[0], key_type=Types.LONG()
+        )
+        counts = build.process(keyed, Count(), uid="count")
+        build.add(NodeKind.SINK, "sink", counts, function=engine.DeltaSink(str(path), ROW), uid="sink")
+        return build.graph()
+
+    def run_all(self, job, path, parallelism=lambda driver: 2):
+        """Until the job has ended, and once more without elements: the last commit may be up to the next run."""
+        job.run(lambda driver: self.graph(path, parallelism(driver)))
+        job.progress.waiting.clear()
+        job.run_driver(self.graph(path, elements=[]))
+
+    @pytest.mark.parametrize("fault", list(Fault))
+    def test_every_fault_alone(self, tmp_path, fault):
+        script = Script(sizes=(6,), failures=tuple(Failure(2, fault, stage, 0) for stage in (0, 1)))
+        self.run_all(TestJob(tmp_path / "log", script), tmp_path / "t")
+        assert table_rows(tmp_path / "t") == EXPECTED
+
+    def test_random_faults(self, tmp_path):
+        seed = int(os.environ.get("DELTA_SEED", time.time_ns() % 1_000_000))
+        print(f"DELTA_SEED={seed} repeats this run")
+        chance = random.Random(seed)
+        for number in range(12):
+            failures = tuple(
+                Failure(
+                    chance.randint(1, 10),
+                    chance.choice(list(Fault)),
+                    chance.randint(0, 1),
+                    chance.randint(0, 1),
+                )
+                for _ in range(chance.randint(1, 5))
+            )
+            barriers = (*(chance.random() < 0.7 for _ in range(3)), True)
+            parallelisms = [chance.randint(1, 3) for _ in range(50)]
+            script = Script((chance.randint(3, 8), chance.randint(3, 8)), barriers, failures)
+            settings = chance.choice([{}, {"tolerable_failures": 5}])
+            path = tmp_path / f"t{number}"
+            self.run_all(
+                TestJob(tmp_path / f"log{number}", script, **settings), path, parallelisms.__getitem__
+            )
+            assert table_rows(path) == EXPECTED, number
+
+    def test_without_checkpoints_rows_come_at_the_end(self, tmp_path):
+        TestJob(tmp_path / "log", checkpoint_interval_ms=None).run(self.graph(tmp_path / "t"))
+        assert table_rows(tmp_path / "t") == EXPECTED
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Versions 0 to 2, each of two files by partition."""
+    path = tmp_path / "source"
+    for version in range(3):
+        rows = [{"k": version * 10 + n, "p": f"p{n % 2}"} for n in range(7)]
+        write_version(path, rows, partition_by=["p"])
+    return path
+
+
+def keys(*versions):
+    return sorted((version * 10 + n, f"p{n % 2}") for version in versions for n in range(7))
+
+
+class TestSource:
+    def test_conformance(self, table):
+        given = check_source(engine.DeltaSource(str(table)), parallelism=3)
+        assert pairs(given) == keys(0, 1, 2)
+        given = check_source(engine.DeltaSource(str(table), changes_from=1), parallelism=1)
+        assert [row.k // 10 for row in given] == [1] * 7 + [2] * 7, "in the order of versions"
+
+    def test_versions(self, table):
+        def build(set_up=lambda builder: builder):
+            return set_up(DeltaSource.for_table(str(table))).build()._source
+
+        assert pairs(read_all(build())) == keys(0, 1, 2)
+        assert pairs(read_all(build(lambda b: b.version_as_of(1)))) == keys(0, 1)
+        assert pairs(read_all(build(lambda b: b.version_as_of(0).ending_version(1)))) == keys(0, 1)
+        assert pairs(read_all(build(lambda b: b.starting_version(1).ending_version(1)))) == keys(1)
+        assert all(build().bounded for _ in range(2))
+        with pytest.raises(ConfigurationError, match="up to 2, not 3"):
+            build(lambda b: b.version_as_of(3))
+        with pytest.raises(ConfigurationError, match="not both"):
+            build(lambda b: b.version_as_of(1).starting_version(1))
+        with pytest.raises(ConfigurationError, match="not a Delta table"):
+            DeltaSource.for_table(str(table / "p=p0")).build()
+
+    def test_a_version_stays_what_it_was(self, table):
+        source = engine.DeltaSource(str(table))
+        write_version(table, [{"k": 999, "p": "p0"}], partition_by=["p"])
+        deltalake.DeltaTable(str(table)).delete("k < 10")
+        assert pairs(read_all(source)) == keys(0, 1, 2)
+
+    def test_files_that_are_gone(self, table):
+        source = engine.DeltaSource(str(table))
+        for file in Path(table).rglob("*.parquet"):
+            file.unlink()
+        with pytest.raises((ConnectorError, OSError), match="parquet"):
+            read_all(source)
+
+    def test_followed(self, table):
+        source = DeltaSource.for_table(str(table)).version_as_of(1).monitor_continuously().build()._source
+        assert not source.bounded
+        (split,) = source.splits(1)
+        reader, position, found = source.reader(split), split.start, []
+
+        def read():
+            nonlocal position
+            while True:
+                values, position, finished, *_ = reader.read(position, 4)
+                assert not finished
+                if not values:
+                    return
+                found.extend(values)
+
+        read()
+        assert pairs(found) == keys(0, 1, 2)
+        write_version(table, [{"k": 100, "p": None}], partition_by=["p"])
+        deltalake.DeltaTable(str(table)).optimize.compact()  # changes no rows
+        write_version(table, [{"k": 101, "p": "x y%/ü"}], partition_by=["p"])
+        read()
+        assert [tuple(row._values) for row in found[21:]] == [(100, None), (101, "x y%/ü")]
+        deltalake.DeltaTable(str(table)).delete("k = 101")
+        with pytest.raises(ConnectorError, match="change data feed"):
+            read()
+        reader.close()
+
+    def test_change_data(self, tmp_path):
+        path = tmp_path / "t"
+        write_version(
+            path, [{"k": n, "c": n} for n in range(4)], configuration={"delta.enableChangeDataFeed": "true"}
+        )
+        table = deltalake.DeltaTable(str(path))
+        table.update(updates={"c": "c + 100"}, predicate="k = 1")
+        table.delete("k = 2")
+        write_version(path, [{"k": 9, "c": 9}])
+        source = (
+            DeltaSource.for_table(str(path))
+            .version_as_of(0)
+            .ending_version(3)
+            .change_data_feed()
+            .build()
+            ._source
+        )
+        changes = read_all(source)
+        found = Counter(
+            (row["_commit_version"], row["_change_type"], row.k, row.c, row.get_row_kind()) for row in changes
+        )
+        assert found == Counter(
+            [
+                *((0, "insert", n, n, RowKind.INSERT) for n in range(4)),
+                (1, "update_preimage", 1, 1, RowKind.UPDATE_BEFORE),
+                (1, "update_postimage", 1, 101, RowKind.UPDATE_AFTER),
+                (2, "delete", 2, 2, RowKind.DELETE),
+                (3, "insert", 9, 9, RowKind.INSERT),
+            ]
+        )
+        times = {row["_commit_version"]: row["_commit_timestamp"] for row in changes}
+        assert times[0] is None
+        assert times[1].to_epoch_milli() == table.history()[-2]["timestamp"]
+        assert check_source(source, parallelism=2)
+        write_version(tmp_path / "plain", [{"k": 1}])
+        with pytest.raises(ConfigurationError, match="enableChangeDataFeed"):
+            DeltaSource.for_table(str(tmp_path / "plain")).change_data_feed().build()
+
+    def test_a_job_reads_each_row_once_and_rewinds_exactly(self, table, tmp_path):
+        def graph():
+            build = GraphBuilder(parallelism=2)
+            build.collect(build.source(engine.DeltaSource(str(table), version=0, until=2), uid="source"))
+            return build.graph()
+
+        script = Script(sizes=(2,), failures=(Failure(2, Fault.WORKER), Failure(3, Fault.PARTS)))
+        job = TestJob(tmp_path / "log", script)
+        job.run(graph())
+        assert pairs(job.output) == keys(0, 1, 2)
+        old = job.commits[1]
+        read = sum(job.committed_epochs[: job.epochs_at[old.id]])
+        again = TestJob(tmp_path / "log", Script(sizes=(3,)))
+        again.run(graph(), restore=str(old.id))
+        assert len(again.output) == 21 - read
+        first = Counter(pairs(job.output)) - Counter(pairs(again.output))
+        assert sum(first.values()) == read, "the rewound job reads the rest of the same rows"
