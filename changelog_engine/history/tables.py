@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_row, read_row
+from changelog_engine.changelog.log_files import SNAPSHOT, read_row
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_selection import (
     PartFile,
@@ -28,7 +28,7 @@ from changelog_engine.changelog.part_selection import (
 )
 from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.lineage import Lineage
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.checkpoint.snapshots import usable_snapshots
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -73,18 +73,18 @@ class Tables:
         log = self.folder.open_changelog()
         self.lineage = Lineage(log)
         self._files = part_files(log.files())
-        self.snapshots = complete_snapshots(self.folder)
+        self.snapshots: dict[int, set[int]] = {}  # checkpoint -> attempts that made one that can be used
         self._base_files: dict[str, PartFile] = {}
         self._markers: dict[
             tuple[int, int], str
         ] = {}  # (checkpoint, attempt) -> the file that says it is complete
-        if self.snapshots:
+        if DeltaLog.exists(self.folder.snapshots):
             listing = DeltaLog(self.folder.snapshots).files()
             self._base_files = {file.path: file for file in part_files(listing)}
-            for marker in listing["path"].to_pylist():
-                name = parse_row(marker)
-                if name is not None and name.operation == SNAPSHOT:
-                    self._markers[name.checkpoint, name.attempt] = marker
+            for (checkpoint, attempt), files in usable_snapshots(self.folder.snapshots, listing):
+                self.snapshots.setdefault(checkpoint, set()).add(attempt)
+                marker = next(file for file in files if file.startswith(f"{SNAPSHOT}-"))
+                self._markers[checkpoint, attempt] = marker
         self._snapshot_documents: dict[tuple[int, int], str] = {}
         self._documents: dict[int, Checkpoint] = {}
         self._merged: dict[str, list[tuple[int, int, int]]] = {}

@@ -12,7 +12,7 @@ from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
-from support.materialized import AT_ONCE, merging_few
+from support.materialized import AT_ONCE, damage, merging_few
 from support.model import pictured
 from support.script import DriverKilled, Failure, Fault, Script
 
@@ -262,3 +262,14 @@ def test_commits_of_a_truncation_are_small_and_the_job_gets_through(tmp_path: Pa
     assert set(tries[:-1]) == {1, 2}
     assert by_key(job.output) == by_key(counted(ELEMENTS))
     assert job.coordinator.restarts.count == 0
+
+
+def test_history_passes_a_snapshot_over_that_cannot_be_used(base: Path) -> None:
+    """Its row is damaged: states are read from an older one and more of the log."""
+    at = Tables(str(base / "job")).checkpoint()
+    assert Tables(str(base / "job")).state(at, "process").snapshot == 11
+    damage(next((base / "job" / "snapshots").glob("snapshot-11-*.parquet")))
+    tables = Tables(str(base / "job"))
+    assert sorted(tables.snapshots) == [6, 9]
+    assert tables.state(at, "process").snapshot == 9
+    assert [row[0] for row in tables.snapshot_rows()] == [6, 9]
