@@ -2,30 +2,31 @@
 
 Only parts that a restore reads no more are merged: rows of merged files must be sorted by whoever replays them.
 
-Bound: of n bytes of settled history there are at most n / 8 MiB large files, LEAST_PARTS - 1 small parts, and small merged
-files each of which is larger than all after it together: log2(8 MiB / the smallest) of them. A byte is merged again at most
-so many times.
+Parts of many rows stay as they are: that many make a good file, and a job that writes millions of rows a second could not
+merge them as fast as it writes them.
+
+Bound: of n bytes and m rows of settled history there are at most n / 8 MiB + m / SMALL_ROWS large files, LEAST_PARTS - 1
+small parts, and small merged files each of which has more bytes than all after it together: log2(8 MiB / the smallest).
+A byte is merged again at most so many times.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.log_files import crc32, is_merged, merged_name
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.changelog.part_stats import (
-    PARQUET_STATISTICS,
-    delta_stats,
-    footer_of,
-    listed_values,
-)
+from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed_values
+from changelog_engine.changelog.part_writer import REQUIRED, ROW_GROUP_ROWS, open_writer
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.storage.delta_log import AddFile
 from changelog_engine.storage.filesystem import Storage
@@ -33,9 +34,10 @@ from materializer.retention import Needed
 
 MERGED_BYTES = 32 * 1024 * 1024
 SMALL_BYTES = MERGED_BYTES // 4
+SMALL_ROWS = 100_000  # merging costs time by the row and saves time by the file
+MERGED_ROWS = 2_000_000  # a merge holds so many in memory, at about 200 bytes each
 LEAST_PARTS = 16
 _MOST_PARTS = 900
-_ROW_GROUP_ROWS = 65_536
 
 
 class Change(NamedTuple):
@@ -70,19 +72,27 @@ def merge_small(
     """
     small = [
         part for part in parts
-        if part.size < SMALL_BYTES and _last(part) <= stays.settled and (part.name or is_merged(part.path))
+        if _is_small(part) and _last(part) <= stays.settled and (part.name or is_merged(part.path))
     ]  # fmt: skip
     fresh = sorted((part for part in small if part.name is not None), key=lambda part: part.name or ())
     merged = sorted((part for part in small if part.name is None), key=_last)
     for group in _groups(fresh):
         if len(group) < least:
             continue
-        size = sum(part.size for part in group)
-        while merged and merged[-1].size <= size and size + merged[-1].size <= MERGED_BYTES:
-            size += merged[-1].size
+        size, rows = sum(part.size for part in group), sum(map(_rows, group))
+        while merged and merged[-1].size <= size and _fits(size, rows, merged[-1]):
+            size, rows = size + merged[-1].size, rows + _rows(merged[-1])
             group.append(merged.pop())
         merged.clear()  # older ones lie before the first group
         yield _merge(storage, group, stays)
+
+
+def _is_small(part: PartFile) -> bool:
+    return part.size < SMALL_BYTES and _rows(part) < (MERGED_ROWS // 4 if part.name is None else SMALL_ROWS)
+
+
+def _rows(part: PartFile) -> int:
+    return part.rows or 0
 
 
 def _last(part: PartFile) -> int:
@@ -93,37 +103,71 @@ def _last(part: PartFile) -> int:
 
 def _groups(parts: list[PartFile]) -> list[list[PartFile]]:
     groups: list[list[PartFile]] = []
-    size = 0
+    size = rows = 0
     for part in parts:
-        if not groups or size + part.size > MERGED_BYTES or len(groups[-1]) >= _MOST_PARTS:
+        if not groups or not _fits(size, rows, part) or len(groups[-1]) >= _MOST_PARTS:
             groups.append([])
-            size = 0
+            size = rows = 0
         groups[-1].append(part)
-        size += part.size
+        size, rows = size + part.size, rows + _rows(part)
     return groups
 
 
+def _fits(size: int, rows: int, part: PartFile) -> bool:
+    return size + part.size <= MERGED_BYTES and rows + _rows(part) <= MERGED_ROWS
+
+
 def _merge(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
-    table = pa.concat_tables([read_part(storage, part).cast(SCHEMA) for part in parts])
+    table = pa.concat_tables([read_part(storage, part, DICTIONARIES) for part in parts])
     removes = [part.path for part in parts]
     if any(part.name is None for part in parts):
         attempts, checkpoints = (table[name].to_numpy() for name in ("attempt", "checkpoint_id"))
         table = table.filter(pa.array(stays.logged(attempts, checkpoints)))
         if not table.num_rows:
             return Change([], removes)
-    order = [(name, "ascending") for name in ("key_group", "checkpoint_id", "sequence")]
-    table = table.sort_by(order)
-    names = (pc.unique(table[column]).to_pylist() for column in ("operator", "operation"))
+    order = _order(table, in_log_order=all(part.name for part in parts))
+    columns = {name: _Column(table[name], SCHEMA.field(name).type) for name in SCHEMA.names}
+    schema = pa.schema([field.with_nullable(field.name not in REQUIRED) for field in SCHEMA])
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table.replace_schema_metadata(listed_values(*names)),
-        sink,
-        row_group_size=_ROW_GROUP_ROWS,
-        compression="zstd",
-        write_statistics=[*PARQUET_STATISTICS],
-    )
+    with open_writer(sink, schema) as writer:
+        for start in range(0, len(order), ROW_GROUP_ROWS):
+            at = order[start : start + ROW_GROUP_ROWS]
+            writer.write_table(pa.table([columns[name].taken(at) for name in SCHEMA.names], schema=schema))
+        names = (pc.unique(table[column]).to_pylist() for column in ("operator", "operation"))
+        writer.add_key_value_metadata(listed_values(*names))
     data = sink.getvalue()
     bounds = pc.min_max(table["checkpoint_id"]).as_py()
     path = merged_name(bounds["min"], bounds["max"], crc32(data))
     storage.write_durable(path, data)
     return Change([AddFile(path, data.size, int(time.time() * 1000), delta_stats(footer_of(data)))], removes)
+
+
+def _order(table: pa.Table, in_log_order: bool) -> Any:
+    """Positions of the rows by key group, and in log order within each."""
+    groups = (
+        table["key_group"].to_numpy().astype(np.uint16)
+    )  # there are at most 32768; so short ones sort fast
+    if in_log_order:
+        return np.argsort(groups, kind="stable")
+    return np.lexsort((table["sequence"].to_numpy(), table["checkpoint_id"].to_numpy(), groups))
+
+
+class _Column:
+    """A column of which some rows are taken at a time, as plain values.
+
+    Args:
+        column: of the table.
+        type_: what it becomes.
+    """
+
+    def __init__(self, column: pa.ChunkedArray, type_: pa.DataType) -> None:
+        self._type = type_
+        empty = column.null_count == len(column)
+        self._coded = coded(column) if pa.types.is_dictionary(column.type) and not empty else None
+        self._values = column.combine_chunks() if self._coded is None and not empty else None
+
+    def taken(self, at: Any) -> pa.Array:
+        """The rows at these positions."""
+        if self._coded is not None:
+            return self._coded.taken(at, self._type)
+        return pa.nulls(len(at), self._type) if self._values is None else self._values.take(pa.array(at))

@@ -1,4 +1,4 @@
-"""Fold tasks in processes of their own.
+"""Folds and truncations in processes of their own.
 
 Why not in the job's Spark: its task slots belong to epochs, and a fold that holds one delays the next barrier by as long as
 it takes. Why not in the driver's threads: a fold holds Python's lock for long stretches. A process of its own yields to the
@@ -20,8 +20,8 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,9 @@ from materializer import fold_worker
 from materializer.fold_task import FoldResult, FoldTask, fold_range
 
 NICENESS = 10
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class FoldProcesses:
@@ -54,20 +57,35 @@ class FoldProcesses:
         self._stopped = threading.Event()
 
     def __call__(self, tasks: Sequence[FoldTask]) -> list[FoldResult]:
-        """Run tasks.
+        """Fold.
 
         Raises:
             ChangelogEngineError: what a task raised, the first in the order of tasks.
             StorageError: a process died, or ``stop`` was called.
         """
+        return self.map(fold_range, tasks)
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        """Call a function with each task, in the processes.
+
+        Args:
+            function: of a module, so that it pickles; leaves nothing half done when its process is killed.
+            tasks: what pickles.
+
+        Raises:
+            ChangelogEngineError, StorageError: as ``__call__``.
+        """
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for index in range(len(tasks)):
             waiting.put(index)
-        results: dict[int, FoldResult] = {}
+        results: dict[int, R] = {}
         failures: dict[int, BaseException] = {}
         threads = [
             threading.Thread(
-                target=self._drive, args=(tasks, waiting, results, failures), name="materializer", daemon=True
+                target=self._drive,
+                args=(function, tasks, waiting, results, failures),
+                name="materializer",
+                daemon=True,
             )
             for _ in range(min(self._processes, len(tasks)))
         ]
@@ -88,9 +106,10 @@ class FoldProcesses:
 
     def _drive(
         self,
-        tasks: Sequence[FoldTask],
+        function: Callable[[T], R],
+        tasks: Sequence[T],
         waiting: queue.SimpleQueue[int],
-        results: dict[int, FoldResult],
+        results: dict[int, R],
         failures: dict[int, BaseException],
     ) -> None:
         worker = self._worker()
@@ -105,7 +124,7 @@ class FoldProcesses:
                 except queue.Empty:
                     usable = self._keep
                     return
-                pickle.dump(tasks[index], worker.stdin)
+                pickle.dump((function, tasks[index]), worker.stdin)
                 worker.stdin.flush()
                 answer = pickle.load(worker.stdout)  # our own child's
                 if isinstance(answer, BaseException):
@@ -177,12 +196,12 @@ def serve(niceness: int) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not garble the answers
     while True:
         try:
-            task = pickle.load(tasks)
+            function, task = pickle.load(tasks)
         except EOFError:
             return
         answer: Any
         try:
-            answer = fold_range(task)
+            answer = function(task)
         except Exception as failure:
             answer = failure
         pa.default_memory_pool().release_unused()

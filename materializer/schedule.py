@@ -22,7 +22,7 @@ from materializer.materialize import Materialization, materialize
 from materializer.processes import FoldProcesses
 from materializer.remembered import remember
 from materializer.retention import Retention
-from materializer.truncation import sweep_expired, truncate
+from materializer.truncation import Truncation, sweep_expired, truncate
 
 log = logging.getLogger("changelog_engine")
 _SOON_MS = 60_000  # a process is kept for the next fold when that comes as soon as this
@@ -84,7 +84,7 @@ class Schedule:
                     done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
                 )  # fmt: skip
             if self._retention is not None:
-                truncate(self._folder, self._retention, stopping=self._stopping.is_set)
+                self._run.map(_truncate, [(self._folder, self._retention)])  # merging takes long, too
             self.failures = 0
         except MaterializerBusyError as busy:
             log.info("%s", busy)
@@ -111,6 +111,10 @@ class Schedule:
             began = time.monotonic()
             self.once()
             wait = max(0.0, self._interval_s - (time.monotonic() - began))
+
+
+def _truncate(order: tuple[JobFolder, Retention]) -> Truncation:
+    return truncate(*order)
 
 
 def beside_job(

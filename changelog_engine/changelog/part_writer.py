@@ -25,7 +25,7 @@ from changelog_engine.storage.filesystem import Storage
 
 ROW_GROUP_ROWS = 65_536
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
-_REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
+REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
 _DICTIONARIES = ("operator", "state", "operation", "key", "namespace", "map_key")
 _DICTIONARY_BYTES = 16 * 1024 * 1024
@@ -108,9 +108,7 @@ class PartWriter:
             if len(array) != rows:
                 raise ValueError(f"column {field.name!r} has {len(array)} values for {rows} rows")
             if not _allowed(field, array):
-                raise ValueError(
-                    f"column {field.name!r} has nulls: every mutation has {', '.join(_REQUIRED)}"
-                )
+                raise ValueError(f"column {field.name!r} has nulls: every mutation has {', '.join(REQUIRED)}")
         self._widen(columns.get("key_group"))
         self._empty.difference_update([name for name in self._empty if columns.get(name) is not None])
         for name, listed in self._listed.items():
@@ -221,7 +219,7 @@ class PartWriter:
         self._waiting_rows = self._waiting_bytes = 0
         if self._schema is None:
             self._schema = _file_schema(waiting)
-            self._writer = _open_writer(self._sink, self._schema)
+            self._writer = open_writer(self._sink, self._schema)
         tables = [_conform(table, self._schema) for table in waiting]
         if not tables:
             return
@@ -235,7 +233,7 @@ class PartWriter:
 
 def _allowed(field: pa.Field, array: pa.Array) -> bool:
     """Whether the array has no nulls, or may have them."""
-    return field.name not in _REQUIRED or array.null_count == 0
+    return field.name not in REQUIRED or array.null_count == 0
 
 
 def _file_schema(tables: list[pa.Table]) -> pa.Schema:
@@ -245,7 +243,7 @@ def _file_schema(tables: list[pa.Table]) -> pa.Schema:
         came = any(pa.types.is_dictionary(table[field.name].type) for table in tables)
         if field.name in _CONSTANTS or came:
             field = field.with_type(pa.dictionary(_INDEX_TYPE, field.type))
-        fields.append(field.with_nullable(field.name not in _REQUIRED))
+        fields.append(field.with_nullable(field.name not in REQUIRED))
     return pa.schema(fields)
 
 
@@ -261,7 +259,13 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _open_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+def open_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer with the encodings that suit the changelog's columns.
+
+    Args:
+        sink: where the bytes go.
+        schema: the changelog's columns, some of them as dictionaries.
+    """
     dictionaries = ["checkpoint_id", "attempt", "key_group", *_DICTIONARIES]
     encodings = {"sequence": "DELTA_BINARY_PACKED", "event_time": "DELTA_BINARY_PACKED"}
     if pa.types.is_dictionary(schema.field("value").type):
