@@ -73,6 +73,7 @@ class Source(Protocol):
         * ``watermarks_by_split``: True when a watermark strategy right after the source watches each split for itself: the
           watermark is the smallest over the splits that are not idle.
         * ``discovery_interval_ms`` and ``discover(known)``: see `DiscoveringSource`.
+        * ``job_ended()``: on the driver, when the job has ended, however it did.
     """
 
     bounded: bool

@@ -226,7 +226,7 @@ class StreamingDataFrameSource:
             count += 1
         storage.write_durable(_ENDED, str(count).encode())
 
-    def stop(self) -> None:
+    def job_ended(self) -> None:
         """Stop the query; it goes on from its checkpoint when it is started again."""
         query, self._query = self._query, None
         if query is not None:

@@ -53,6 +53,7 @@ class RunningJob:
             node.id: queue.SimpleQueue() for node in graph.nodes if node.kind is NodeKind.SINK
         }
         self._settings = settings
+        self._sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         self._delete_on_cancel = False
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
@@ -102,6 +103,8 @@ class RunningJob:
             if self._beside is not None:
                 self._beside.stop()
             self._runner.close()
+            for source in self._sources:
+                getattr(source, "job_ended", bool)()
             if self._journal is not None:
                 self._journal.close()
             RUNNING.discard(self)

@@ -1,0 +1,191 @@
+"""DataFrames as sources and Delta tables as sinks, on Spark: each row once, over failures and restarts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+from driver_process import HERE, wait_for
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from session_jobs import environment
+
+from api.common import RestartStrategies, Row, Types
+from api.datastream.functions import MapFunction
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.types import Instant
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
+PAIR = Types.ROW_NAMED(["n", "text"], [Types.LONG(), Types.STRING()])
+
+
+def table_of(path: Path) -> list[tuple[Any, ...]]:
+    try:
+        rows = deltalake.DeltaTable(str(path)).to_pyarrow_table().to_pylist()
+    except deltalake.exceptions.TableNotFoundError:
+        return []
+    return sorted(tuple(row.values()) for row in rows)
+
+
+class FailOnce(MapFunction):
+    """Passes rows on; the first time that it sees a number, it fails, slowly enough for checkpoints before."""
+
+    def __init__(self, marker: Path, number: int) -> None:
+        self.marker = marker
+        self.number = number
+
+    def map(self, row: Any) -> Any:
+        time.sleep(0.002)
+        if row.n == self.number and not self.marker.exists():
+            self.marker.touch()
+            raise RuntimeError("as planned")
+        return row
+
+
+def test_a_batch_dataframe_through_a_failure_into_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 1000, 1, 4).selectExpr("id AS n", "concat('number ', id) AS text").repartition(3)
+    env = environment(tmp_path / "log")
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 0))
+    failing = FailOnce(tmp_path / "failed", 700)
+    table = env.from_spark(frame).map(failing, PAIR).to_spark(str(tmp_path / "table"))
+    env.execute("batch")
+    assert (tmp_path / "failed").exists()
+    assert table_of(tmp_path / "table") == [(n, f"number {n}") for n in range(1000)]
+    read_by_spark = subprocess.run(
+        [sys.executable, str(HERE / "count_rows.py"), table.path], capture_output=True, text=True, check=True
+    )
+    assert "1000" in read_by_spark.stdout
+
+
+def test_values_of_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "SELECT 1 AS i, 1.50BD AS d, DATE'2024-02-29' AS day, TIMESTAMP_NTZ'2024-02-29 01:02:03.000004' AS stamp, "
+        "to_timestamp('1970-01-01 00:00:01+00:00') AS at, array(1, NULL) AS l, map('k', 1.5D) AS m, "
+        "named_struct('a', 'x') AS r, X'00ff' AS b, CAST(NULL AS STRING) AS nothing"
+    )
+    rows = list(environment(tmp_path / "log", parallelism=1).from_spark(frame).execute_and_collect("values"))
+    assert [type(value).__name__ for value in rows[0]._values] == (
+        "int Decimal date datetime Instant list dict Row bytes NoneType".split()
+    )
+    assert (rows[0].at, rows[0].l, rows[0].m, rows[0].r) == (Instant(1, 0), [1, None], {"k": 1.5}, Row(a="x"))
+    assert str(rows[0].d) == "1.50"
+
+
+def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    env = environment(tmp_path / "log")
+    with pytest.raises(ConfigurationError, match="DataFrame of PySpark"):
+        env.from_spark([1, 2])
+    with pytest.raises(ConfigurationError, match="staging="):
+        env.from_spark(spark.readStream.format("rate").load())
+    with pytest.raises(ConfigurationError, match="available_now"):
+        env.from_spark(spark.range(3), available_now=True)
+    with pytest.raises(ConfigurationError, match="different names"):
+        env.from_spark(spark.sql("SELECT 1 AS a, 2 AS a"))
+    with pytest.raises(NotSupportedError, match="cast or drop"):
+        env.from_spark(spark.sql("SELECT INTERVAL '1' DAY AS a"))
+    socket = spark.readStream.format("socket").option("host", "localhost").option("port", 1).load()
+    with pytest.raises(ConfigurationError, match="socket"):
+        env.from_spark(socket, staging=str(tmp_path / "staging"))
+    with pytest.raises(ConfigurationError, match="row"):
+        env.from_collection([1], Types.LONG()).to_spark(str(tmp_path / "t"))
+
+
+def test_a_stream_of_files_that_ends(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    def numbers() -> list[int]:
+        frame = spark.readStream.schema("n BIGINT").option("maxFilesPerTrigger", 1).json(str(folder))
+        stream = environment(tmp_path / "log").from_spark(
+            frame.where("n % 2 = 0"), staging=str(tmp_path / "staging"), available_now=True
+        )
+        return sorted(row.n for row in stream.execute_and_collect("files"))
+
+    for file in range(3):
+        (folder / f"{file}.json").write_text(
+            "".join(json.dumps({"n": file * 10 + n}) + "\n" for n in range(10))
+        )
+    assert numbers() == list(range(0, 30, 2))
+    (folder / "3.json").write_text('{"n": 100}\n')
+    for file in range(3):
+        (folder / f"{file}.json").unlink()  # the stream remembers
+    assert numbers() == [*range(0, 30, 2), 100]
+    assert not spark.streams.active
+
+
+class Counting(DataSource):
+    """A Python Data Source whose stream counts, ten numbers a micro-batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "counting"
+
+    def schema(self) -> str:
+        return "n BIGINT, text STRING"
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return CountingReader()
+
+
+class CountingReader(DataSourceStreamReader):
+    """Offsets are numbers; they go on from the query's checkpoint."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"n": 0}
+
+    def latestOffset(self) -> dict[str, int]:
+        self.given += 10
+        return {"n": self.given}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        self.given = max(self.given, end["n"])
+        return [InputPartition((start["n"], end["n"]))]
+
+    def read(self, partition: InputPartition) -> Any:
+        for number in range(*partition.value):
+            yield number, f"number {number}"
+
+    def commit(self, end: dict[str, int]) -> None:
+        pass
+
+
+def test_a_python_data_source_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(Counting)
+    check_stream(
+        spark, tmp_path, lambda: spark.readStream.format("counting").load(), lambda n: (n, f"number {n}")
+    )
+
+
+def test_a_stream_with_a_rate_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    def frame() -> Any:
+        rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).load()
+        return rate.selectExpr("value AS n", "concat('number ', value) AS text")
+
+    check_stream(spark, tmp_path, frame, lambda n: (n, f"number {n}"))
+
+
+def check_stream(
+    spark: SparkSession, tmp_path: Path, frame: Callable[[], Any], row: Callable[[int], tuple[Any, ...]]
+) -> None:
+    """A job is stopped twice and goes on: the table has the stream's beginning, each row once."""
+    path = tmp_path / "table"
+    for _ in range(3):
+        before = len(table_of(path))
+        env = environment(tmp_path / "log")
+        env.from_spark(frame(), staging=str(tmp_path / "staging")).to_spark(str(path))
+        client = env.execute_async("stream")
+        wait_for(lambda before=before: len(table_of(path)) > before, message=lambda: "no rows")  # type: ignore[misc]
+        client.cancel().result()
+        wait_for(lambda: not spark.streams.active)
+    found = table_of(path)
+    assert found == [row(number) for number in range(len(found))]
