@@ -295,6 +295,58 @@ def test_case_21_a_truncation_that_dies_is_finished_by_the_next(tmp_path: Path) 
     finishes(job, graph)
 
 
+def test_case_21_between_its_commits_every_checkpoint_that_is_there_can_be_restored(tmp_path: Path) -> None:
+    """Reliability case 21: a truncation of many small commits dies after each change of the disk."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
+    materialize(folder, 3)
+    materialize(folder)
+    seen = []
+    with mock.patch.object(truncation, "MOST_ACTIONS", 1), mock.patch.object(truncation, "_PAUSE_S", 0):
+        for retention, times in ((AT_ONCE._replace(retained=3), 6), (AT_ONCE, 8)):
+            for _ in range(times):
+                with killed_after(1):
+                    truncate(folder, retention)
+                there = sorted(Lineage(folder.open_changelog()).checkpoints)
+                seen.append(there)
+                assert {number: states(tmp_path, number) for number in there} == {n: held[n] for n in there}
+        truncate(folder, AT_ONCE)
+    assert seen[0] == [1, 3, 4, 5, 6]
+    assert seen[5] == [3, 4, 5, 6]
+    assert seen[6:9] == [[3, 4, 6], [3, 6], [6]]
+    assert rows_read(folder) == []
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_a_driver_that_takes_over_between_two_commits_keeps_what_it_starts_from(
+    tmp_path: Path, after: int
+) -> None:
+    """The truncation finds its attempt before its next commit, and decides anew."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
+    materialize(folder)
+    inner, started = truncation._commit, []
+    commits = []
+
+    def then_a_driver_begins(*arguments: Any) -> bool:
+        done = inner(*arguments)
+        commits.append(done)
+        if len(commits) == after:
+            started.append(min(Lineage(folder.open_changelog()).checkpoints))
+            begin_attempt(folder.open_changelog(), 1, started[0], "test")
+        return done
+
+    with (
+        mock.patch.object(truncation, "MOST_ACTIONS", 1),
+        mock.patch.object(truncation, "_PAUSE_S", 0),
+        mock.patch.object(truncation, "_commit", then_a_driver_begins),
+    ):
+        truncate(folder, AT_ONCE)
+    assert commits[after] is False
+    assert states(tmp_path, started[0]) == held[started[0]]
+    assert verify(folder).lost == []
+
+
 def test_a_driver_that_takes_over_keeps_what_it_starts_from(tmp_path: Path) -> None:
     """It begins an attempt between the truncation's decision and its commit: the truncation decides anew."""
     _, _, folder = stopped(tmp_path)
