@@ -29,6 +29,7 @@ from changelog_engine.types import TypeInformation, type_from_spec
 from materializer.entries import StateEntries
 
 _ALL_KEY_GROUPS = range(32_768)
+_TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
 _OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
 _PICKLED = "holds pickled values, and loading a pickle runs what is in it"
 
@@ -62,12 +63,15 @@ class FoldedState:
         timers: (operator uid, "event time" or "processing time") to [(timestamp in ms, key)] in order of registration.
         withheld: what was left out because showing it would run what is in it, (operator uid, state name or such as
             "(event time timers)") to the reason. Asking ``states`` for one of them raises ConfigurationError.
+        accessed: of states with a time to live, in the form of ``states``: when each value, element or map entry was last
+            accessed, epoch milliseconds. What had expired at the checkpoint's time is in neither.
     """
 
     checkpoint: Checkpoint
     states: dict[tuple[str, str], StateEntries]
     timers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     withheld: dict[tuple[str, str], str] = field(default_factory=dict)
+    accessed: dict[tuple[str, str], StateEntries] = field(default_factory=dict)
 
 
 class _NamespaceTexts:
@@ -128,7 +132,13 @@ def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> Fold
                 withheld[name] = _PICKLED
                 continue
             with _withholding(withheld, name, allow_pickle):
-                folded.states[name] = _fold(tables, described, key_type)
+                entries = _fold(tables, described, key_type)
+                ttl = described.get("ttl")
+                if ttl is not None:
+                    since = checkpoint.time_ms - ttl["ttl_ms"]
+                    folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
+                    entries = _live(entries, since, _VALUE)
+                folded.states[name] = _entries(entries, described, key_type)
         for domain, words in ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time")):
             tables = pending.pop((uid, domain), [])
             if tables:
@@ -161,7 +171,8 @@ def _timers(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tu
 
 def _fold(
     tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None
-) -> StateEntries:
+) -> dict[Any, Any]:
+    """Identities to what is kept for them."""
     map_key = described.get("map_key_type")
     spec = StateSpec(
         described["name"],
@@ -173,10 +184,34 @@ def _fold(
     entries: dict[Any, Any] = {}
     names = _NamespaceTexts() if namespaced else None
     fill_versions(tables, versions_of(described), "", spec, key_type, entries, names)
-    if spec.kind is StateKind.MAP:
-        map_keys = key_codec_for(spec.map_key_type)
+    return entries
+
+
+def _live(entries: dict[Any, Any], since: int, part: int) -> dict[Any, Any]:
+    """The times or the values of the pairs of both that were accessed after a time; what has none left is left out."""
+    found = {}
+    for identity, kept in entries.items():
+        if isinstance(kept, tuple):
+            if kept[_TIME] > since:
+                found[identity] = kept[part]
+            continue
+        if isinstance(kept, dict):
+            shown: Any = _live(kept, since, part)
+        else:
+            shown = [pair[part] for pair in kept if pair[_TIME] > since]
+        if shown:
+            found[identity] = shown
+    return found
+
+
+def _entries(
+    entries: dict[Any, Any], described: dict[str, Any], key_type: TypeInformation | None
+) -> StateEntries:
+    if described["kind"] == StateKind.MAP.value:
+        map_key = described.get("map_key_type")
+        map_keys = key_codec_for(None if map_key is None else type_from_spec(map_key))
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
-    return StateEntries(key_codec_for(key_type), entries, namespaced)
+    return StateEntries(key_codec_for(key_type), entries, described.get("namespace") is not None)
 
 
 def _has_pickles(tables: list[pa.Table]) -> bool:

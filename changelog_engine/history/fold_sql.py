@@ -43,7 +43,7 @@ def state_sql(
     if columns.kind == "list":
         found = (
             f"SELECT {KEY}, {_ENTRIES} AS entries, max(checkpoint_id) AS checkpoint_id, "
-            f"max_by(event_time, {PLACE}) AS event_time, max(key_group) AS key_group "
+            f"max_by(event_time, {PLACE}) AS event_time "
             f"FROM (SELECT *, max(CASE WHEN operation IN ('clear', 'replace') THEN {PLACE} END) "
             f"OVER (PARTITION BY {KEY}) AS emptied FROM source) "
             f"WHERE operation <> 'clear' AND (emptied IS NULL OR {PLACE} >= emptied) AND {live} GROUP BY {KEY}"

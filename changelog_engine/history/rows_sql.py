@@ -17,7 +17,7 @@ COLUMNS = (
 )
 COLUMN_NAMES = [column.partition(" ")[0] for column in COLUMNS.split(", ")]
 PLACE = "struct(checkpoint_id, sequence)"
-KEY = "key, namespace"
+KEY = "key_group, key, namespace"  # the group follows from the key, and conditions on it reach the files
 # Within a key, the order of (checkpoint_id, sequence) is that of (attempt, sequence), which fits into one number; rows of a
 # snapshot come before it.
 _SEQUENCE_BITS = 45

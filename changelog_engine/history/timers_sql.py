@@ -24,7 +24,7 @@ from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 
 _STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
 _DOMAIN = f"CASE state WHEN '{EVENT_TIMERS}' THEN 'event time' ELSE 'processing time' END"
-_TIMER = "key, namespace, state, value"
+_TIMER = "key_group, key, namespace, state, value"
 _TIME_MS = "try_cast(value AS BIGINT)"
 
 

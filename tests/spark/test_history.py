@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,22 +17,16 @@ from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.operations import TIMES, Operations, operations
 from support.profiles import PROFILES
-from support.script import Fault, Script
+from support.script import Fault
 from support.scripts import scripts
+from support.visits import UID, VISITS, Visits, view_of, visited
 
-from api.common import Time, Types
-from api.datastream import KeyedProcessFunction
-from api.datastream.state import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
-)
+from api.common import Types
 from changelog_engine import history
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.errors import RestoreError
 from changelog_engine.history import History
 from materializer.fold import FoldedState, state_at
 from materializer.materialize import materialize
@@ -188,45 +181,6 @@ def _valid_at(row: Row, checkpoint: int) -> bool:
     )
 
 
-class Visits(KeyedProcessFunction):
-    """Counts, keeps pages, and marks pages with a set; state names that SQL does not like."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("the count", Types.LONG()))
-        self.pages = runtime_context.get_list_state(ListStateDescriptor("pages", Types.STRING()))
-        page = Types.ROW_NAMED(["page", "at"], [Types.STRING(), Types.LONG()])
-        self.last = runtime_context.get_state(ValueStateDescriptor("last`;--", page))
-        undeclared = MapStateDescriptor("'${x}' \U0001f600/..", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
-        self.seen = runtime_context.get_map_state(undeclared)
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        count = (self.count.value() or 0) + 1
-        self.count.update(count)
-        self.pages.add(value[1])
-        self.last.update(
-            Types.ROW_NAMED(["page", "at"], [Types.STRING(), Types.LONG()]).check((value[1], count))
-        )
-        self.seen.put(value[1], {count})
-        if value[1] == "bye":
-            self.count.clear()
-            self.pages.clear()
-            self.last.clear()
-            self.seen.clear()
-        yield value
-
-
-VISITS = [("ann", "home"), ("bob", "news"), ("ann", "blog"), ("bob", "bye"), ("ann", "home"), ("bob", "home")]
-UID = 'visits "of" \\ all'
-
-
-def visited(base: Path, name: str = "visits", elements: Any = VISITS, **more: Any) -> TestJob:
-    """A job with a checkpoint every two elements."""
-    job = TestJob(base, Script((2,)))
-    graph = keyed_job(elements, Visits(), key_type=Types.STRING(), uid=UID, name=name, **more)
-    job.run(graph)
-    return job
-
-
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, sql: SparkSession) -> Iterator[tuple[TestJob, History]]:
     """A finished job of four checkpoints or so, opened."""
@@ -238,12 +192,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, sql: SparkSession) -> Iterato
     opened.close()
 
 
-def view_of(opened: History, state: str, changes: bool = False) -> str:
-    views = next(views for views in opened.states if views.state == state)
-    return f"{opened.database}.{views.history_view if changes else views.view}"
-
-
-def test_views_are_typed_and_need_no_quotes(shop: tuple[TestJob, History], sql: SparkSession) -> None:
+def test_case_41_views_are_typed_and_need_no_quotes(shop: tuple[TestJob, History], sql: SparkSession) -> None:
     _, opened = shop
     assert opened.database.startswith("it_s_a")
     names = {row.tableName for row in sql.sql(f"SHOW TABLES IN {opened.database}").collect()}
@@ -262,10 +211,10 @@ def test_views_are_typed_and_need_no_quotes(shop: tuple[TestJob, History], sql: 
     assert {(row.operator, row.state) for row in states} == {(UID, views.state) for views in opened.states}
 
 
-def test_pickled_values_show_as_type_and_size(
+def test_case_42_pickled_values_show_as_type_and_size(
     shop: tuple[TestJob, History], sql: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reliability 42: nothing is unpickled."""
+    """Nothing is unpickled."""
     monkeypatch.setattr("pickle.loads", lambda data: pytest.fail("unpickled"))
     monkeypatch.setattr("changelog_engine.codec.values.load_payload", lambda data: pytest.fail("unpickled"))
     _, opened = shop
@@ -425,33 +374,6 @@ def test_branches_and_a_job_that_goes_on(tmp_path: Path, sql: SparkSession) -> N
     opened.close()
 
 
-def test_truncated_log_begins_at_its_snapshot(tmp_path: Path, sql: SparkSession) -> None:
-    job = visited(tmp_path)
-    folder = find_job_folder(str(tmp_path), "visits")
-    before = history.open(sql, folder.storage.root)
-    materialize(folder, 2)
-    log = folder.open_changelog()
-    old = [path for path in log.files()["path"].to_pylist() if path.startswith(("part-1-", "part-2-"))]
-    log.commit([], old)
-    for path in old:
-        (tmp_path / "visits" / "changelog" / path).unlink()
-    before.refresh()
-    assert dict(before.state(UID, "the count").select("key", "value").collect()) == {"ann": 3, "bob": 1}
-    changes = sql.table(view_of(before, "the count", changes=True)).orderBy("key", "sequence").collect()
-    assert [(r.key, r.operation, r.value_before, r.value_after) for r in changes] == [
-        ("ann", "snapshot", None, 2),
-        ("ann", "put", 2, 3),
-        ("bob", "put", None, 1),
-    ]
-    assert [(r.checkpoint_id, r.on_lineage) for r in sql.table(f"{before.database}.snapshots").collect()] == [
-        (2, True)
-    ]
-    with pytest.raises(CorruptChangelogError, match="checkpoint 1: attempt 1 has 0 of 1 parts"):
-        before.state(UID, "the count", 1)
-    assert job.commits[-1].id == before.checkpoint_id
-    before.close()
-
-
 def test_databases_of_others_are_left_alone(tmp_path: Path, sql: SparkSession) -> None:
     folder = tmp_path / "warehouse"
     sql.sql(f"CREATE DATABASE visits LOCATION 'file:{folder}'")
@@ -473,51 +395,3 @@ def test_databases_of_others_are_left_alone(tmp_path: Path, sql: SparkSession) -
         assert sql.sql("SHOW TABLES IN visits").count() == 0
     finally:
         sql.sql("DROP DATABASE visits CASCADE")
-
-
-NOW_MS = int(time.time() * 1000)
-HOUR_MS = 3_600_000
-CLOCK_MS = [NOW_MS]
-
-
-class Expiring(KeyedProcessFunction):
-    """States with a time to live of an hour; an element's second field is so many hours ago."""
-
-    def open(self, runtime_context: Any) -> None:
-        config = StateTtlConfig.new_builder(Time.hours(1)).build()
-        value = ValueStateDescriptor("value", Types.STRING())
-        elements = ListStateDescriptor("list", Types.LONG())
-        entries = MapStateDescriptor("map", Types.STRING(), Types.LONG())
-        for descriptor in (value, elements, entries):
-            descriptor.enable_time_to_live(config)
-        self.value = runtime_context.get_state(value)
-        self.list = runtime_context.get_list_state(elements)
-        self.map = runtime_context.get_map_state(entries)
-
-    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
-        CLOCK_MS[0] = NOW_MS - value[1] * HOUR_MS
-        self.value.update(value[2])
-        self.list.add(len(value[2]))
-        self.map.put(value[2], value[1])
-        yield value
-
-
-def test_time_to_live_is_a_column_of_its_own(tmp_path: Path, sql: SparkSession) -> None:
-    """What had expired when the checkpoint was taken is not shown, though nothing has removed it yet."""
-    job = TestJob(tmp_path, Script((1,)), clock=lambda: CLOCK_MS[0])
-    elements = [("a", 2, "[old]"), ("b", 2, "gone"), ("a", 0, 'x,"]')]
-    job.run(keyed_job(elements, Expiring(), key_type=Types.STRING()))
-    opened = history.open(sql, f"{tmp_path}/job")
-    accessed = datetime.datetime.fromtimestamp(NOW_MS / 1000)
-    (row,) = opened.state("process", "value").collect()
-    assert (row.key, row.value, row.value_json, row.accessed) == ("a", 'x,"]', '"x,\\"]"', accessed)
-    (row,) = opened.state("process", "list").collect()
-    assert (row.value, row.value_json, row.accessed) == ([4], "[4]", [accessed])
-    (row,) = sql.table(f"{opened.database}.process_map").collect()
-    assert (row.map_key, row.value, row.value_json, row.accessed) == ('x,"]', 0, "0", accessed)
-    changes = opened.changes("process", "value").orderBy("sequence").collect()
-    before = accessed - datetime.timedelta(hours=2)
-    assert [(r.key, r.value_before, r.value_after, r.accessed) for r in changes] == [
-        ("a", None, "[old]", before), ("b", None, "gone", before), ("a", "[old]", 'x,"]', accessed)
-    ]  # fmt: skip
-    opened.close()

@@ -269,6 +269,11 @@ def test_windows_are_structs_of_times(tmp_path: Path, spark: SparkSession) -> No
     assert (row.key, row.window_json, row.pickled_type) == ("a", "[1000,2000]", "tuple")
     assert row.value == [None, None]
     assert [element[2] for element in json.loads(row.value_json)] == ["x", "y"]
+    (timer,) = opened.timers_of(contents.operator).collect()
+    end = datetime.timedelta(milliseconds=999)
+    assert (timer.key, tuple(timer.window), timer.time, timer.domain) == (
+        "a", tuple(row.window), start + end, "event time"
+    )  # fmt: skip
     assert opened.state(contents.operator, contents.state, job.commits[-1].id).count() == 0
     changes = opened.changes(contents.operator, contents.state, job.commits[-1].id)
     ended = changes.where("operation = 'clear'").orderBy("key").collect()

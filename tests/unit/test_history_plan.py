@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +16,17 @@ from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.script import Script
 
-from api.common import Types
+from api.common import Time, Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from changelog_engine.changelog.log_files import crc32, merged_name
 from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.errors import (
@@ -25,13 +37,14 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.history import _key_filter
 from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sql_name, view_names
+from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables, described_state
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
+from materializer.fold import state_at
 from materializer.materialize import materialize
 
 NAMES = st.text(alphabet="aAbB_-. '`\\$\U0001f600", max_size=4)
@@ -52,6 +65,8 @@ def test_no_two_views_share_a_name(states: set[tuple[str, str]]) -> None:
 def test_names_of_views() -> None:
     plain = [("visits", "count"), ("2 ops", "s")]
     assert view_names(plain) == {plain[0]: "visits_count", plain[1]: "_2_ops_s"}
+    assert view_names([("a", "timers"), ("a", "x")], ["a"])["a", "x"] == "a_x"
+    assert len(set(view_names([("a", "timers")], ["a"]).values())) == 2
     long = view_names([("o" * 300, "s" * 300), ("o" * 300, "s" * 299)])
     assert all(len(name) == 80 for name in long.values())
     assert len(set(long.values())) == 2
@@ -160,6 +175,44 @@ def _remove(folder: Any, prefix: str) -> None:
     log.commit([], gone)
 
 
+def _merge(folder: Any, parts: list[str]) -> None:
+    """One file of merged rows in the place of some parts."""
+    root = Path(folder.changelog.root)
+    table = pa.concat_tables([pq.read_table(root / part) for part in parts]).cast(SCHEMA)
+    table = table.sort_by("key_group").replace_schema_metadata(listed_values(["count"], ["put"]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    data = sink.getvalue()
+    numbers = [int(part.split("-")[1]) for part in parts]
+    path = merged_name(min(numbers), max(numbers), crc32(data))
+    folder.changelog.write_durable(path, data)
+    folder.open_changelog().commit([AddFile(path, data.size, 0, delta_stats(footer_of(data)))], parts)
+
+
+def test_holes_are_found_among_merged_files(job: TestJob) -> None:
+    """A merged file may have a part of its range only: its rows are counted."""
+    folder = find_job_folder(job.settings.base_path, "job")
+    listed = folder.open_changelog().files()["path"].to_pylist()
+    parts = sorted(path for path in listed if path.startswith(("part-1-", "part-3-")))
+    assert len(parts) == 4
+    _merge(folder, parts)
+    opened = tables(job)
+    found = opened.history(opened.checkpoint(4), "count")
+    assert (found.snapshot, len(found.log), found.lineage) == (None, 5, (Segment(1, 1, 4),))
+    materialize(folder, 2)
+    _remove(folder, "part-2-")  # between the two that were merged
+    opened = tables(job)
+    found = opened.history(opened.checkpoint(4), "count")
+    assert (found.snapshot, len(found.log), found.lineage) == (2, 3, (Segment(1, 1, 4),))
+    assert opened.state(opened.checkpoint(1), "count").snapshot is None
+    _remove(folder, "merged-")
+    opened = tables(job)
+    with pytest.raises(CorruptChangelogError, match="attempt 1 has"):
+        opened.state(opened.checkpoint(4), "count")
+    with pytest.raises(CorruptChangelogError, match="attempt 1 has"):
+        opened.state(opened.checkpoint(1), "count")
+
+
 def test_full_snapshots_without_a_log(tmp_path: Path) -> None:
     job = TestJob(tmp_path, Script((8,)), changelog=False)
     job.run(counting(rounds(8, 32)))
@@ -222,3 +275,40 @@ def test_merged_files_are_cut_to_the_lineage() -> None:
     )
     assert "WHERE sequence IS NOT NULL" in rows_sql(None, "x", None, ())
     assert Times(5, [1000, None]).milliseconds("id").startswith("CASE WHEN id >= 5 THEN")
+
+
+NOW_MS = int(time.time() * 1000)
+CLOCK_MS = [NOW_MS]
+
+
+class Expiring(KeyedProcessFunction):
+    """States with a time to live of an hour; an element's second field is so many hours ago."""
+
+    def open(self, runtime_context: Any) -> None:
+        config = StateTtlConfig.new_builder(Time.hours(1)).build()
+        value = ValueStateDescriptor("value", Types.TUPLE([Types.LONG(), Types.STRING()]))
+        elements = ListStateDescriptor("list", Types.STRING())
+        entries = MapStateDescriptor("map", Types.STRING(), Types.LONG())
+        for descriptor in (value, elements, entries):
+            descriptor.enable_time_to_live(config)
+        self.value = runtime_context.get_state(value)
+        self.list = runtime_context.get_list_state(elements)
+        self.map = runtime_context.get_map_state(entries)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        CLOCK_MS[0] = NOW_MS - value[1] * 3_600_000
+        self.value.update((value[1], value[2]))
+        self.list.add(value[2])
+        self.map.put(value[2], value[1])
+
+
+def test_the_python_fold_shows_no_expired_values(tmp_path: Path) -> None:
+    """As the views do: the value, and when it was accessed beside it."""
+    job = TestJob(tmp_path, Script((1,)), clock=lambda: CLOCK_MS[0])
+    elements = [("a", 2, "old"), ("b", 2, "gone"), ("a", 0, "new")]
+    job.run(keyed_job(elements, Expiring(), key_type=Types.STRING()))
+    state = state_at(job.table())
+    shown = {name: dict(entries) for (_, name), entries in state.states.items()}
+    assert shown == {"value": {"a": (0, "new")}, "list": {"a": ["new"]}, "map": {"a": {"new": 0}}}
+    shown = {name: dict(entries) for (_, name), entries in state.accessed.items()}
+    assert shown == {"value": {"a": NOW_MS}, "list": {"a": [NOW_MS]}, "map": {"a": {"new": NOW_MS}}}
