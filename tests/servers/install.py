@@ -94,7 +94,7 @@ def install_s3() -> None:
 
 def _go_install(go: str, folder: Path) -> None:
     package = f"{s3.VERSITYGW_PACKAGE}@{s3.VERSITYGW_VERSION}"
-    _run([go, "install", "-trimpath", "-ldflags=-s -w", package], {"GOBIN": str(folder)})
+    _run([go, "install", "-ldflags=-s -w", package], {"GOBIN": str(folder)})
 
 
 def _pip_install(folder: Path) -> None:
