@@ -23,6 +23,8 @@ from typing import Any
 from rich.console import Console
 
 from engine import EngineBench
+from files import FilesBench
+from history import HistoryBench
 from materializing import MaterializerBench
 from peers import Peers
 from report import evaluate, print_table
@@ -38,6 +40,7 @@ def main() -> int:
     sizes = sizes_from_environment()
     engine = EngineBench(work, sizes)
     materializer = MaterializerBench(engine)
+    state_history = HistoryBench(engine)
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
     parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
@@ -52,6 +55,9 @@ def main() -> int:
         "restore10m": materializer.restore10m,
         "beside": materializer.beside,
         "first_record": engine.first_record,
+        "history_key": state_history.key,
+        "history_view": state_history.view,
+        "files": FilesBench(work).rates,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,

@@ -43,6 +43,10 @@ def _field(part: str, name: str) -> Callable[[Results], float]:
     return lambda results: float(results[part][name])
 
 
+def _file_field(what: str, name: str) -> Callable[[Results], float]:
+    return lambda results: float(results["files"][what][name])
+
+
 def _times(part: str, factor: float = 1.0) -> Callable[[Results], float]:
     return lambda results: (
         results["engine"]["steady_records_per_s"] / (factor * results[part]["records_per_s"])
@@ -143,7 +147,7 @@ GOALS = (
     Goal(
         "checkpoint beside snapshots and merges, p99",
         ("beside",),
-        _field("beside", "merging_acknowledgement_p99_ms"),
+        _field("beside", "merging_with_acknowledgement_p99_ms"),
         "ms",
         250,
         False,
@@ -157,6 +161,22 @@ GOALS = (
     Goal("the same, PyFlink", ("pyflink_restore",), _field("pyflink_restore", "restore_s"), "s"),
     Goal(
         "log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes", 12, False
+    ),
+    *(
+        goal
+        for name in (
+            "read text",
+            "read JSON",
+            "read CSV",
+            "read Parquet",
+            "write text",
+            "write CSV",
+            "write Parquet",
+        )
+        for goal in (
+            Goal(f"files: {name}", ("files",), _file_field(name, "records_per_s"), "records/s"),
+            Goal(f"files: {name}, against a plain loop", ("files",), _file_field(name, "of_plain"), "x"),
+        )
     ),
     *(
         goal

@@ -58,6 +58,8 @@ class _ParquetReader:
         self._schema = schema
         self._batch_rows = batch_rows
         self._exact = exact
+        self._own = [] if schema is None else list(schema.names)
+        self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
         self._parquet: pq.ParquetFile | None = None
         self._starts: list[int] = []  # first row of each row group, and the end
@@ -96,6 +98,8 @@ class _ParquetReader:
             groups = self._parquet.metadata
             counts = (groups.row_group(index).num_rows for index in range(groups.num_row_groups))
             self._starts = [0, *itertools.accumulate(counts)]
+            if self._schema is not None:
+                self._found = self._names()
         if position > self._starts[-1]:
             raise StorageError(
                 f"the input file {self._file.name} has {self._starts[-1]} rows and reading must go on after row "
@@ -110,8 +114,7 @@ class _ParquetReader:
         assert self._parquet is not None
         columns = None
         if self._schema is not None:
-            names = self._names()
-            columns = [names[name] for name in self._schema.names if name in names]
+            columns = [self._found[name] for name in self._own if name in self._found]
         batches = self._parquet.iter_batches(self._batch_rows, row_groups=[group], columns=columns)
         return itertools.chain.from_iterable(map(self._decoded, batches))
 
@@ -131,7 +134,7 @@ class _ParquetReader:
             if not columns:
                 return [{} for _ in range(batch.num_rows)]
             return [dict(zip(names, items, strict=True)) for items in zip(*columns, strict=True)]
-        names, own = self._names(), list(self._schema.names)
+        names, own = self._found, self._own
         columns = []
         for field in self._schema:
             if field.name not in names:

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
-from changelog_engine.connectors.files.csv_values import CsvSchema, cell_of, reader_of
+from changelog_engine.connectors.files.csv_values import (
+    CsvSchema,
+    cell_writer_of,
+    column_reader_of,
+    reader_of,
+)
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
@@ -72,6 +77,7 @@ class _CsvReader:
         self._decompress = decompressor(file.name)
         self._names = schema.names
         self._readers = [reader_of(schema, column) for column in schema.columns]
+        self._column_readers = [column_reader_of(schema, column) for column in schema.columns]
         self._order: list[int] | None = None  # of each column, its cell; None: as they are
         self._width = len(self._names)  # cells in a line
         self._opened: Any = None
@@ -165,13 +171,28 @@ class _CsvReader:
         self._width = len(names)
 
     def _decoded(self, found: list[list[str]], position: Position) -> list[Row]:
+        if not found:
+            return []
+        try:
+            if set(map(len, found)) != {self._width}:
+                return self._decoded_singly(found, position)
+            columns = list(zip(*found, strict=True))
+            if self._order is not None:
+                columns = [columns[at] for at in self._order]
+            values = [read(cells) for read, cells in zip(self._column_readers, columns, strict=True)]
+        except ValueError:
+            return self._decoded_singly(found, position)
+        names = self._names
+        return [make_row(names, list(items)) for items in zip(*values, strict=True)]
+
+    def _decoded_singly(self, found: list[list[str]], position: Position) -> list[Row]:
+        """Row by row, to name the one that does not fit."""
         names, readers, order = self._names, self._readers, self._order
-        width = self._width
         rows = []
         for index, cells in enumerate(found):
             try:
-                if len(cells) != width:
-                    raise ValueError(f"{len(cells)} cells, not {width}")
+                if len(cells) != self._width:
+                    raise ValueError(f"{len(cells)} cells, not {self._width}")
                 if order is not None:
                     cells = [cells[at] for at in order]
                 rows.append(make_row(names, [read(cell) for read, cell in zip(readers, cells, strict=True)]))
@@ -243,6 +264,7 @@ class CsvFileWriter:
         self._schema = schema
         self._text = _CsvText(schema.line_end)
         self._csv = csv.writer(self._text, **schema.dialect(), lineterminator="\r\n")
+        self._cells = [cell_writer_of(schema, column) for column in schema.columns]
         if schema.header:
             self._csv.writerow(schema.names)
 
@@ -252,13 +274,17 @@ class CsvFileWriter:
         Raises:
             TypeMismatchError: an element has not the schema's columns, or a text that cannot be quoted.
         """
-        schema, columns = self._schema, self._schema.columns
+        width, convert = len(self._cells), self._cells
+        plain = not any(convert)
         for value in values:
-            if not isinstance(value, (Row, tuple, list)) or len(value) != len(columns):
-                raise TypeMismatchError(f"{value!r} is no row of the columns {', '.join(schema.names)}")
-            cells = [cell_of(schema, column, item) for column, item in zip(columns, value, strict=True)]
+            if not isinstance(value, (Row, tuple, list)) or len(value) != width:
+                raise TypeMismatchError(f"{value!r} is no row of the columns {', '.join(self._schema.names)}")
             try:
-                self._csv.writerow(cells)
+                if plain:
+                    self._csv.writerow(value)
+                else:
+                    pairs = zip(convert, value, strict=True)
+                    self._csv.writerow([item if cell is None else cell(item) for cell, item in pairs])
             except csv.Error as error:
                 raise TypeMismatchError(f"{value!r} cannot be written as CSV: {error}") from None
         self.finish()

@@ -103,6 +103,37 @@ def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
     return lambda cell: None if cell in nothing else parse(cell)
 
 
+def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[list[str]], list[Any]]:
+    """As `reader_of`, for many cells at once."""
+    read = reader_of(schema, column)
+    kind = column.type_info.kind
+    if read is str:
+        return list
+    if schema.null_text in (None, "") and kind in _WHOLE_BITS:
+        limit = 1 << _WHOLE_BITS[kind] - 1
+
+        def whole_numbers(cells: list[str]) -> list[Any]:
+            try:
+                values = list(map(int, cells))
+                if -limit <= min(values) and max(values) < limit:
+                    return values
+            except ValueError:
+                pass  # a null, or an error
+            return [read(cell) for cell in cells]
+
+        return whole_numbers
+    if schema.null_text in (None, "") and kind in ("FLOAT", "DOUBLE"):
+
+        def numbers(cells: list[str]) -> list[Any]:
+            try:
+                return list(map(float, cells))
+            except ValueError:
+                return [read(cell) for cell in cells]
+
+        return numbers
+    return lambda cells: [read(cell) for cell in cells]
+
+
 def _parser(column: CsvColumn) -> Callable[[str], Any]:
     wanted = column.type_info
     if isinstance(wanted, ElementsTypeInfo):
@@ -167,13 +198,15 @@ def _instant(cell: str) -> Instant:
     return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)
 
 
-def cell_of(schema: CsvSchema, column: CsvColumn, value: Any) -> Any:
-    """The cell of a value."""
-    if value is None:
-        return schema.null_text or ""
-    if isinstance(value, (list, tuple)):
-        return (column.separator or "").join(_plain(item) for item in value)
-    return value if type(value) is str else _plain(value)
+def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any] | None:
+    """What makes the cell of a value; None where Python's csv module does it right."""
+    kind, null = column.type_info.kind, schema.null_text or ""
+    if isinstance(column.type_info, ElementsTypeInfo):
+        separator = column.separator or ""
+        return lambda value: null if value is None else separator.join(map(_plain, value))
+    if not null and (kind in ("STRING", "CHAR", "FLOAT", "DOUBLE", "BIG_DEC") or kind in _WHOLE_BITS):
+        return None
+    return lambda value: null if value is None else value if type(value) is str else _plain(value)
 
 
 def _plain(value: Any) -> str:
