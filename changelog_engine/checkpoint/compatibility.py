@@ -17,6 +17,8 @@ from changelog_engine.operators.state_types import REMOVED, restored_versions, s
 from changelog_engine.types import Types, type_from_spec
 from changelog_engine.windowing.namespaces import window_codec
 
+SHARED = "shared"  # where a checkpoint keeps, for each stage, what all of its subtasks have alike
+
 
 def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
     """The plan with the checkpoint's max parallelism, in stages for which the program sets none.
@@ -34,6 +36,28 @@ def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
             stage = replace(stage, max_parallelism=known[0])
         stages.append(stage)
     return replace(plan, stages=tuple(stages))
+
+
+def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, with broadcast state at the stages that its operators are in now.
+
+    A stage is known by its first operator, and that may be another one in a changed program.
+
+    Args:
+        plan: the job.
+        checkpoint: to go on from.
+    """
+    stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
+    found: dict[str, dict[str, Any]] = {}
+    for stage_uid, subtasks in checkpoint.operator_state.items():
+        for subtask, state in subtasks.items():
+            if subtask != SHARED:
+                found.setdefault(stage_uid, {})[subtask] = state
+                continue
+            for uid, entries in state.items():
+                at = found.setdefault(stage_of.get(uid, stage_uid), {})
+                at.setdefault(SHARED, {})[uid] = entries
+    return replace(checkpoint, operator_state=found)
 
 
 def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -69,16 +93,19 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         "Give operators a uid() to keep their identity, start empty with changelog.restore=none, or leave that state behind "
         "by starting from a savepoint with execution.state-recovery.ignore-unclaimed-state=true"
     )
+    broadcast = {uid for subtasks in checkpoint.operator_state.values() for uid in subtasks.get(SHARED, ())}
     for operator in checkpoint.operators:
-        if "states" not in operator:
-            continue
         uid = operator["uid"]
+        if "states" not in operator and uid not in broadcast:
+            continue
         stage = stages.get(uid)
         if stage is None:
             raise RestoreError(
                 f"checkpoint {checkpoint.id} holds state of operator {operator['name']!r} (uid {uid!r}), "
                 f"which this job doesn't have. {remedy}"
             )
+        if "states" not in operator:
+            continue
         if stage.max_parallelism != operator["max_parallelism"]:
             raise RestoreError(
                 f"operator {operator['name']!r} (uid {uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
@@ -118,7 +145,7 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
 
 def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:
     """What all subtasks of a stage have alike, by uid."""
-    found: dict[str, Any] = checkpoint.operator_state.get(stage, {}).get("shared", {})
+    found: dict[str, Any] = checkpoint.operator_state.get(stage, {}).get(SHARED, {})
     return found
 
 
@@ -165,7 +192,7 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     for stage, node, spec in _broadcast_states(plan):
         known.setdefault((stage.uid, plan.uids[node.id]), {TYPES}).add(spec.name)
     for (stage_uid, uid), names in known.items():
-        states = small.get(stage_uid, {}).get("shared", {}).get(uid, {})
+        states = small.get(stage_uid, {}).get(SHARED, {}).get(uid, {})
         for kept in (states, states.get(TYPES, {})):
             for name in kept.keys() - names:
                 del kept[name]

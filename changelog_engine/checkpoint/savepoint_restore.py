@@ -24,6 +24,7 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.checkpoint.commit import CheckpointCommitter
+from changelog_engine.checkpoint.compatibility import SHARED
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
@@ -51,14 +52,21 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
 
     Args:
         plan: the job.
-        checkpoint: of a savepoint.
+        checkpoint: of a savepoint, its state at the job's stages.
     """
     uids = set(plan.uids.values())
     stages = {stage.uid for stage in plan.stages}
+    small = {
+        stage: {**subtasks, SHARED: {uid: state for uid, state in subtasks[SHARED].items() if uid in uids}}
+        if SHARED in subtasks
+        else subtasks
+        for stage, subtasks in checkpoint.operator_state.items()
+        if stage in stages
+    }
     return replace(
         checkpoint,
         operators=[operator for operator in checkpoint.operators if operator["uid"] in uids],
-        operator_state={uid: state for uid, state in checkpoint.operator_state.items() if uid in stages},
+        operator_state=small,
         sources={uid: splits for uid, splits in checkpoint.sources.items() if uid in uids},
     )
 

@@ -9,7 +9,7 @@ import logging
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.compatibility import check_restorable, fitted, without_removed
+from changelog_engine.checkpoint.compatibility import check_restorable, fitted, placed, without_removed
 from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.checkpoint.savepoint_restore import claimed_state
 from changelog_engine.checkpoint.savepoints import Savepoint, is_savepoint_path, open_savepoint
@@ -61,6 +61,7 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
         else:
             start = journal.start_point(settings.restore)
             if start is not None:
+                start = placed(plan, start)
                 plan = fitted(plan, start)
                 check_restorable(plan, start)
                 log.info("job %r goes on from checkpoint %d", name, start.id)
@@ -79,7 +80,7 @@ def _check_savepoint(plan: JobPlan, settings: JobSettings) -> tuple[JobPlan, Sav
             "env.enable_checkpointing(interval); BATCH mode starts empty"
         )
     savepoint = open_savepoint(settings.restore)
-    checkpoint = savepoint.checkpoint
+    checkpoint = placed(plan, savepoint.checkpoint)
     if settings.ignore_unclaimed_state:
         checkpoint = claimed_state(plan, checkpoint)
     plan = fitted(plan, checkpoint)

@@ -10,6 +10,7 @@ import pytest
 from support.functions import rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
+from support.programs import Program
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common import Time
@@ -206,18 +207,20 @@ class Rules(KeyedBroadcastProcessFunction):
             ctx.get_broadcast_state(found).put(value, self.make(value))
 
 
-def broadcast(descriptors: list[Any], make: Any, rules: int) -> JobGraph:
-    """Rules for a keyed stream; there are so many of them in all."""
+def broadcast(
+    descriptors: list[Any], make: Any, rules: int, other: bool = False, uid: str = "broadcasting"
+) -> JobGraph:
+    """Rules for a keyed stream; there are so many of them in all. With another operator on the stream, or not."""
     build = GraphBuilder(parallelism=2, max_parallelism=16)
     keyed = build.key_by(build.source(ELEMENTS, uid="source"), lambda element: element[0], Types.LONG())
+    if other:
+        build.process(keyed, Program(list), uid="another")
     numbers = build.source(list(range(rules)), uid="rules")
     spread = build.add(
         NodeKind.PARTITION, "broadcast", numbers, function=PartitionSpec(Partitioner.BROADCAST)
     )
     function = BroadcastSpec(Rules(descriptors, make), tuple(found.to_spec() for found in descriptors))
-    node = build.add(
-        NodeKind.BROADCAST_PROCESS, "broadcasting", keyed, spread, function=function, uid="broadcasting"
-    )
+    node = build.add(NodeKind.BROADCAST_PROCESS, "broadcasting", keyed, spread, function=function, uid=uid)
     build.collect(node)
     return build.graph()
 
@@ -251,3 +254,23 @@ def test_case_26_broadcast_state(tmp_path: Path) -> None:
     with pytest.raises(JobExecutionError, match=r"'b' of operator 'broadcasting', map key 2: .*ZeroDivision"):
         job.run_driver(broadcast(fails, int, 4))
     assert job.coordinator.restarts.count == 0
+
+
+def test_case_26_broadcast_state_stays_with_its_operator(tmp_path: Path) -> None:
+    """Another operator comes first in its stage, and goes again; without its own the job is refused."""
+    job = TestJob(tmp_path, Script(sizes=(3,)))
+    numbers = {number: number for number in range(4)}
+    killed(job, broadcast(maps(Types.LONG(), "a"), int, 4), 2)
+    for other in (True, False):
+        found = killed(job, broadcast(maps(Types.LONG(), "a"), int, 4, other), 1)
+        assert [dict(entry[2][0]) for entry in found] == [numbers] * 3
+    words = "holds state of operator 'broadcasting' .uid 'broadcasting'., which this job doesn't have"
+    gone = broadcast(maps(Types.LONG(), "a"), int, 4, uid="renamed")
+    refused_by_driver(job, gone, words)
+    folder = find_job_folder(str(tmp_path), "job")
+    newest = Lineage(folder.open_changelog()).newest_checkpoint()
+    assert newest is not None
+    savepoint = create_savepoint(folder, newest, str(tmp_path / "savepoints")).path
+    refused_by_driver(job, gone, words, restore=savepoint)
+    found = killed(job, gone, 1, restore=savepoint, ignore_unclaimed_state=True)
+    assert [dict(entry[2][0]) for entry in found] == [{}] * 3
