@@ -97,7 +97,7 @@ class Tables:
                 it, on whichever branch the job was then; None for the newest.
 
         Raises:
-            RestoreError: there is none.
+            RestoreError: there is none, or it was truncated.
         """
         if at is None:
             newest = self.lineage.newest_checkpoint()
@@ -106,13 +106,23 @@ class Tables:
             return newest
         if isinstance(at, int):
             return self._document(at)
-        when = _time(at)
-        found = self.lineage.at_or_before(int(when.timestamp() * 1000))
-        if found is None:
+        return self._document(self._newest_then(_time(at)))
+
+    def _newest_then(self, when: datetime) -> int:
+        """The newest checkpoint at or before a time. Ids have no gaps: where one is missing, it was truncated."""
+        index = self.lineage.checkpoints.index()
+        ids, then = index.ids, index.ids[index.times <= int(when.timestamp() * 1000)]
+        table = self.folder.changelog.root
+        if not len(then):
+            raise RestoreError(f"there is no checkpoint at or before {when.isoformat()} in {table}")
+        newest = int(then[-1])
+        later = ids[ids > newest]
+        if len(later) and int(later[0]) > newest + 1:
             raise RestoreError(
-                f"there is no checkpoint at or before {when.isoformat()} in {self.folder.changelog.root}"
+                f"checkpoints {newest + 1} to {int(later[0]) - 1} of {table} were truncated, and one of them may have been "
+                f"the newest at {when.isoformat()}: ask for {newest} or {int(later[0])}"
             )
-        return found
+        return newest
 
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""

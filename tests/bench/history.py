@@ -1,7 +1,7 @@
-"""State history in SQL: one key's changes out of a large log, and the typed views over many keys.
+"""State history in SQL: one key's changes out of a large log, and the typed view of a state with many keys.
 
 Writes its logs itself: puts of one value state with whole numbers as keys. Spark runs in a process of its own, as a user's
-bare session: ``python history.py key FOLDER KEY`` or ``python history.py views FOLDER`` prints its result as JSON.
+bare session: ``python history.py key FOLDER`` and ``python history.py view FOLDER`` print their results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,46 @@ from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder, o
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
 from changelog_engine.types import Types
+from engine import EngineBench
+from processes import PREFIX, measure
 
 GROUPS = 128
 CHUNK = 131_072
+KEY = 77
+
+
+class HistoryBench:
+    """Queries of logs that it writes itself.
+
+    Args:
+        engine: has sizes and folders.
+    """
+
+    def __init__(self, engine: EngineBench) -> None:
+        self.engine = engine
+
+    def key(self) -> dict[str, Any]:
+        """One key of a log that is seven times that of the fold: 8 subtasks, 50 checkpoints, a key 100 times."""
+        rows = self.engine.sizes.fold * 20 // 3
+        return self._query("key", Log(self._base("key"), 8, max(rows // 100, 1)).write(rows, 50))
+
+    def view(self) -> dict[str, Any]:
+        """All keys of a log as large as that of the fold, without a snapshot; with the sieve and without."""
+        sizes = self.engine.sizes
+        return self._query("view", Log(self._base("view"), 2, sizes.keys).write(sizes.fold, 15))
+
+    def _base(self, name: str) -> Path:
+        return self.engine.work / "tables" / f"history-{name}"
+
+    def _query(self, what: str, folder: JobFolder) -> dict[str, Any]:
+        command = [sys.executable, str(Path(__file__).resolve()), what, folder.storage.root]
+        environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        try:
+            return measure(
+                f"history-{what}", command, self.engine.work / "logs", environment, timeout_s=3600
+            ).result
+        finally:
+            shutil.rmtree(self._base(what), ignore_errors=True)
 
 
 class Log:
@@ -111,3 +148,50 @@ class Log:
                 }
             ],
         )
+
+
+def query(what: str, path: str) -> dict[str, Any]:
+    """Measure the queries of a log in this process."""
+    from pyspark.sql import DataFrame, SparkSession
+
+    from changelog_engine import history
+    from changelog_engine.history import views
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    java = int(spark._jvm.java.lang.ProcessHandle.current().pid())
+    opened = history.open(spark, path)
+
+    def timed(frame: Callable[[], DataFrame]) -> dict[str, float]:
+        """The second of two runs: wall clock and the JVM's CPU."""
+        for _ in range(2):
+            began, cpu = time.perf_counter(), _cpu_s(java)
+            made = frame()
+            made.write.format("noop").mode("overwrite").save()
+            spent = {"seconds": time.perf_counter() - began, "cpu_s": _cpu_s(java) - cpu}
+        return spent
+
+    if what == "key":
+        found = opened.key(KEY)
+        files = len(list((Path(path) / "changelog").glob("part-*")))
+        return {
+            "changes": found.count(),
+            "files": files,
+            "files_opened": len(found.inputFiles()),
+            "plan": found._jdf.queryExecution().executedPlan().toString(),
+            **timed(lambda: opened.key(KEY)),
+        }
+    sieved = timed(lambda: opened.state("count", "count"))
+    views._MANY_ROWS = 1 << 62
+    windows = timed(lambda: opened.state("count", "count"))
+    return {**sieved, "windows_cpu_s": windows["cpu_s"], "gain": windows["cpu_s"] / sieved["cpu_s"]}
+
+
+def _cpu_s(process: int) -> float:
+    """CPU seconds of a process, user and system."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    print(PREFIX + json.dumps(query(*sys.argv[1:])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,20 @@ def test_points(job: TestJob, tmp_path: Path) -> None:
         Tables(str(tmp_path / "foreign"))
 
 
+def test_a_time_at_which_a_truncated_checkpoint_was_the_newest(job: TestJob) -> None:
+    times = {c.id: datetime.fromtimestamp(c.time_ms / 1000, UTC) for c in job.commits}
+    assert [tables(job).checkpoint(times[number]).id for number in (1, 2, 4)] == [1, 2, 4]
+    for number in (2, 3):
+        _remove(find_job_folder(job.settings.base_path, "job"), f"checkpoint-{number}-")
+    opened = tables(job)
+    assert opened.checkpoint(times[4]).id == 4
+    for when in (times[1], times[2], times[3]):
+        with pytest.raises(RestoreError, match=r"checkpoints 2 to 3 of .* were truncated.*: ask for 1 or 4"):
+            opened.checkpoint(when)
+    with pytest.raises(RestoreError, match="no checkpoint at or before"):
+        opened.checkpoint(times[1] - timedelta(seconds=1))
+
+
 def test_columns_of_states() -> None:
     operator = {"uid": "op", "key_type": Types.TUPLE([Types.STRING(), Types.LONG()]).spec()}
     state = {
@@ -307,6 +322,7 @@ def test_the_python_fold_shows_no_expired_values(tmp_path: Path) -> None:
     job = TestJob(tmp_path, Script((1,)), clock=lambda: CLOCK_MS[0])
     elements = [("a", 2, "old"), ("b", 2, "gone"), ("a", 0, "new")]
     job.run(keyed_job(elements, Expiring(), key_type=Types.STRING()))
+    assert not any(state_at(job.table(), 2).states.values())
     state = state_at(job.table())
     shown = {name: dict(entries) for (_, name), entries in state.states.items()}
     assert shown == {"value": {"a": (0, "new")}, "list": {"a": ["new"]}, "map": {"a": {"new": 0}}}
