@@ -56,7 +56,7 @@ def named(paths: list[Path]) -> dict[str, int]:
 def test_cases_16_32_a_restore_reads_each_file_once(
     tmp_path: Path, parallelism: int, snapshot: int | None
 ) -> None:
-    """The files that it needs, each by the one subtask that has its key groups; twice in a row."""
+    """Reliability cases 16 and 32. Those that it needs, by the subtask that has their key groups; twice in a row."""
     job, graph, folder = stopped(tmp_path, parallelism=parallelism)
     if snapshot is not None:
         assert materialize(folder, snapshot) is not None
@@ -76,7 +76,7 @@ def test_cases_16_32_a_restore_reads_each_file_once(
 
 
 def test_case_32_processes_that_are_gone_read_each_file_once_again(tmp_path: Path) -> None:
-    """Within an attempt; nothing is read by subtasks that still hold their state."""
+    """Reliability case 32. Within an attempt; nothing is read by subtasks that still hold their state."""
     job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(4, Fault.GONE),)))
     with reads() as counts:
         job.run_driver(keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2))
@@ -124,6 +124,7 @@ def refused(job: TestJob, graph: object) -> str:
 def test_cases_29_30_a_damaged_part_is_named_with_the_last_restorable_checkpoint(
     tmp_path: Path, fault: str, checkpoint: int
 ) -> None:
+    """Reliability cases 29 and 30. Nothing changes, and what the message says is true."""
     job, graph, _ = stopped(tmp_path)
     part = parts(tmp_path, "changelog", {checkpoint})[-1]
     whole = part.read_bytes()
@@ -152,7 +153,7 @@ def test_cases_29_30_a_damaged_part_is_named_with_the_last_restorable_checkpoint
 
 @pytest.mark.parametrize("table", ["changelog", "snapshots"])
 def test_case_30_any_flipped_bit_is_detected_before_it_is_used(tmp_path: Path, table: str) -> None:
-    """From the first byte to the last: the driver's plan and the subtask both read, and none of it becomes state."""
+    """Reliability case 30. From the first byte to the last; none of the file becomes state."""
     job, graph, folder = stopped(tmp_path, parallelism=1)
     if table == "snapshots":
         assert materialize(folder) is not None
@@ -169,7 +170,7 @@ def test_case_30_any_flipped_bit_is_detected_before_it_is_used(tmp_path: Path, t
 
 
 def test_case_29_a_damaged_snapshot_costs_a_longer_replay_only(tmp_path: Path) -> None:
-    """The restore takes the older snapshot and the log after it; both are read once, the damaged one once too."""
+    """Reliability case 29. The restore takes the older one and the log after it; each file is read once."""
     job, graph, folder = stopped(tmp_path, epochs=6, parallelism=1)
     before = states(tmp_path)
     materialize(folder, 3)

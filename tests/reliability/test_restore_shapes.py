@@ -118,7 +118,7 @@ SHAPES = {
 def test_cases_23_25_28_output_of_every_shape_is_that_of_an_undisturbed_run(
     tmp_path: Path, shape: str, compacts: bool, undisturbed: list[Any]
 ) -> None:
-    """Two crashes, each followed by another shape: keyed state, timers of both domains, and windows."""
+    """Reliability cases 23, 25 and 28. Two crashes, then another shape each: keyed state, timers, windows."""
     shapes = SHAPES[shape]
     crashes = (Failure(4, Fault.HANDED_OUT), Failure(8, Fault.HANDED_OUT))
     job = TestJob(tmp_path, Script(sizes=(7,), failures=crashes), lambda: 7 * job.progress.epoch)  # type: ignore[union-attr]
@@ -162,7 +162,7 @@ def test_cases_23_25_every_start_in_another_shape(
     after: tuple[int, str],
     changelog: tuple[bool, bool],
 ) -> None:
-    """Newest, by id, by time, savepoint; with another parallelism and backend; the changelog switched."""
+    """Reliability cases 23 and 25. Newest, by id, by time, savepoint."""
     versions = Versions(tmp_path / "job", retained_checkpoints=5)
     versions.run(Program(kept, int), before[0], state_backend=before[1], changelog=changelog[0])
     chosen = 2 if start in ("2", "as-of") else EPOCHS
@@ -192,7 +192,7 @@ def test_cases_23_25_every_start_in_another_shape(
 def test_case_24_max_parallelism_changed_is_refused_with_both_numbers(
     tmp_path: Path, start: str, changelog: bool
 ) -> None:
-    """Before anything is made: no attempt, no checkpoint, whatever the start."""
+    """Reliability case 24. Before anything is made: no attempt, no checkpoint, whatever the start."""
     versions = Versions(tmp_path / "job", changelog=changelog, retained_checkpoints=5)
     versions.run(Program(kept, int))
     folder = find_job_folder(str(tmp_path / "job"), "job")
@@ -233,7 +233,7 @@ def expiring(ttl_ms: int) -> Any:
 def test_case_27_what_expired_stays_so_in_every_shape(
     tmp_path: Path, switch: tuple[bool, bool], backend: str
 ) -> None:
-    """A longer life after the restore does not bring back what had expired and was removed; what lives goes on living."""
+    """Reliability case 27. A longer life brings nothing back that was removed; what lives goes on living."""
     Clock.now = 1_000
     versions = Versions(tmp_path)
     versions.job.clock = lambda: Clock.now
