@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,13 @@ class Troubles:
     def __init__(self) -> None:
         self.last: KafkaError | None = None
         self.final: KafkaError | None = None  # the client will not recover from it
+        self.fatal = ""  # what librdkafka logged when a client became unusable
 
     def log(self, level: int, message: str, *arguments: Any) -> None:
         """A line of librdkafka's log. A broker that is gone for a moment is no news to users."""
         log.debug(message, *arguments)
+        if arguments and arguments[0] == "FATAL":
+            self.fatal = str(arguments[-1])
 
     def error(self, error: KafkaError) -> None:
         """See librdkafka's error callback."""
@@ -72,6 +76,30 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
         return client(given, logger=troubles)
     except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
         raise ConfigurationError(f"{properties.what}: {properties.redacted(_text_of(error))}") from None
+
+
+def serve(properties: ClientProperties, troubles: Troubles, doing: str, call: Any, *arguments: Any) -> Any:
+    """Call a client's method that serves callbacks.
+
+    When a client became unusable, confluent_kafka raises a KafkaError there, which is no class of exceptions, so that only a
+    bare ``except`` catches it; a callback that is called after it makes a SystemError of it.
+
+    Raises:
+        ConnectorError: the client is unusable.
+        KafkaException: the method's own.
+    """
+    kafka = library()
+    try:
+        return call(*arguments)
+    except (kafka.KafkaException, BufferError, KeyboardInterrupt):
+        raise
+    except:  # noqa: E722 # see above
+        error = sys.exc_info()[1]
+        if troubles.fatal:
+            raise failure(properties, doing, troubles.fatal) from None
+        if isinstance(error, BaseException):
+            raise
+        raise failure(properties, doing, error) from None
 
 
 def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) -> None:

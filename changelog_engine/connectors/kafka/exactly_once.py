@@ -123,7 +123,7 @@ class _Slot:
         kafka = library()
         while True:
             try:
-                getattr(self.producer.client, name)(*timeout_s)
+                self.producer.call(doing, name, *timeout_s)
                 return
             except kafka.KafkaException as failed:
                 error = failed.args[0]
@@ -237,9 +237,7 @@ class TransactionalWriter:
     def end_epoch(self) -> None:
         """See CommittingWriter."""
         if self._open is not None:
-            producer = self._slots[self._open].producer
-            producer.client.poll(0)
-            producer.check()
+            self._slots[self._open].producer.poll()
 
     def prepare(self, final: bool) -> Prepared:
         """See CommittingWriter."""

@@ -6,7 +6,14 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, library, make
+from changelog_engine.connectors.kafka.clients import (
+    REQUEST_TIMEOUT_S,
+    Troubles,
+    failure,
+    library,
+    make,
+    serve,
+)
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 
@@ -77,7 +84,7 @@ class RecordProducer:
             defaults["enable.idempotence"] = "true"
         chosen = {name: value for name, value in defaults.items() if name not in given}
         reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
-        self.client = make("Producer", properties, {**chosen, **settings, **reports}, self._troubles)
+        self._client = make("Producer", properties, {**chosen, **settings, **reports}, self._troubles)
 
     def _delivered(self, error: Any, record: Any) -> None:
         if error is None:
@@ -105,7 +112,7 @@ class RecordProducer:
         Raises:
             ConnectorError: one before was not delivered.
         """
-        produce, value_of = self.client.produce, schema.value_schema.serialize
+        produce, value_of = self._client.produce, schema.value_schema.serialize
         key_of = None if schema.key_schema is None else schema.key_schema.serialize
         topic, where = schema.topic, _ANY_PARTITION if partition is None else partition
         times = iter(timestamps) if timestamps is not None else None
@@ -119,16 +126,32 @@ class RecordProducer:
                     produce(to, value, key, where, timestamp=when)
                     break
                 except BufferError:
-                    self.client.poll(_POLL_S)
-                    self.check()
+                    self.poll(_POLL_S)
                 except self._kafka.KafkaException as error:
-                    self.client.poll(0)
-                    self.check()
+                    self.poll()
                     raise failure(
                         self._properties, f"writing to topic {to!r}", error, self._troubles
                     ) from None
-        self.client.poll(0)
+        self.poll()
+
+    def poll(self, wait_s: float = 0) -> None:
+        """Take reports on deliveries.
+
+        Raises:
+            ConnectorError: something was not delivered.
+        """
+        self.call("writing", "poll", wait_s)
         self.check()
+
+    def call(self, doing: str, method: str, *arguments: Any) -> Any:
+        """Call a method of the client.
+
+        Raises:
+            ConnectorError: the client is unusable.
+            KafkaException: the method's own.
+        """
+        call = getattr(self._client, method)
+        return serve(self._properties, self._troubles, doing, call, *arguments)
 
     def flush(self) -> None:
         """Wait until everything is delivered.
@@ -136,7 +159,7 @@ class RecordProducer:
         Raises:
             ConnectorError: something was not, which librdkafka knows after ``delivery.timeout.ms``.
         """
-        while self.client.flush(_FLUSH_STEP_S):
+        while self.call("writing", "flush", _FLUSH_STEP_S):
             self.check()
         self.check()
 
@@ -155,9 +178,9 @@ class RecordProducer:
     def partition_of(self, topic: str, subtask: int) -> int:
         """The partition that all records of a subtask go to, as Flink's older producer has it."""
         try:
-            found = self.client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+            found = self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
         except self._kafka.KafkaException as error:
-            self.client.poll(0)
+            self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None
         if found.error is not None or not found.partitions:
             raise ConnectorError(

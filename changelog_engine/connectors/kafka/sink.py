@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from changelog_engine.connectors.kafka.clients import check
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+
+log = logging.getLogger("changelog_engine")
+
+_LAST_FLUSH_S = 10.0
 
 
 class KafkaSink:
@@ -76,12 +81,14 @@ class KafkaWriter:
         if self._sink.waits:
             self._producer.flush()
         else:
-            self._producer.client.poll(0)
-            self._producer.check()
+            self._producer.poll()
 
     def close(self) -> None:
         """See SinkWriter."""
-        self._producer.client.flush(0 if self._sink.waits else 10)
+        try:
+            self._producer.call("writing", "flush", 0 if self._sink.waits else _LAST_FLUSH_S)
+        except ConnectorError as error:
+            log.warning("%s", error)
 
 
 def first_partition(producer: RecordProducer, schema: RecordSchema, subtask: int) -> int | None:

@@ -267,6 +267,9 @@ class Transactions:
         if self._client is None:
             from kafka.admin import KafkaAdminClient
 
+            quiet = logging.getLogger("kafka")  # a lost connection is tried again; what stays wrong is raised
+            if quiet.level == logging.NOTSET:
+                quiet.setLevel(logging.CRITICAL)
             self._client = KafkaAdminClient(**self._settings)
         return self._client
 

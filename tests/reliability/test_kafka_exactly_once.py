@@ -1,0 +1,281 @@
+"""The Kafka sink that writes exactly once: whatever dies, a read_committed consumer sees each record once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from servers.kafka import KafkaServer
+from support.graphs import GraphBuilder
+from support.jobs import NO_RESTART, TestJob
+from support.script import Failure, Fault, Script
+
+from api.common.serialization import SimpleStringSchema
+from changelog_engine.connectors import NumberSequenceSource, SinkContext
+from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
+from changelog_engine.connectors.kafka.exactly_once import TransactionalWriter
+from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions
+from changelog_engine.connectors.protocols import Prepared, RestoredSink
+from changelog_engine.errors import ConfigurationError, ConnectorError, JobExecutionError
+from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.testing.conformance import check_committing_sink
+
+pytestmark = [
+    pytest.mark.slow,
+    # kafka-python leaves the sockets of refused connections to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed.*socket:ResourceWarning"),
+]
+
+NUMBERS = 80
+
+
+def properties(kafka: KafkaServer, **more: str) -> ClientProperties:
+    given = {name.replace("_", "."): value for name, value in more.items()}
+    return ClientProperties({"bootstrap.servers": kafka.bootstrap_servers, **given}, "KafkaSink")
+
+
+def sink_into(kafka: KafkaServer, topic: str, **more: Any) -> TransactionalKafkaSink:
+    schema = RecordSchema(topic, None, SimpleStringSchema())
+    settings = more.pop("settings", {})
+    return TransactionalKafkaSink(schema, properties(kafka, **settings), "test", **more)
+
+
+def job_into(sink: Any, parallelism: int, name: str, numbers: int = NUMBERS) -> JobGraph:
+    build = GraphBuilder(name, parallelism=parallelism, max_parallelism=16)
+    texts = build.add(
+        NodeKind.MAP, "texts", build.source(NumberSequenceSource(1, numbers), uid="numbers"), function=Texts()
+    )
+    build.add(NodeKind.SINK, "sink", texts, function=sink, uid="sink")
+    return build.graph()
+
+
+class Texts:
+    def map(self, value: int) -> str:
+        return str(value)
+
+
+def visible(kafka: KafkaServer, topic: str) -> Counter[str]:
+    return Counter(record.value.decode() for record in kafka.consume_committed(topic) if record.value)
+
+
+def exactly_once(numbers: int = NUMBERS) -> Counter[str]:
+    return Counter(str(number) for number in range(1, numbers + 1))
+
+
+@contextlib.contextmanager
+def closed_at_the_end() -> Iterator[None]:
+    """Writers of processes that were only thought dead live on until then."""
+    alive: list[Any] = []
+    make = TransactionalKafkaSink.committing_writer
+
+    def made(sink: TransactionalKafkaSink, context: SinkContext) -> Any:
+        alive.append(make(sink, context))
+        return alive[-1]
+
+    with mock.patch.object(TransactionalKafkaSink, "committing_writer", made):
+        yield
+    for writer in alive:
+        writer.close()
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What is left to the garbage collector is collected where its warnings are expected."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_record_once_whatever_dies(kafka: KafkaServer, tmp_path: Path, seed: int) -> None:
+    """Failures at random steps, barriers at random, another parallelism after each."""
+    randomly = random.Random(seed)
+    steps = list(Fault)
+    faults = [steps[seed % len(steps)], *(randomly.choice(steps) for _ in range(1))]
+    failures = tuple(Failure(randomly.randint(1, 4), fault, 0, randomly.randint(0, 1)) for fault in faults)
+    barriers = (*(randomly.random() < 0.7 for _ in range(4)), True)
+    job = TestJob(tmp_path / "log", Script((randomly.randint(8, 40),), barriers, failures))
+    topic, name = kafka.create_topic(partitions=2), f"job-{uuid.uuid4().hex[:8]}"
+    sink = sink_into(kafka, topic)
+    with closed_at_the_end(), mock.patch.object(TransactionalWriter, "close", return_value=None):
+        job.run(lambda driver: job_into(sink, 1 + (seed + driver) % 2, name))
+        if visible(kafka, topic) != exactly_once():  # the driver died between the last commit and the sinks'
+            assert job.commits[-1].finished
+            job.progress.waiting.clear()
+            job.run_driver(job_into(sink, 2, name), restore="latest")
+    assert visible(kafka, topic) == exactly_once()
+    assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "a transaction was left open"
+
+
+def test_conformance(kafka: KafkaServer) -> None:
+    topic = kafka.create_topic(partitions=2)
+    sink = sink_into(kafka, topic)
+    with closed_at_the_end():
+        check_committing_sink(sink, lambda: visible(kafka, topic).elements(), runs=2, seed=7)
+
+
+class OneWriter:
+    """Drives the writers of one subtask by hand."""
+
+    def __init__(self, sink: TransactionalKafkaSink) -> None:
+        self.sink = sink
+        self.job = f"job-{uuid.uuid4().hex[:8]}"
+        self.writers: list[Any] = []
+
+    def start(self, *restored: Prepared, parallelism: int = 1, subtask: int = 0) -> Any:
+        kept = [RestoredSink(number, prepared) for number, prepared in enumerate(restored)]
+        mine = [each for each in kept if each.subtask % parallelism == subtask]
+        context = SinkContext(self.job, "uid", subtask, parallelism, "run", len(self.writers), True, mine)
+        self.writers.append(self.sink.committing_writer(context))
+        return self.writers[-1]
+
+    def close(self) -> None:
+        for writer in self.writers:
+            writer.close()
+
+
+@contextlib.contextmanager
+def driven(sink: TransactionalKafkaSink) -> Iterator[OneWriter]:
+    one = OneWriter(sink)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def test_a_zombie_is_fenced(kafka: KafkaServer) -> None:
+    """The old writer wakes up at every step after its successor took over, and changes nothing."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one:
+        zombie = one.start()
+        zombie.write(["1"])
+        kept = zombie.prepare(False)
+        zombie.write(["lost"])
+        successor = one.start(kept)
+        assert visible(kafka, topic) == Counter(["1"])
+        with pytest.raises(ConnectorError, match="fenced by a newer instance"):
+            zombie.commit(kept.committables)
+        zombie.write(["too late"])
+        with pytest.raises(ConnectorError, match=r"fenced|has ended"):
+            zombie.prepare(False)
+        successor.write(["2"])
+        successor.commit(successor.prepare(True).committables)
+    assert visible(kafka, topic) == Counter(["1", "2"])
+
+
+def test_what_follows_a_barrier_is_in_another_transaction(kafka: KafkaServer) -> None:
+    """The checkpoint's commit seems to fail, the writer goes on and dies: the checkpoint has its own records only."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one:
+        writer = one.start()
+        writer.write(["1"])
+        first = writer.prepare(False)
+        writer.write(["2"])
+        second = writer.prepare(False)
+        assert first.committables[0]["id"] != second.committables[0]["id"]
+        one.start(first)
+        assert visible(kafka, topic) == Counter(["1"])
+        assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic)
+
+
+def test_rewinding_to_an_older_checkpoint_commits_nothing_of_later_ones(kafka: KafkaServer) -> None:
+    """Its transaction was committed, and its id is in use again with the same producer."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one:
+        writer = one.start()
+        prepared = []
+        for number in range(1, 4):
+            writer.write([str(number)])
+            prepared.append(writer.prepare(False))
+            if number < 3:
+                writer.commit(prepared[-1].committables)
+        assert prepared[0].committables[0]["id"] == prepared[2].committables[0]["id"]
+        assert prepared[0].committables[0]["epoch"] == prepared[2].committables[0]["epoch"]
+        one.start(prepared[0])
+        assert visible(kafka, topic) == Counter(["1", "2"])
+
+
+def test_ids_of_subtasks_that_are_no_more(kafka: KafkaServer) -> None:
+    """Fewer subtasks commit, and abort, what the others left."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one:
+        kept = []
+        for subtask in range(3):
+            writer = one.start(parallelism=3, subtask=subtask)
+            writer.write([f"kept {subtask}"])
+            kept.append(writer.prepare(False))
+            writer.write([f"open {subtask}"])
+            writer.end_epoch()
+            writer._slots[writer._open].producer.flush()
+        assert not visible(kafka, topic)
+        one.start(*kept)
+        assert visible(kafka, topic) == Counter(f"kept {subtask}" for subtask in range(3))
+        assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic)
+
+
+def test_a_transaction_that_the_brokers_aborted(kafka: KafkaServer, caplog: pytest.LogCaptureFixture) -> None:
+    topic = kafka.create_topic()
+    sink = sink_into(kafka, topic, settings={"transaction_timeout_ms": "1000"})
+    with driven(sink) as one:
+        writer = one.start()
+        writer.write(["1"])
+        kept = writer.prepare(False)
+        transactions = Transactions(sink.properties)
+        transaction = Transaction.from_json(kept.committables[0])
+        while transactions.state(transaction) is not State.ABORTED:
+            assert transactions.state(transaction) in (State.OPEN, State.ABORTED)
+        transactions.close()
+        with pytest.raises(ConnectorError, match=r"was aborted: it was not committed within .* \(1000\)"):
+            one.start(kept)
+        one.sink = sink_into(kafka, topic, settings={"transaction_timeout_ms": "1000"}, only_log_lost=True)
+        one.start(kept)
+        assert "Its records are lost to readers" in caplog.text
+    assert not visible(kafka, topic)
+
+
+def test_a_timeout_longer_than_the_brokers_allow(kafka: KafkaServer) -> None:
+    sink = sink_into(kafka, kafka.create_topic(), settings={"transaction_timeout_ms": "3600000"})
+    with (
+        driven(sink) as one,
+        pytest.raises(ConfigurationError, match=r"'transaction.timeout.ms' is 3600000, which"),
+    ):
+        one.start()
+
+
+def test_a_topic_that_is_missing_fails_the_job(kafka: KafkaServer, tmp_path: Path) -> None:
+    sink = sink_into(kafka, "nowhere", settings={"topic_metadata_propagation_max_ms": "500"})
+    job = TestJob(tmp_path / "log", Script((50,)), restart=NO_RESTART)
+    with pytest.raises(JobExecutionError, match=r"writing to topic 'nowhere' failed: .*[Uu]nknown"):
+        job.run(job_into(sink, 1, f"job-{uuid.uuid4().hex[:8]}"))
+
+
+def test_without_checkpoints_all_is_committed_at_the_end(kafka: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    job = TestJob(tmp_path / "log", Script((30,)), checkpoint_interval_ms=None, changelog=False)
+    job.run(job_into(sink_into(kafka, topic), 1, f"job-{uuid.uuid4().hex[:8]}"))
+    assert visible(kafka, topic) == exactly_once()
+
+
+def test_the_broker_dies_in_the_middle(kafka: KafkaServer, tmp_path: Path) -> None:
+    """kill -9 of the broker before the second and after the third commit; it comes back, and each record is there once."""
+    topic = kafka.create_topic(partitions=2)
+    job = TestJob(tmp_path / "log", Script((20,), (True,)))
+    killed = []
+
+    def die(checkpoint: Any) -> None:
+        if checkpoint.id in (2, 3) and checkpoint.id not in killed:
+            killed.append(checkpoint.id)
+            kafka.kill()
+            kafka.start()
+
+    job.on_commit = die  # type: ignore[method-assign]
+    job.run(job_into(sink_into(kafka, topic), 1, f"job-{uuid.uuid4().hex[:8]}"))
+    assert killed == [2, 3]
+    assert visible(kafka, topic) == exactly_once()
