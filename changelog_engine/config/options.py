@@ -304,7 +304,7 @@ TRUNCATION_GRACE = Option(
     "changelog.truncation.grace",
     "duration",
     None,
-    "How long truncated files stay on the disk for those who read them; unset: half the interval of snapshots, at most 5 min.",
+    "How long truncated files stay on the disk for those who read them; unset: half the snapshots' interval, at most 5 min.",
 )
 EPOCH_TARGET = Option(
     "changelog.epoch.target", "duration", None, "Target time of one epoch; unset: adaptive."
