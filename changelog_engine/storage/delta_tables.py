@@ -24,6 +24,9 @@ from changelog_engine.storage.filesystem import Storage
 
 _LOG = "_delta_log"
 _TRIES = 10
+_TYPES = frozenset(
+    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
+)
 
 
 class TableFile(NamedTuple):
@@ -311,12 +314,28 @@ def schema_of_json(text: str) -> pa.Schema:
     Raises:
         NotSupportedError: a type that Delta does not have.
     """
+    _refuse_unknown(json.loads(text))
     try:
         return pa.schema(Schema.from_json(text).to_arrow())
     except Exception as error:  # of whatever class its reader has
         raise NotSupportedError(
             f"a column has a type that rows cannot hold; cast or drop it: {error}"
         ) from error
+
+
+def _refuse_unknown(kind: Any) -> None:
+    """Refuse types that the reader of schemas would take for others, such as intervals for numbers."""
+    if isinstance(kind, dict):
+        inside = [field["type"] for field in kind.get("fields", ())]
+        inside += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+        if kind.get("type") not in ("struct", "array", "map"):
+            raise NotSupportedError(
+                f"a column has the type {kind.get('type')!r}, which rows cannot hold; cast or drop it"
+            )
+        for one in inside:
+            _refuse_unknown(one)
+    elif kind not in _TYPES and not kind.startswith("decimal"):
+        raise NotSupportedError(f"a column has the type {kind!r}, which rows cannot hold; cast or drop it")
 
 
 def text_of(value: Any) -> str:

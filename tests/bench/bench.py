@@ -25,6 +25,7 @@ from rich.console import Console
 from engine import EngineBench
 from files import FilesBench
 from history import HistoryBench
+from jdbc import JdbcBench
 from materializing import MaterializerBench
 from peers import Peers
 from report import evaluate, print_table
@@ -58,6 +59,7 @@ def main() -> int:
         "history_key": state_history.key,
         "history_view": state_history.view,
         "files": FilesBench(work).rates,
+        "jdbc": JdbcBench(work).rates,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,

@@ -180,6 +180,14 @@ GOALS = (
     ),
     *(
         goal
+        for way, words in (("sink", "at least once"), ("exact", "exactly once"))
+        for goal in (
+            Goal(f"JDBC: {words}", ("jdbc",), _field("jdbc", f"{way}_records_per_s"), "records/s"),
+            Goal(f"JDBC: {words}, against a plain loop", ("jdbc",), _field("jdbc", f"{way}_of_plain"), "x"),
+        )
+    ),
+    *(
+        goal
         for name, words in _WORKLOADS.items()
         for goal in (
             Goal(words, (name,), _field(name, "steady_records_per_s"), "records/s"),
