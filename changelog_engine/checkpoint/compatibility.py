@@ -229,6 +229,8 @@ def _succeeding(
     before: dict[str, Any], state: dict[str, Any], stage: Stage, subtask: int, checkpoint: int
 ) -> dict[str, Any]:
     value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
+    if before.get(REMOVED):  # who doesn't declare it has dropped it, so nothing is left in another type
+        return {**state, "since": checkpoint}
     if before["value_type"] != value_type:
         all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
         for version in earlier:

@@ -165,9 +165,10 @@ class KeyedStore:
 
     def _drop_removed(self) -> None:
         """Remove the states that are to go because nobody declared them while the functions were opened."""
-        for name in [name for name in self._pending if self._described.get(name, {}).get(REMOVED)]:
-            described, tables = self._described.pop(name), self._pending.pop(name)
-            if self.changelog:
+        marked = [name for name, described in self._described.items() if described.get(REMOVED)]
+        for name in [name for name in marked if name not in self.specs]:
+            described, tables = self._described.pop(name), self._pending.pop(name, [])
+            if tables and self.changelog:
                 log = self.buffer.log_of(name[0], spec_of(described))
                 clear_all(log, fold_state(tables), self.key_type)
 

@@ -134,6 +134,17 @@ def test_case_26_dropping_leaves_older_checkpoints_alone(tmp_path: Path) -> None
     assert first == {key: {"stays": 10 + key, "goes": 10 + key} for key in range(KEYS)}
 
 
+def test_case_26_a_dropped_state_may_come_back_with_another_type(tmp_path: Path) -> None:
+    """In the same run, declared by an element: no subtask compares it with what was dropped, rows or no rows."""
+    versions = Versions(tmp_path)
+    versions.run(Program(values("goes"), int))
+    late = Program(values("goes", value_type=Types.STRING()), str, frozenset(range(KEYS)))
+    first = versions.run(late, 16, drop_removed_state=True)
+    assert first == {key: {"goes": None} for key in range(KEYS)}
+    first = versions.run(Program(values("goes", value_type=Types.STRING()), str))
+    assert first == {key: {"goes": str(25 + key)} for key in range(KEYS)}
+
+
 class Newest(AggregateFunction):
     """The accumulator is the newest value."""
 
