@@ -19,13 +19,14 @@ from api.datastream._spark_streams import SparkSources
 from api.datastream._transformation import Transformation, build_graph
 from api.datastream.closeable_iterator import CloseableIterator
 from api.datastream.connectors.base import Source
+from api.datastream.connectors.file_system import InputFormat
 from api.datastream.data_stream import DataStream
 from api.datastream.functions import SourceFunction
 from api.serializers import PickleSerializer, Serializer
 from changelog_engine import connectors as engine
 from changelog_engine.config import options
 from changelog_engine.connectors import files
-from changelog_engine.errors import InvalidJobError
+from changelog_engine.errors import ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.types import TypeInformation
 
@@ -151,15 +152,30 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         """A stream of the lines of a file, or of all files of a folder; as `FileSource` with text lines.
 
         Args:
-            file_path: plain or as a ``file:`` URI.
+            file_path: plain, or as a URI of a file system that pyarrow opens.
             charset_name: any encoding that Python knows.
 
         Raises:
-            ConfigurationError: an unknown charset.
-            NotSupportedError: a path of another file system.
+            ConfigurationError: an unknown charset, or no path.
         """
         source = files.FileSource([file_path], files.TextLines(charset_name))
         return self._begin("Text File Source", source, None)
+
+    def create_input(self, input_format: InputFormat) -> DataStream:
+        """A stream of what an input format reads.
+
+        Args:
+            input_format: such as ``AvroInputFormat(path, schema)``.
+
+        Raises:
+            ConfigurationError: something else.
+        """
+        if not isinstance(input_format, InputFormat):
+            raise ConfigurationError(
+                f"StreamExecutionEnvironment.create_input needs an InputFormat such as AvroInputFormat, got {input_format!r}"
+            )
+        source = files.FileSource([input_format._path], input_format._format)
+        return self._begin("Custom File Source", source, input_format.get_produced_type())
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.

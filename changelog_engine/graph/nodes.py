@@ -238,7 +238,7 @@ class JobSettings:
     part_max_bytes: int = 64 * 1024 * 1024
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
-    file_systems: dict[str, str] = field(default_factory=dict)
+    file_systems: dict[str, str] = field(default_factory=dict, repr=False)
     files: JobFiles = field(default_factory=JobFiles)
 
 

@@ -9,7 +9,7 @@ from api.common.time import Duration
 from api.datastream.connectors.base import Source
 from changelog_engine.connectors import files
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.types import RowTypeInfo
+from changelog_engine.types import RowTypeInfo, TypeInformation
 
 
 class FileEnumeratorProvider:
@@ -107,6 +107,32 @@ class BulkFormat:
         if not isinstance(file_format, files.FileFormat):
             raise ConfigurationError(f"BulkFormat needs a format with reader(file), got {file_format!r}")
         self._format = file_format
+
+
+class InputFormat(StreamFormat):
+    """A format with the path that it reads, for ``env.create_input``.
+
+    Args:
+        file_format: how files are read.
+        path: file or folder.
+        produced_type: type of the elements.
+
+    Raises:
+        ConfigurationError: an argument that cannot be used.
+
+    Source: pyflink.datastream.connectors.file_system.InputFormat
+    """
+
+    def __init__(
+        self, file_format: files.FileFormat, path: str, produced_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__(file_format)
+        self._path = text(path, f"{type(self).__name__}: path")
+        self._produced_type = produced_type
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the elements; None for undeclared."""
+        return self._produced_type
 
 
 class FileSource(Source):

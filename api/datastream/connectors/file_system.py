@@ -21,6 +21,7 @@ from api.datastream.connectors._file_source import (
     FileSource,
     FileSourceBuilder,
     FileSplitAssignerProvider,
+    InputFormat,
     StreamFormat,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "InputFormat",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",

@@ -7,7 +7,7 @@ from typing import Any
 
 from api._arguments import text
 from api.common._bulk_writers import BulkWriterFactory
-from api.datastream.connectors._file_source import StreamFormat
+from api.datastream.connectors._file_source import InputFormat
 from changelog_engine.config import local_path
 from changelog_engine.connectors import files
 from changelog_engine.errors import ConfigurationError
@@ -81,7 +81,7 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
         self._avro_schema = schema_text(schema, "GenericRecordAvroTypeInfo")
 
 
-class AvroInputFormat(StreamFormat):
+class AvroInputFormat(InputFormat):
     """Reads Avro files; the elements are dicts. Give it to ``env.create_input``, or, beyond PyFlink, to `FileSource`.
 
     Needs the package fastavro: ``pip install 'changelog-engine[avro]'``.
@@ -97,13 +97,8 @@ class AvroInputFormat(StreamFormat):
     """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
-        super().__init__(files.AvroRecords(schema_text(schema, "AvroInputFormat: schema")))
-        self._path = text(path, "AvroInputFormat: path")
-        self._type_info = GenericRecordAvroTypeInfo(schema)
-
-    def get_produced_type(self) -> GenericRecordAvroTypeInfo:
-        """Type of the elements."""
-        return self._type_info
+        records = files.AvroRecords(schema_text(schema, "AvroInputFormat: schema"))
+        super().__init__(records, path, GenericRecordAvroTypeInfo(schema))
 
 
 class AvroBulkWriters:

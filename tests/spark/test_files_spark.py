@@ -1,0 +1,74 @@
+"""Exactly once in files with Spark: kill -9 of drivers and workers while they are written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from driver_process import Driver
+from jdbc_job import KEYS
+
+pytestmark = pytest.mark.slow
+
+NUMBERS, FILES = 20_000, 8
+
+
+def finished(folder: Path) -> list[Path]:
+    """The files that are not hidden."""
+    return [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+def test_each_count_is_there_once(tmp_path: Path) -> None:
+    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
+    print(f"KILL_SEED={seed} repeats this run")
+    chance = random.Random(seed)
+    numbers, text, parquet = tmp_path / "in", tmp_path / "text", tmp_path / "parquet"
+    numbers.mkdir()
+    for index in range(FILES):
+        lines = "\n".join(map(str, range(index, NUMBERS, FILES)))
+        (numbers / f"{index}.txt").write_text(lines)
+    settings: dict[str, Any] = {
+        "options": {
+            "spark.master": "local[2]",
+            "parallelism.default": 2,
+            "state.changelog.enabled": True,
+            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+            "execution.checkpointing.interval": "1 s",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 50,
+            "restart-strategy.fixed-delay.delay": "0 s",
+        },
+        "work": tmp_path / "work",
+    }
+    arguments = ("files_job.py", numbers, text, parquet, 800)
+
+    def wait_for_files(driver: Driver) -> None:
+        before = len(finished(parquet)) if parquet.exists() else 0
+        driver.wait_for(lambda: parquet.exists() and len(finished(parquet)) > before, what="files")
+
+    for _ in range(2):
+        with Driver(*arguments, **settings) as driver:
+            wait_for_files(driver)
+            driver.wait_for(driver.pinned, what="worker")
+            os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+            wait_for_files(driver)
+            time.sleep(chance.uniform(0, 0.3))
+            assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
+            driver.kill()
+            driver.wait_gone()
+    with Driver(*arguments, **settings) as driver:
+        assert driver.end() == 0, driver.output
+
+    expected = Counter((key, count) for key in range(KEYS) for count in range(1, NUMBERS // KEYS + 1))
+    lines = (line for path in finished(text) for line in path.read_text().splitlines())
+    assert Counter(tuple(map(int, line.strip("()").split(","))) for line in lines) == expected
+    assert len(finished(text)) > 1, "files rolled"
+    rows = (row for path in finished(parquet) for row in pq.read_table(path).to_pylist())
+    assert Counter((row["key"], row["count"]) for row in rows) == expected
