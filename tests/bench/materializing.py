@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from engine import EngineBench
-from log_figures import Log, acknowledgement_ms, percentile, read_log
+from log_figures import Log, acknowledgement_ms, percentile
 from made_logs import SUBTASKS, make_log
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
@@ -98,32 +101,32 @@ class MaterializerBench:
     def beside(self) -> dict[str, Any]:
         """The keyed count with a materialization and truncation every 10 s against the same without, by turns.
 
-        With a history window parts are merged; with none they leave the log at once. Ratios are of whole runs' means: a
-        median over checkpoints would not see a short pause.
+        Once with checkpoints every second and no history, so that the log is truncated at once; once with many small parts
+        and the default history, so that they are merged. Ratios are of whole runs' means: a median over checkpoints would
+        not see a short pause.
         """
-        found: dict[str, Any] = {}
-        runs = {
-            "without": {"state.changelog.periodic-materialize.enabled": "false"},
-            "with": {
-                "state.changelog.periodic-materialize.interval": "10s",
-                "changelog.history.retention": "0",
-            },
-            "merging": {"state.changelog.periodic-materialize.interval": "10s"},
-        }
-        for name, settings in runs.items():
-            base = self.engine.run_count(f"beside-{name}", self.engine.sizes.beside, settings)
-            log = read_log(base)
-            found[f"{name}_records_per_s"] = _mean_records_per_s(log)
-            found[f"{name}_acknowledgement_p99_ms"] = percentile(acknowledgement_ms(log), 0.99)
-            found[f"{name}_checkpoints"] = len(log.checkpoints)
-            found[f"{name}_snapshots"] = len(list((base / "keyed-count" / "snapshots").glob("snapshot-*")))
-            found[f"{name}_merged_files"] = len(
-                list((base / "keyed-count" / "changelog").glob("merged-*.parquet"))
-            )
-            if name != "without":
-                ratio = found[f"{name}_records_per_s"] / found["without_records_per_s"]
-                found["ratio" if name == "with" else f"{name}_ratio"] = ratio
+        records = self.engine.sizes.beside
+        found = self._beside("", records, {"changelog.history.retention": "0"})
+        found |= self._beside("merging_", records // 2, {"execution.checkpointing.interval": "100ms"})
         return found
+
+    def _beside(self, prefix: str, records: int, settings: dict[str, str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for word, name in (("without", "enabled"), ("with", "interval")):
+            setting = {
+                f"state.changelog.periodic-materialize.{name}": "10s" if word == "with" else "false",
+                "changelog.truncation.grace": "1h",  # rows of checkpoints are read from the disk at the end
+            }
+            base = self.engine.run_count(f"beside-{prefix}{word}", records, settings | setting)
+            tables = base / "keyed-count"
+            log = _checkpoints_on_disk(tables / "changelog")
+            found[f"{prefix}{word}_records_per_s"] = _mean_records_per_s(log)
+            found[f"{prefix}{word}_acknowledgement_p99_ms"] = percentile(acknowledgement_ms(log), 0.99)
+            found[f"{prefix}{word}_checkpoints"] = len(log.checkpoints)
+            found[f"{prefix}{word}_snapshots"] = len(list((tables / "snapshots").glob("snapshot-*")))
+            found[f"{prefix}{word}_merged_files"] = len(list((tables / "changelog").glob("merged-*")))
+        with_s, without_s = (found[f"{prefix}{word}_records_per_s"] for word in ("with", "without"))
+        return found | {f"{prefix}ratio": with_s / without_s}
 
     def _materialized(self, name: str, base: Path) -> dict[str, Any]:
         command = [sys.executable, str(HERE / "restoring.py"), "materialize", str(base)]
@@ -132,6 +135,15 @@ class MaterializerBench:
     def _restored(self, name: str, times: int, *bases: Path) -> dict[str, Any]:
         command = [sys.executable, str(HERE / "restoring.py"), "restore", str(times), *map(str, bases)]
         return measure(name, command, self.engine.work / "logs").result
+
+
+def _checkpoints_on_disk(changelog: Path) -> Log:
+    """All checkpoints whose files are there, those included that a truncation took out of the table."""
+    rows = [
+        pq.read_table(path, columns=["value"])["value"] for path in changelog.glob("checkpoint-*.parquet")
+    ]
+    checkpoints = [json.loads(value) for row in rows for value in row.to_pylist()]
+    return Log(sorted(checkpoints, key=lambda checkpoint: checkpoint["id"]), [])
 
 
 def _mean_records_per_s(log: Log) -> float:
