@@ -66,7 +66,7 @@ class EngineBench:
     def small_epochs(self) -> dict[str, Any]:
         """Epochs of a fixed small size, a checkpoint at the end of each."""
         records = self.sizes.small_epoch * self.sizes.small_epochs
-        self._run("small-epochs", records, self.sizes.keys, self._epochs_of(self.sizes.small_epoch))
+        self._run("small-epochs", records, self.sizes.keys, self.epochs_of(self.sizes.small_epoch))
         times = epoch_ms(read_log(self._base("small-epochs")))
         return {"epochs": len(times), "p50_ms": statistics.median(times), "p99_ms": percentile(times, 0.99)}
 
@@ -77,7 +77,7 @@ class EngineBench:
         """
         base = self._base("restore")
         wanted = self.sizes.restore
-        settings = self._epochs_of(max(2, wanted // 20))
+        settings = self.epochs_of(max(2, wanted // 20))
         self._run(
             "restore", wanted * 3 // 2, wanted, settings, stop_when=lambda: read_log(base).rows >= wanted
         )
@@ -128,7 +128,7 @@ class EngineBench:
     def memory(self) -> dict[str, Any]:
         """Resident memory over many epochs of the same keys: its last quarter against its second."""
         records = self.sizes.memory_epoch * self.sizes.memory_epochs
-        settings = self._epochs_of(self.sizes.memory_epoch)
+        settings = self.epochs_of(self.sizes.memory_epoch)
         outcome = self._run("memory", records, self.sizes.memory_epoch, settings)
         result: dict[str, Any] = {"epochs": len(read_log(self._base("memory")).checkpoints)}
         for role in ("driver", "workers", "jvm"):
@@ -185,7 +185,8 @@ class EngineBench:
         command += [f"{key}={value}" for key, value in merged.items()]
         return measure(name, command, self.work / "logs", stop_when=stop_when)
 
-    def _epochs_of(self, records: int) -> dict[str, str]:
+    def epochs_of(self, records: int) -> dict[str, str]:
+        """Settings for epochs of a fixed size, a checkpoint at the end of each."""
         return {EPOCH_RECORDS: str(max(1, records // 2)), "execution.checkpointing.interval": "1ms"}
 
     def _base(self, name: str) -> Path:
