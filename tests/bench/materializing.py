@@ -103,8 +103,8 @@ class MaterializerBench:
         """The keyed count with a materialization and truncation every 10 s against the same without, by turns.
 
         Once with checkpoints every second and no history, so that the log is truncated at once; once with small epochs, a
-        checkpoint after each, and the default history, so that parts are merged. Ratios are of whole runs' means: a median over checkpoints would
-        not see a short pause.
+        checkpoint after each, and the default history, so that parts are merged. Ratios are of whole runs' means: a median
+        over checkpoints would not see a short pause.
         """
         records = self.engine.sizes.beside
         found = self._beside("", records, {"changelog.history.retention": "0"})
