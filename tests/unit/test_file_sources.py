@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -12,12 +13,30 @@ import random
 
 import pyarrow as pa
 import pytest
+from support.graphs import GraphBuilder
+from support.jobs import TestJob
+from support.script import DriverKilled, Failure, Fault, Script
 
 from changelog_engine.connectors import DiscoveringSource, Source
-from changelog_engine.connectors.files import FileSource, JsonLines, MonitoringFileSource, TextLines
+from changelog_engine.connectors.files import (
+    BasePathBuckets,
+    FileSink,
+    FileSource,
+    JsonLines,
+    MonitoringFileSource,
+    StringEncoder,
+    TextLines,
+)
 from changelog_engine.connectors.files.input_files import InputFolder
 from changelog_engine.connectors.files.text_lines import ByteLineReader
-from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.errors import (
+    ConfigurationError,
+    JobExecutionError,
+    NotSupportedError,
+    StorageError,
+    TypeMismatchError,
+)
+from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_source
 from changelog_engine.types import Row, Types
@@ -264,3 +283,67 @@ class TestMonitoring:
 
     def test_a_bounded_source_discovers_nothing(self, tmp_path):
         assert not hasattr(FileSource([str(tmp_path)]), "discover")
+
+
+class Watching(TestJob):
+    """Puts a file there after each commit, and stops when all are read."""
+
+    def __init__(self, base, folder, files, script):
+        super().__init__(base, script)
+        self.folder = folder
+        self.files = files
+
+    def put(self, name, text):
+        (self.folder / f".{name}").write_text(text)
+        (self.folder / f".{name}").rename(self.folder / name)
+
+    def on_commit(self, checkpoint):
+        if self.files:
+            self.put(*self.files.pop(0))
+
+    def _observe(self, stats):
+        super()._observe(stats)
+        splits = (
+            [split for source in self.commits[-1].sources.values() for split in source.values()]
+            if self.commits
+            else []
+        )
+        if (
+            not self.files
+            and len(splits) == len(list(self.folder.iterdir()))
+            and all(split[1] for split in splits)
+        ):
+            self.coordinator.stop()
+
+
+# Files of processes that are lost are never closed.
+@pytest.mark.filterwarnings("ignore:.*FileIO:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("seed", range(12))
+def test_a_watched_folder_whatever_dies(tmp_path, seed):
+    """Files come while the job runs and fails; each line is written once."""
+    rng = random.Random(seed)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    texts = [(f"{rng.random()}", "".join(f"{n}-{m}\n" for m in range(rng.randint(0, 9)))) for n in range(6)]
+    failures = tuple(
+        Failure(rng.randint(1, 12), rng.choice(list(Fault)), 0, rng.randint(0, 1)) for _ in range(4)
+    )
+    job = Watching(
+        tmp_path / "log", folder, texts[1:], Script((3, 1, 5), (True, rng.random() < 0.5), failures)
+    )
+    job.put(*texts[0])
+
+    def graph(driver):
+        build = GraphBuilder(parallelism=1 + (seed + driver) % 3, max_parallelism=16)
+        stream = build.source(MonitoringFileSource([str(folder)], interval_ms=1), uid="source")
+        sink = FileSink(str(out), StringEncoder(), BasePathBuckets())
+        build.add(NodeKind.SINK, "sink", stream, function=sink, uid="sink")
+        return build.graph()
+
+    ended = False
+    while not ended:
+        with contextlib.suppress(DriverKilled, JobExecutionError):  # the latter when it fails while it stops
+            job.run_driver(graph(job.drivers))
+            ended = True
+    written = [line for path in out.glob("part-*") for line in path.read_text().splitlines()]
+    assert sorted(written) == sorted(line for _, text in texts for line in text.splitlines()), f"seed {seed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -103,7 +103,7 @@ def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
     return lambda cell: None if cell in nothing else parse(cell)
 
 
-def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[list[str]], list[Any]]:
+def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence[str]], list[Any]]:
     """As `reader_of`, for many cells at once."""
     read = reader_of(schema, column)
     kind = column.type_info.kind
@@ -112,7 +112,7 @@ def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[list[str
     if schema.null_text in (None, "") and kind in _WHOLE_BITS:
         limit = 1 << _WHOLE_BITS[kind] - 1
 
-        def whole_numbers(cells: list[str]) -> list[Any]:
+        def whole_numbers(cells: Sequence[str]) -> list[Any]:
             try:
                 values = list(map(int, cells))
                 if -limit <= min(values) and max(values) < limit:
@@ -124,7 +124,7 @@ def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[list[str
         return whole_numbers
     if schema.null_text in (None, "") and kind in ("FLOAT", "DOUBLE"):
 
-        def numbers(cells: list[str]) -> list[Any]:
+        def numbers(cells: Sequence[str]) -> list[Any]:
             try:
                 return list(map(float, cells))
             except ValueError:
