@@ -171,6 +171,7 @@ class DeltaLog:
                 raise CommitConflictError(
                     f"version {self.version + 1} of {self.storage.root} was committed by another"
                 )
+            self._refuse_forgotten()
         else:
             self._commit_through_delta_rs(adds, removes, metadata)
         self.version += 1
@@ -242,6 +243,18 @@ class DeltaLog:
                 with contextlib.suppress(FileNotFoundError):  # another process does the same
                     if now - os.stat(self.storage.join(path)).st_mtime >= KEPT_S:
                         self.storage.delete(path)
+
+    def _refuse_forgotten(self) -> None:
+        """Take a commit back whose name was free only because the log was cut behind it: this process stood still.
+
+        Commits are forgotten in their order, so the one that this one follows is gone then, too.
+        """
+        cut = self._checkpoint_mark() != self._last_checkpoint_mark
+        if cut and self.storage.size(_commit_path(self.version)) is None:
+            self.storage.delete(_commit_path(self.version + 1))
+            raise CommitConflictError(
+                f"version {self.version + 1} of {self.storage.root} was committed by another long ago"
+            )
 
     def _commit_through_delta_rs(
         self, adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None

@@ -25,7 +25,7 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage import delta_log
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer import merge, merge_rows, truncation
 from materializer.materialize import materialize
@@ -217,6 +217,26 @@ def test_the_delta_log_is_kept_short(tmp_path: Path) -> None:
     assert not log.maintain(every=10)
     # A handle that doesn't know of the others' Delta checkpoint does not write one more.
     assert not DeltaLog(driver.folder.changelog).maintain(every=10)
+
+
+def test_a_writer_that_stood_still_for_long_is_refused(tmp_path: Path) -> None:
+    """The name of its commit is free again, because the log was cut meanwhile: a zombie must not take that for a success."""
+    driver = Driver.start(tmp_path)
+    asleep, log = driver.folder.open_changelog(), driver.folder.open_changelog()
+    with mock.patch.object(delta_log, "KEPT_S", 0):
+        for number in range(25):
+            driver.checkpoint({"a": number})
+            log.refresh()
+            log.maintain(every=10)
+    before = [entry.name for entry in log.storage.list("_delta_log")]
+    with pytest.raises(CommitConflictError, match="long ago"):
+        asleep.commit([AddFile("part-x", 1, 0)])
+    assert [entry.name for entry in log.storage.list("_delta_log")] == before
+    awake = driver.folder.open_changelog()
+    log.commit([], [], {"a": 1})
+    log.maintain(every=1)  # a Delta checkpoint alone is no reason to refuse
+    awake.refresh()
+    assert awake.commit([], [], {"b": 2}) == log.refresh()
 
 
 def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) -> None:
