@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,12 +15,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from driver_process import Driver
+from driver_process import HERE, ROOT, Driver
 from jdbc_job import KEYS
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, FILES = 20_000, 8
+NUMBERS, FILES = 12_000, 8
+SLOW, FAST = 100, 1_000_000  # numbers a second in each subtask
 
 
 def finished(folder: Path) -> list[Path]:
@@ -47,14 +51,14 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
         },
         "work": tmp_path / "work",
     }
-    arguments = ("files_job.py", numbers, text, parquet, 800)
+    arguments = ("files_job.py", numbers, text, parquet)
 
     def wait_for_files(driver: Driver) -> None:
         before = len(finished(parquet)) if parquet.exists() else 0
         driver.wait_for(lambda: parquet.exists() and len(finished(parquet)) > before, what="files")
 
     for _ in range(2):
-        with Driver(*arguments, **settings) as driver:
+        with Driver(*arguments, SLOW, **settings) as driver:
             wait_for_files(driver)
             driver.wait_for(driver.pinned, what="worker")
             os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
@@ -63,7 +67,7 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
             assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
             driver.kill()
             driver.wait_gone()
-    with Driver(*arguments, **settings) as driver:
+    with Driver(*arguments, FAST, **settings) as driver:
         assert driver.end() == 0, driver.output
 
     expected = Counter((key, count) for key in range(KEYS) for count in range(1, NUMBERS // KEYS + 1))
@@ -72,3 +76,35 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
     assert len(finished(text)) > 1, "files rolled"
     rows = (row for path in finished(parquet) for row in pq.read_table(path).to_pylist())
     assert Counter((row["key"], row["count"]) for row in rows) == expected
+
+
+def test_the_word_count_that_pyflink_ships(tmp_path: Path) -> None:
+    """Through the launcher, with PyFlink's imports: one file in a folder of the hour, tuples as Flink prints them."""
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.write_text("to be\nor not to be\n")
+    script = HERE / "pyflink_scripts" / "word_count_to_files.py"
+    run = [
+        sys.executable,
+        "-m",
+        "changelog_engine",
+        "run",
+        str(script),
+        "--input",
+        str(text),
+        "--output",
+        str(out),
+    ]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        run,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (file,) = (path for path in out.rglob("*") if path.is_file())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d/prefix-[0-9a-f-]{36}-0\.ext", str(file.relative_to(out)))
+    assert sorted(file.read_text().splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
