@@ -150,7 +150,7 @@ def program(run: Run) -> Program:
     return Program(descriptors, make, run.late)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(RUNS, min_size=2, max_size=6))
 def test_declared_states_hold_what_was_written_in_the_form_of_their_type(runs: list[Run]) -> None:
     with tempfile.TemporaryDirectory() as base:

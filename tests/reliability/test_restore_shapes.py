@@ -113,8 +113,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("compacts", [False, True], ids=["log", "snapshot and log"])
+@pytest.mark.parametrize(
+    ("shape", "compacts"),
+    [*((shape, False) for shape in SHAPES), ("up", True), ("down", True), ("all at once", True)],
+)
 def test_cases_23_25_28_output_of_every_shape_is_that_of_an_undisturbed_run(
     tmp_path: Path, shape: str, compacts: bool, undisturbed: list[Any]
 ) -> None:
