@@ -123,7 +123,7 @@ class AttemptRun:
         uncommitted = self.job.journal is not None and (
             self.committed_epoch < self.epoch or self.job.last is None
         )
-        return uncommitted or self.job.closes
+        return uncommitted or self.job.closes or self.confirming
 
     def _confirm(self) -> None:
         """After the last checkpoint: have the sinks commit and the sources acknowledge, then close."""

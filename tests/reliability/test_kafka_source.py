@@ -1,0 +1,439 @@
+"""The Kafka source: where it starts and ends, what it reads again after a restore, what it says when it can't read."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers.kafka import KafkaServer
+from support.graphs import GraphBuilder
+from support.jobs import NO_RESTART, TestJob
+from support.script import Failure, Fault, Script
+
+from api.common import Types
+from api.common.serialization import DeserializationSchema, SimpleStringSchema
+from api.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecord,
+    KafkaRecordDeserializationSchema,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+)
+from api.datastream.formats.json import JsonRowDeserializationSchema
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.graph.tags import OutputTag
+from changelog_engine.testing.conformance import check_source
+
+pytestmark = pytest.mark.slow
+
+LATEST = KafkaOffsetsInitializer.latest()
+
+
+def builder(kafka: KafkaServer, *topics: str) -> KafkaSourceBuilder:
+    made = KafkaSource.builder().set_bootstrap_servers(kafka.bootstrap_servers)
+    made.set_value_only_deserializer(SimpleStringSchema())
+    return made.set_topics(*topics) if topics else made
+
+
+def graph_of(source: Any, name: str | None = None, parallelism: int = 1) -> JobGraph:
+    build = GraphBuilder(name or f"job-{uuid.uuid4().hex[:8]}", parallelism, 16)
+    build.collect(build.source(source._source, uid="kafka"))
+    return build.graph()
+
+
+def read_by_job(base: Path, source: Any, script: Script | None = None, **more: Any) -> list[Any]:
+    job = TestJob(base, script or Script((7,)), **more)
+    job.run(graph_of(source))
+    return job.output
+
+
+def read_some(source: Any, splits: list[Any] | None = None) -> list[str]:
+    """What a bounded source gives, without a job."""
+    found = []
+    for split in source.splits(1) if splits is None else splits:
+        reader, position, finished = source.reader(split), split.start, False
+        while not finished:
+            values, position, finished, _, _ = reader.read(position, 100)
+            found += values
+        reader.close()
+    return found
+
+
+@pytest.fixture
+def numbers(kafka: KafkaServer) -> str:
+    """A topic of one partition with 0 to 9, of which n has timestamp 1000 + n."""
+    topic = kafka.create_topic()
+    producer = kafka.producer()
+    for number in range(10):
+        producer.produce(topic, str(number), timestamp=1000 + number)
+    assert not producer.flush(30)
+    return topic
+
+
+def texts(*numbers: int) -> list[str]:
+    return [str(number) for number in numbers]
+
+
+class TestStart:
+    def test_each_start(self, kafka: KafkaServer, numbers: str) -> None:
+        partition = KafkaTopicPartition(numbers, 0)
+        group = f"group-{uuid.uuid4().hex}"
+        consumer = kafka.consumer(group_id=group)
+        consumer.commit(offsets=[_offset(numbers, 4)], asynchronous=False)
+        consumer.close()
+        starts = {
+            5: KafkaOffsetsInitializer.timestamp(1005),
+            10: LATEST,
+            0: KafkaOffsetsInitializer.earliest(),
+            8: KafkaOffsetsInitializer.offsets({partition: 8}),
+            4: KafkaOffsetsInitializer.committed_offsets(),
+        }
+        for first, start in starts.items():
+            made = builder(kafka, numbers).set_group_id(group).set_starting_offsets(start).set_bounded(LATEST)
+            assert read_some(made.build()._source) == texts(*range(first, 10)), start._offsets
+
+    def test_a_group_without_offsets(self, kafka: KafkaServer, numbers: str) -> None:
+        group = f"group-{uuid.uuid4().hex}"
+
+        def splits(reset: KafkaOffsetResetStrategy) -> Any:
+            made = builder(kafka, numbers).set_group_id(group)
+            made.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(reset))
+            return made.build()._source.splits(1)
+
+        assert [split.start for split in splits(KafkaOffsetResetStrategy.EARLIEST)] == [0]
+        assert [split.start for split in splits(KafkaOffsetResetStrategy.LATEST)] == [10]
+        with pytest.raises(
+            ConnectorError, match=f"'{numbers}', partition 0: group '{group}' has committed no"
+        ):
+            splits(KafkaOffsetResetStrategy.NONE)
+
+    def test_flink_kafka_consumer(self, kafka: KafkaServer, numbers: str) -> None:
+        properties = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"group-{uuid.uuid4().hex}"}
+        consumer = FlinkKafkaConsumer(numbers, SimpleStringSchema(), properties)
+
+        def start() -> list[int]:
+            return [split.start for split in consumer._function.splits(1)]
+
+        assert start() == [10], "no committed offset, and auto.offset.reset is latest"
+        assert start() == [10]
+        consumer.set_start_from_earliest()
+        assert start() == [0]
+        consumer.set_start_from_timestamp(1003)
+        assert start() == [3]
+        consumer.set_start_from_latest()
+        assert start() == [10]
+        assert consumer.get_produced_type() == Types.STRING()
+
+    def test_patterns_and_partitions(self, kafka: KafkaServer) -> None:
+        name = f"pattern-{uuid.uuid4().hex[:8]}"
+        for suffix, partitions in (("a", 1), ("b", 2), ("b-not", 1)):
+            kafka.create_topic(f"{name}-{suffix}", partitions=partitions)
+        source = builder(kafka).set_topic_pattern(f"{name}-[ab]").build()._source
+        assert [split.id for split in source.splits(1)] == [f"{name}-a-0", f"{name}-b-0", f"{name}-b-1"]
+        chosen = {KafkaTopicPartition(f"{name}-b", 1)}
+        source = builder(kafka).set_partitions(chosen).build()._source
+        assert [split.id for split in source.splits(1)] == [f"{name}-b-1"]
+
+    def test_what_is_missing_is_named(self, kafka: KafkaServer, numbers: str) -> None:
+        with pytest.raises(ConnectorError, match="topic 'nowhere' does not exist"):
+            builder(kafka, numbers, "nowhere").build()._source.splits(1)
+        absent = {KafkaTopicPartition(numbers, 3)}
+        with pytest.raises(ConnectorError, match=f"topic '{numbers}' has no partition 3"):
+            builder(kafka).set_partitions(absent).build()._source.splits(1)
+
+
+def _offset(topic: str, offset: int) -> Any:
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(topic, 0, offset)
+
+
+def test_conformance_with_transactions(kafka: KafkaServer) -> None:
+    """Committed and aborted transactions, control records at the end, read from every position."""
+    topic = kafka.create_topic(partitions=2)
+    producer = kafka.producer(transactional_id=topic)
+    producer.init_transactions(30)
+    expected = []
+    for round_number, commit in enumerate((True, False, True, False)):
+        producer.begin_transaction()
+        values = [f"{round_number}-{number}" for number in range(12)]
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=number % 2)
+        producer.flush(30)
+        if commit:
+            producer.commit_transaction(30)
+            expected += values
+        else:
+            producer.abort_transaction(30)
+    made = builder(kafka, topic).set_bounded(LATEST)
+    check_source(made.set_property("isolation.level", "read_committed").build()._source, expected)
+    source = builder(kafka, topic).set_bounded(LATEST).build()._source
+    assert len(read_some(source)) == 2 * len(expected), "read_uncommitted is the default, as in Java"
+
+
+def test_an_open_transaction_ends_what_is_committed(kafka: KafkaServer) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, ["before"])
+    producer = kafka.producer(transactional_id=topic)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush(30)
+    made = builder(kafka, topic).set_property("isolation.level", "read_committed").set_bounded(LATEST)
+    assert read_some(made.build()._source) == ["before"]
+    producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize("fault", [Fault.WORKER, Fault.PARTS, Fault.COMMIT_LIES, Fault.HANDED_OUT])
+def test_a_restore_reads_exactly_from_its_checkpoint(
+    kafka: KafkaServer, tmp_path: Path, fault: Fault
+) -> None:
+    topic = kafka.create_topic(partitions=3)
+    for partition in range(3):
+        kafka.produce(topic, [f"{partition}/{number}" for number in range(20)], partition=partition)
+    script = Script((9,), (True, False), (Failure(2, fault), Failure(4, Fault.WORKER)))
+    job = TestJob(tmp_path / "log", script)
+    graph = graph_of(builder(kafka, topic).set_bounded(LATEST).build(), parallelism=2)
+    job.run(graph)
+    for partition in range(3):
+        found = [text for text in job.output if text.startswith(f"{partition}/")]
+        assert found == [f"{partition}/{number}" for number in range(20)]
+
+
+def test_an_old_checkpoint_is_read_again(kafka: KafkaServer, tmp_path: Path, numbers: str) -> None:
+    """The stopping offset is the one of the job's first start, though the topic has grown."""
+    source = builder(kafka, numbers).set_bounded(LATEST).build()
+    graph = graph_of(source)
+    job = TestJob(tmp_path / "log", Script((3,)))
+    job.run(graph)
+    assert job.output == texts(*range(10))
+    kafka.produce(numbers, ["later"])
+    first = job.commits[0]
+    ((position, _),) = first.sources["kafka"].values()
+    job.outputs.clear()
+    job.run_driver(graph, restore=str(first.id))
+    assert job.output == texts(*range(position[0], 10))
+    assert position[1] == 10
+
+
+class Stopped(TestJob):
+    """Ends an endless job when its output is as expected."""
+
+    def __init__(self, base: Path, expected: list[Any], then: Callable[[], None], after: int) -> None:
+        super().__init__(base, Script((50,)))
+        self.expected = sorted(expected)
+        self.then = then
+        self.after = after
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        super().collected(node, elements)
+        if len(self.output) >= self.after:
+            self.then()
+            self.then = lambda: None
+        if len(self.output) >= len(self.expected):
+            self.coordinator.stopping.set()
+
+
+def test_new_partitions_and_topics_while_it_runs(kafka: KafkaServer, tmp_path: Path) -> None:
+    name = f"grows-{uuid.uuid4().hex[:8]}"
+    kafka.create_topic(f"{name}-a")
+    kafka.produce(f"{name}-a", ["a0"])
+
+    def grow() -> None:
+        kafka.add_partitions(f"{name}-a", 2)
+        kafka.produce(f"{name}-a", ["a1"], partition=1)
+        kafka.create_topic(f"{name}-b")
+        kafka.produce(f"{name}-b", ["b0"])
+
+    made = builder(kafka).set_topic_pattern(f"{name}-.*").set_property("partition.discovery.interval.ms", "1")
+    job = Stopped(tmp_path / "log", ["a0", "a1", "b0"], grow, after=1)
+    job.run(graph_of(made.set_starting_offsets(KafkaOffsetsInitializer.earliest()).build()))
+    assert sorted(job.output) == ["a0", "a1", "b0"]
+    assert set(job.commits[-1].sources["kafka"]) == {f"{name}-a-0", f"{name}-a-1", f"{name}-b-0"}
+
+
+def test_the_broker_dies_while_it_reads(kafka: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, texts(*range(5)))
+
+    def die() -> None:
+        kafka.kill()
+        kafka.start()
+        kafka.produce(topic, texts(*range(5, 10)))
+
+    job = Stopped(tmp_path / "log", texts(*range(10)), die, after=5)
+    job.run(graph_of(builder(kafka, topic).build()))
+    assert job.output == texts(*range(10))
+
+
+def test_offsets_are_committed_for_monitoring(kafka: KafkaServer, tmp_path: Path, numbers: str) -> None:
+    group = f"group-{uuid.uuid4().hex}"
+    read_by_job(tmp_path / "a", builder(kafka, numbers).set_group_id(group).set_bounded(LATEST).build())
+    assert kafka.group_offsets(group, numbers) == {0: 10}
+    other = f"group-{uuid.uuid4().hex}"
+    made = builder(kafka, numbers).set_group_id(other).set_property("commit.offsets.on.checkpoint", "false")
+    read_by_job(tmp_path / "b", made.set_bounded(LATEST).build())
+    assert kafka.group_offsets(other, numbers) == {}
+
+
+class TestLost:
+    def lose(self, kafka: KafkaServer, topic: str) -> None:
+        """Delete the records before offset 6."""
+        admin = kafka.admin()  # its answers end with it
+        (deleted,) = admin.delete_records([_offset(topic, 6)]).values()
+        assert deleted.result(30).low_watermark == 6
+
+    def test_it_is_an_error(self, kafka: KafkaServer, numbers: str) -> None:
+        source = builder(kafka, numbers).set_bounded(LATEST).build()._source
+        splits = source.splits(1)
+        self.lose(kafka, numbers)
+        where = f"topic '{numbers}', partition 0 has no offset 0: it holds offsets 6 to 9"
+        with pytest.raises(ConnectorError, match=where):
+            read_some(source, splits)
+        source._fetcher.release()
+
+    def test_unless_the_property_says_otherwise(self, kafka: KafkaServer, numbers: str) -> None:
+        made = builder(kafka, numbers).set_bounded(LATEST).set_property("auto.offset.reset", "earliest")
+        source = made.build()._source
+        splits = source.splits(1)
+        self.lose(kafka, numbers)
+        assert read_some(source, splits) == texts(*range(6, 10))
+
+    def test_a_start_that_is_gone(self, kafka: KafkaServer, numbers: str) -> None:
+        self.lose(kafka, numbers)
+        given = {KafkaTopicPartition(numbers, 0): 2}
+        start = KafkaOffsetsInitializer.offsets(given)
+        assert builder(kafka, numbers).set_starting_offsets(start).build()._source.splits(1)[0].start == 6
+        start = KafkaOffsetsInitializer.offsets(given, KafkaOffsetResetStrategy.NONE)
+        with pytest.raises(ConnectorError, match=r"offset 2 is not there any more \(the oldest is 6\)"):
+            builder(kafka, numbers).set_starting_offsets(start).build()._source.splits(1)
+
+
+ITEM = Types.ROW_NAMED(["id"], [Types.LONG()])
+
+
+class TestSchemas:
+    def bad_topic(self, kafka: KafkaServer) -> str:
+        topic = kafka.create_topic()
+        kafka.produce(topic, ['{"id": 1}', '{"id": "one"}', None, '{"id": 2}'], timestamp=1234)
+        return topic
+
+    def test_an_error_names_the_record(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        topic = self.bad_topic(kafka)
+        made = builder(kafka, topic).set_bounded(LATEST)
+        made.set_value_only_deserializer(JsonRowDeserializationSchema.builder().type_info(ITEM).build())
+        with pytest.raises(JobExecutionError) as failed:
+            read_by_job(tmp_path, made.build(), restart=NO_RESTART)
+        message = str(failed.value)
+        assert f"topic '{topic}', partition 0, offset 1" in message
+        assert "field 'id': invalid literal" in message
+        assert """b'{"id": "one"}'""" in message
+
+    def test_parse_errors_can_be_ignored(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        schema = JsonRowDeserializationSchema.builder().type_info(ITEM).ignore_parse_errors().build()
+        made = builder(kafka, self.bad_topic(kafka)).set_bounded(LATEST)
+        found = read_by_job(tmp_path, made.set_value_only_deserializer(schema).build())
+        assert [row.id for row in found] == [1, 2]
+
+    def test_bad_records_go_aside(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        topic = self.bad_topic(kafka)
+        schema = JsonRowDeserializationSchema.builder().type_info(ITEM).build()
+        made = builder(kafka, topic).set_bounded(LATEST).set_value_only_deserializer(schema)
+        source = made.set_bad_records_tag(OutputTag("bad")).build()
+        build = GraphBuilder("aside")
+        stream = build.source(source._source, uid="kafka")
+        good = build.collect(stream)
+        bad = build.collect(build.add(NodeKind.SIDE_OUTPUT, "bad", stream, function="bad"))
+        job = TestJob(tmp_path, Script((10,)))
+        job.run(build.graph())
+        assert [row.id for row in job.outputs[good]] == [1, 2]
+        first, second = job.outputs[bad]
+        assert (first.topic, first.partition, first.offset, first.timestamp) == (topic, 0, 1, 1234)
+        assert (first.key, first.value) == (None, b'{"id": "one"}')
+        assert first.error.startswith("ValueError: field 'id'")
+        assert (second.offset, second.value) == (2, None)
+
+    def test_whole_records(self, kafka: KafkaServer) -> None:
+        topic = kafka.create_topic()
+        kafka.produce(topic, ["value"], key="key", timestamp=77)
+        made = builder(kafka, topic).set_bounded(LATEST).set_deserializer(Whole())
+        assert read_some(made.build()._source) == [KafkaRecord(topic, 0, 0, 77, b"key", b"value", ())]
+
+    def test_an_element_may_end_the_stream(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        topic = kafka.create_topic()
+        kafka.produce(topic, ["a", "b", "end", "c"])
+        made = builder(kafka, topic).set_property("partition.discovery.interval.ms", "-1")
+        assert read_by_job(tmp_path, made.set_value_only_deserializer(Ends()).build()) == ["a", "b"]
+
+
+class Whole(KafkaRecordDeserializationSchema):
+    def deserialize_record(self, record: KafkaRecord) -> Any:
+        return record
+
+
+class Ends(DeserializationSchema):
+    def deserialize(self, message: bytes) -> Any:
+        return message.decode()
+
+    def is_end_of_stream(self, next_element: Any) -> bool:
+        return next_element == "end"
+
+
+def test_event_time_is_the_records_and_each_partition_is_watched(kafka: KafkaServer, numbers: str) -> None:
+    source = builder(kafka, numbers).set_bounded(LATEST).build()._source
+    assert source.timed
+    assert source.watermarks_by_split
+    (split,) = source.splits(1)
+    reader = source.reader(split)
+    times: list[int] = []
+    position, finished = split.start, False
+    while not finished:
+        _, position, finished, found, _ = reader.read(position, 4)
+        times += found
+    reader.close()
+    assert times == [1000 + number for number in range(10)]
+
+
+def test_a_busy_partition_does_not_fill_the_memory(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes for a partition that nobody asks for stops at a bound, and nothing of it is lost."""
+    monkeypatch.setattr("changelog_engine.connectors.kafka.reader._STORED", 100)
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, texts(*range(2_000)), partition=0)
+    source = builder(kafka, topic).build()._source
+    first, second = source.splits(1)
+    busy, idle = source.reader(first), source.reader(second)
+    values, position, _, _, _ = busy.read(first.start, 1)
+    at = second.start
+    for _ in range(50):
+        _, at, _, _, _ = idle.read(at, 50)
+        held = source._fetcher._partitions[topic, 0].stored
+        assert len(held) <= 200
+    while len(values) < 2_000:
+        found, position, _, _, _ = busy.read(position, 300)
+        values = [*values, *found]
+    busy.close()
+    idle.close()
+    assert values == texts(*range(2_000))
+
+
+def test_no_cluster_and_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changelog_engine.connectors.kafka.offsets.REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(engine.source.Cluster.__init__, "__defaults__", (0.5,))
+    made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("t")
+    made.set_value_only_deserializer(SimpleStringSchema())
+    made.set_property("security.protocol", "SASL_PLAINTEXT").set_property("sasl.mechanism", "PLAIN")
+    made.set_property("sasl.username", "me").set_property("sasl.password", "hush-hush")
+    source = made.build()
+    with pytest.raises(ConnectorError, match=r"Kafka \(127.0.0.1:1\): listing topics failed") as failed:
+        source._source.splits(1)
+    assert "hush-hush" not in f"{failed.value!r} {source._source.properties!r} {vars(source._source)!r}"
