@@ -1,0 +1,313 @@
+"""Schemas of JSON, CSV and Avro: what each type looks like, and what is said of what doesn't fit."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from api.common import Row, Types
+from api.common.serialization import (
+    AvroRowDeserializationSchema,
+    AvroRowSerializationSchema,
+    CsvRowDeserializationSchema,
+    CsvRowSerializationSchema,
+    JsonRowDeserializationSchema,
+    JsonRowSerializationSchema,
+    SerializationSchema,
+)
+from api.datastream.formats import csv as csv_module
+from api.datastream.formats import json as json_module
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.types import Instant, TypeInformation
+
+BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+def test_both_paths_give_the_same_classes() -> None:
+    assert JsonRowDeserializationSchema is json_module.JsonRowDeserializationSchema
+    assert CsvRowSerializationSchema is csv_module.CsvRowSerializationSchema
+
+
+def json_of(type_info: TypeInformation, value: Any) -> str:
+    row_type = Types.ROW_NAMED(["a"], [type_info])
+    writer = JsonRowSerializationSchema.builder().with_type_info(row_type).build()
+    reader = JsonRowDeserializationSchema.builder().type_info(row_type).build()
+    written = pickle.loads(pickle.dumps(writer)).serialize(Row(value))
+    assert pickle.loads(pickle.dumps(reader)).deserialize(written) == Row(a=value)
+    return written.decode()[len('{"a":') : -1]
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("type_info", "value", "written"),
+        [
+            (Types.STRING(), "é\n", '"é\\n"'),
+            (Types.BYTE(), -128, "-128"),
+            (Types.LONG(), 2**63 - 1, "9223372036854775807"),
+            (Types.BIG_INT(), 2**70, str(2**70)),
+            (Types.BIG_INT(), 5, "5"),
+            (Types.BIG_DEC(), Decimal("1.50"), "1.50"),
+            (Types.DOUBLE(), 0.5, "0.5"),
+            (Types.DOUBLE(), float("inf"), '"Infinity"'),
+            (Types.BOOLEAN(), True, "true"),
+            (Types.CHAR(), "x", '"x"'),
+            (Types.SQL_DATE(), datetime.date(2020, 1, 2), '"2020-01-02"'),
+            (Types.SQL_TIME(), datetime.time(1, 2, 3), '"01:02:03Z"'),
+            (
+                Types.SQL_TIMESTAMP(),
+                datetime.datetime(2020, 1, 2, 3, 4, 5, 600_000),
+                '"2020-01-02T03:04:05.6Z"',
+            ),
+            (Types.INSTANT(), Instant(1, 500_000_000), '"1970-01-01T00:00:01.5Z"'),
+            (BYTES, b"\x00\xff", '"AP8="'),
+            (Types.LIST(Types.INT()), [1, None], "[1,null]"),
+            (Types.OBJECT_ARRAY(Types.STRING()), ["a"], '["a"]'),
+            (Types.MAP(Types.STRING(), Types.LONG()), {"k": 1}, '{"k":1}'),
+            (Types.TUPLE([Types.LONG(), Types.STRING()]), (1, "a"), '[1,"a"]'),
+            (Types.ROW_NAMED(["b"], [Types.LONG()]), Row(b=1), '{"b":1}'),
+            (Types.LONG(), None, "null"),
+        ],
+        ids=str,
+    )
+    def test_each_type(self, type_info: TypeInformation, value: Any, written: str) -> None:
+        if value == 2**70:  # orjson reads such numbers as floats
+            row_type = Types.ROW_NAMED(["a"], [type_info])
+            writer = JsonRowSerializationSchema.builder().with_type_info(row_type).build()
+            assert writer.serialize(Row(value)) == f'{{"a":{written}}}'.encode()
+            return
+        assert json_of(type_info, value) == written
+
+    def test_what_other_writers_give(self) -> None:
+        row_type = Types.ROW_NAMED(["a", "b", "c"], [Types.STRING(), Types.INT(), Types.BOOLEAN()])
+        reader = JsonRowDeserializationSchema.builder().type_info(row_type).build()
+        assert reader.deserialize(b'{"a": {"x": 1}, "b": "7", "c": "true"}') == Row(a='{"x":1}', b=7, c=True)
+        assert reader.deserialize(b"{}") == Row(a=None, b=None, c=None)
+
+    @pytest.mark.parametrize(
+        ("message", "said"),
+        [
+            (b"[1]", "expected a JSON object, got an array"),
+            (b"{", "unexpected end of data"),
+            (b'{"a": {"b": 2147483648}}', "field 'a': field 'b': 2147483648 is too large for INT"),
+            (b'{"a": {"b": "x"}}', "field 'a': field 'b': invalid literal"),
+            (b'{"a": {"b": true}}', "field 'a': field 'b': expected a whole number, got true"),
+            (b'{"a": 5}', "field 'a': expected a JSON object, got 5"),
+            (None, "there is no value to parse"),
+        ],
+        ids=repr,
+    )
+    def test_what_cannot_be_parsed(self, message: bytes, said: str) -> None:
+        row_type = Types.ROW_NAMED(["a"], [Types.ROW_NAMED(["b"], [Types.INT()])])
+        with pytest.raises(ValueError, match=said):
+            JsonRowDeserializationSchema.builder().type_info(row_type).build().deserialize(message)
+        ignoring = JsonRowDeserializationSchema.builder().type_info(row_type).ignore_parse_errors().build()
+        assert ignoring.deserialize(message) is None
+
+    def test_missing_fields_may_fail(self) -> None:
+        row_type = Types.ROW_NAMED(["a"], [Types.INT()])
+        reader = JsonRowDeserializationSchema.builder().type_info(row_type).fail_on_missing_field().build()
+        assert reader.deserialize(b'{"a": null}') == Row(a=None)
+        with pytest.raises(ValueError, match="field 'a' is missing"):
+            reader.deserialize(b"{}")
+
+    def test_json_schema(self) -> None:
+        document = {
+            "type": "object",
+            "definitions": {"when": {"type": "string", "format": "date"}},
+            "properties": {
+                "text": {"type": ["null", "string"]},
+                "number": {"type": "integer"},
+                "truth": {"type": "boolean"},
+                "when": {"$ref": "#/definitions/when"},
+                "bytes": {"type": "string", "contentEncoding": "base64"},
+                "list": {"type": "array", "items": {"type": "string"}},
+                "pair": {"type": "array", "items": [{"type": "string"}, {"type": "number"}]},
+                "row": {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}},
+            },
+        }
+        reader = JsonRowDeserializationSchema.builder().json_schema(json.dumps(document)).build()
+        assert reader.get_produced_type() == Types.ROW_NAMED(
+            ["text", "number", "truth", "when", "bytes", "list", "pair", "row"],
+            [
+                Types.STRING(),
+                Types.BIG_DEC(),
+                Types.BOOLEAN(),
+                Types.SQL_DATE(),
+                BYTES,
+                Types.OBJECT_ARRAY(Types.STRING()),
+                Types.ROW([Types.STRING(), Types.BIG_DEC()]),
+                Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()]),
+            ],
+        )
+        recursive = {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}
+        with pytest.raises(NotSupportedError, match="refers to itself"):
+            JsonRowDeserializationSchema.builder().json_schema(json.dumps(recursive))
+
+    def test_arguments(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"Builder.build: call type_info\(\)"):
+            JsonRowDeserializationSchema.builder().build()
+        with pytest.raises(ConfigurationError, match="must be a type of rows"):
+            JsonRowSerializationSchema.builder().with_type_info(Types.STRING())
+        with pytest.raises(ConfigurationError, match="no JSON"):
+            JsonRowDeserializationSchema.builder().json_schema("{")
+        row_type = Types.ROW_NAMED(["a"], [Types.MAP(Types.LONG(), Types.LONG())])
+        with pytest.raises(NotSupportedError, match="JSON has no form for"):
+            JsonRowSerializationSchema.builder().with_type_info(row_type).build()
+        both = JsonRowDeserializationSchema.builder().type_info(Types.ROW([Types.LONG()]))
+        with pytest.raises(ConfigurationError, match="exclude each other"):
+            both.fail_on_missing_field().ignore_parse_errors().build()
+
+    def test_what_does_not_fit_is_not_written(self) -> None:
+        writer = JsonRowSerializationSchema.builder().with_type_info(Types.ROW([Types.LONG()])).build()
+        for wrong in (Row(1, 2), Row("a"), 5):
+            with pytest.raises(TypeMismatchError, match="JsonRowSerializationSchema writes"):
+                writer.serialize(wrong)
+
+
+CSV_TYPE = Types.ROW_NAMED(["a", "b", "c"], [Types.STRING(), Types.LONG(), Types.LIST(Types.INT())])
+
+
+class TestCsv:
+    @pytest.mark.parametrize(
+        ("row", "line"),
+        [
+            (Row("x", 1, [1, 2]), b"x,1,1;2\n"),
+            (Row("x,y", -1, []), b'"x,y",-1,""\n'),
+            (Row('say "x"', 1, [1]), b'"say ""x""",1,1\n'),
+            (Row(None, None, None), b",,\n"),
+            (Row("a" * 25, 1, [1]), b'"' + b"a" * 25 + b'",1,1\n'),
+        ],
+        ids=repr,
+    )
+    def test_lines(self, row: Row, line: bytes) -> None:
+        writer = pickle.loads(pickle.dumps(CsvRowSerializationSchema.Builder(CSV_TYPE).build()))
+        written = writer.serialize(row).replace(b',""\n', b",\n") if row[2] == [] else writer.serialize(row)
+        assert written == line.replace(b',""\n', b",\n")
+        builder = CsvRowDeserializationSchema.Builder(CSV_TYPE)
+        if row[0] is None:
+            builder.set_null_literal("")
+        reader = pickle.loads(pickle.dumps(builder.build()))
+        assert list(reader.deserialize(line)) == list(row)
+
+    def test_each_option(self) -> None:
+        builder = CsvRowDeserializationSchema.Builder(CSV_TYPE).set_field_delimiter("|")
+        builder.set_array_element_delimiter("-").set_quote_character("'").set_escape_character("\\")
+        reader = builder.set_null_literal("null").set_allow_comments(True).build()
+        assert reader.deserialize(b"'a|\\'b'|null|1-2") == Row(a="a|'b", b=None, c=[1, 2])
+        assert reader.deserialize(b"# a comment") is None
+        writer = (
+            CsvRowSerializationSchema.Builder(CSV_TYPE).set_field_delimiter("|").set_line_delimiter("\r\n")
+        )
+        writer.set_array_element_delimiter("-").set_quote_character("'").set_escape_character("\\")
+        assert writer.set_null_literal("null").build().serialize(Row("a|'b", None, [1, 2])) == (
+            b"'a|\\'b'|null|'1-2'\r\n"
+        )
+        plain = CsvRowSerializationSchema.Builder(CSV_TYPE).disable_quote_character().build()
+        assert plain.serialize(Row("a,b", 1, [1])) == b"a,b,1,1\n"
+
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            (b"a,1", "2 fields where 3 are declared"),
+            (b"a,x,1", "field 'b': invalid literal"),
+            (b'"a,1,1', "a quote is not closed"),
+            (b"\xff,1,1", "can't decode"),
+        ],
+        ids=repr,
+    )
+    def test_what_cannot_be_parsed(self, line: bytes, said: str) -> None:
+        with pytest.raises(ValueError, match=said):
+            CsvRowDeserializationSchema.Builder(CSV_TYPE).build().deserialize(line)
+        ignoring = CsvRowDeserializationSchema.Builder(CSV_TYPE).set_ignore_parse_errors(True).build()
+        assert ignoring.deserialize(line) is None
+
+    def test_arguments(self) -> None:
+        with pytest.raises(ConfigurationError, match="must be one character"):
+            CsvRowDeserializationSchema.Builder(CSV_TYPE).set_field_delimiter("ab")
+        with pytest.raises(ConfigurationError, match="delimiter must be"):
+            CsvRowSerializationSchema.Builder(CSV_TYPE).set_line_delimiter(";")
+        with pytest.raises(ConfigurationError, match="must be a type of rows"):
+            CsvRowSerializationSchema.Builder(Types.LONG())
+        nested = Types.ROW([Types.LIST(Types.LIST(Types.INT()))])
+        with pytest.raises(NotSupportedError, match="CSV has no form"):
+            CsvRowSerializationSchema.Builder(nested).build()
+
+
+AVRO = {
+    "type": "record",
+    "name": "Item",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "when", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "sizes", "type": {"type": "map", "values": "int"}},
+        {"name": "raw", "type": "bytes"},
+        {"name": "color", "type": {"type": "enum", "name": "Color", "symbols": ["RED", "BLUE"]}},
+        {
+            "name": "inner",
+            "type": {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "double"}]},
+        },
+        {"name": "again", "type": ["null", "Inner"]},
+    ],
+}
+
+
+class TestAvro:
+    def test_a_record(self) -> None:
+        text = json.dumps(AVRO)
+        writer = pickle.loads(pickle.dumps(AvroRowSerializationSchema(avro_schema_string=text)))
+        reader = pickle.loads(pickle.dumps(AvroRowDeserializationSchema(avro_schema_string=text)))
+        when = datetime.datetime(2020, 1, 2, 3, 4, 5, 6000)
+        inner = Row(x=0.5)
+        row = Row(
+            id=1,
+            name=None,
+            when=when,
+            tags=["a"],
+            sizes={"k": 1},
+            raw=b"\x00",
+            color="RED",
+            inner=inner,
+            again=Row(x=1.5),
+        )
+        assert isinstance(writer, SerializationSchema)
+        assert reader.deserialize(writer.serialize(row)) == row
+        assert reader.get_produced_type() == Types.ROW_NAMED(
+            ["id", "name", "when", "tags", "sizes", "raw", "color", "inner", "again"],
+            [
+                Types.LONG(),
+                Types.STRING(),
+                Types.SQL_TIMESTAMP(),
+                Types.OBJECT_ARRAY(Types.STRING()),
+                Types.MAP(Types.STRING(), Types.INT()),
+                BYTES,
+                Types.STRING(),
+                Types.ROW_NAMED(["x"], [Types.DOUBLE()]),
+                Types.ROW_NAMED(["x"], [Types.DOUBLE()]),
+            ],
+        )
+
+    def test_what_does_not_fit(self) -> None:
+        simple = json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]})
+        with pytest.raises(TypeMismatchError, match="AvroRowSerializationSchema writes"):
+            AvroRowSerializationSchema(avro_schema_string=simple).serialize(Row("text"))
+        reader = AvroRowDeserializationSchema(avro_schema_string=simple)
+        for message, said in ((b"", "no record of this schema"), (b"\x02\x02", "1 bytes are left over")):
+            with pytest.raises(ValueError, match=said):
+                reader.deserialize(message)
+
+    def test_arguments(self) -> None:
+        with pytest.raises(NotSupportedError, match="Java classes"):
+            AvroRowDeserializationSchema(record_class="org.example.Item")
+        with pytest.raises(ConfigurationError, match="avro_schema_string must be a text"):
+            AvroRowSerializationSchema()
+        with pytest.raises(ConfigurationError, match="is no Avro schema"):
+            AvroRowSerializationSchema(avro_schema_string="{")
+        with pytest.raises(ConfigurationError, match="must be of a record"):
+            AvroRowSerializationSchema(avro_schema_string='"string"')
