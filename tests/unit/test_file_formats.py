@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.datastream import OutputTag
 from api.datastream.connectors.file_system import FileSink, FileSource
 from api.datastream.formats.avro import (
     AvroBulkWriters,
@@ -383,6 +384,25 @@ class TestCsv:
         with pytest.raises(TypeMismatchError, match=message):
             reader.read(position, 10)
         reader.close()
+
+    def test_lines_that_do_not_fit_go_aside(self, tmp_path):
+        (tmp_path / "f.csv").write_text("1,a,,,\nx,b,,,\n3\n4,d,,,\n")
+        tag = OutputTag("bad")
+        builder = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(csv_schema()), str(tmp_path))
+        source = builder.set_bad_records_tag(tag).build()._source
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        found = reader.read(split.start, 10)
+        assert [each.id for each in found.values] == [1, 4]
+        assert [(bad.position, bad.line, bad.record) for _, bad in found.aside] == [
+            (0, 2, ["x", "b", "", "", ""]),
+            (0, 3, ["3"]),
+        ]
+        assert found.aside[0][0] == "bad"
+        assert "field 'id' is 'x', which is no INT" in found.aside[0][1].error
+        reader.close()
+        with pytest.raises(NotSupportedError, match="only CSV and JSON lines"):
+            FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(ROW), "/x").set_bad_records_tag(tag)
 
     def test_bad_schemas(self):
         with pytest.raises(ConfigurationError, match="at least one column"):

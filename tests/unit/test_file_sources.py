@@ -245,9 +245,31 @@ class TestJsonLines:
         reader = source.reader(split)
         position = reader.read(split.start, 1).next
         with pytest.raises(
-            TypeMismatchError, match=f"{tmp_path}/f has a line that is no JSON, after position 2"
+            TypeMismatchError,
+            match=f"{tmp_path}/f has a line that cannot be decoded, line 2 after position 2",
         ):
             reader.read(position, 10)
+        reader.close()
+
+    def test_bad_lines_go_aside(self, tmp_path):
+        (tmp_path / "f").write_text('{"id": 1}\nbad\n\n{"id": "x"}\n[]\n{"id": 2}\n')
+        row = Types.ROW_NAMED(["id"], [Types.INT()])
+        source = FileSource([str(tmp_path / "f")], JsonLines(row).with_bad_records_tag("bad"))
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        first = reader.read(split.start, 2)
+        second = reader.read(first.next, 10)
+        assert (list(first.values), list(second.values)) == ([Row(id=1)], [Row(id=2)])
+        found = [
+            (tag, bad.file, bad.position, bad.line, bad.record) for tag, bad in [*first.aside, *second.aside]
+        ]
+        file = str(tmp_path / "f")
+        assert found == [
+            ("bad", file, 0, 2, "bad"),
+            ("bad", file, 14, 2, '{"id": "x"}'),
+            ("bad", file, 14, 3, "[]"),
+        ]
+        assert "declared INT but got 'x'" in second.aside[0][1].error
         reader.close()
 
 

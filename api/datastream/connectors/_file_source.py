@@ -8,7 +8,8 @@ from api._arguments import text, type_info
 from api.common.time import Duration
 from api.datastream.connectors.base import Source
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
 
@@ -261,6 +262,29 @@ class FileSourceBuilder:
                 f"FileSourceBuilder.set_split_assigner needs a FileSplitAssignerProvider, got {split_assigner!r}"
             )
         self._kept["split assigner"] = split_assigner
+        return self
+
+    def set_bad_records_tag(self, tag: OutputTag) -> FileSourceBuilder:
+        """Where records of CSV and JSON lines go that do not fit; without it the job fails. Not in PyFlink.
+
+        Args:
+            tag: a side output, without a type. Its elements are rows of file, position, line (after that position), record
+                and error.
+
+        Returns:
+            This object.
+
+        Raises:
+            ConfigurationError: no tag.
+            NotSupportedError: a format that cannot go on after a bad record.
+        """
+        what = "FileSourceBuilder.set_bad_records_tag"
+        if not isinstance(tag, OutputTag):
+            raise ConfigurationError(f"{what}: tag must be an OutputTag, got {tag!r}")
+        with_tag = getattr(self._format, "with_bad_records_tag", None)
+        if with_tag is None:
+            raise NotSupportedError(f"{what}: only CSV and JSON lines can go on after a bad record")
+        self._format = with_tag(tag.tag_id)
         return self
 
     def build(self) -> FileSource:

@@ -12,7 +12,8 @@ from changelog_engine.connectors.files.columnar import ColumnarFiles, ParquetRec
 from changelog_engine.connectors.files.csv_files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
 from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder, StringEncoder
-from changelog_engine.connectors.files.formats import FileFormat, JsonLines, TextLines
+from changelog_engine.connectors.files.formats import FileFormat, TextLines
+from changelog_engine.connectors.files.json_lines import JsonLines, bad_record
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
 from changelog_engine.connectors.files.sink import CHECK_INTERVAL_MS, FileNames, FileSink, FileWriter
 from changelog_engine.connectors.files.source import FileSource, MonitoringFileSource
@@ -47,4 +48,5 @@ __all__ = [
     "TextLines",
     "arrow_schema",
     "arrow_schema_of_avro",
+    "bad_record",
 ]

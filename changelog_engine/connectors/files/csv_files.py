@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import itertools
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from changelog_engine.connectors.files.csv_values import (
     reader_of,
 )
 from changelog_engine.connectors.files.input_files import InputFile
+from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import Row, TypeInformation, Types
@@ -36,10 +38,17 @@ class CsvRecords:
         self._schema = schema
         types = [column.type_info for column in schema.columns]
         self.output_type: TypeInformation | None = Types.ROW_NAMED(schema.names, types)
+        self._bad_tag: str | None = None
+
+    def with_bad_records_tag(self, tag: str) -> CsvRecords:
+        """See FileFormat."""
+        found = copy.copy(self)
+        found._bad_tag = tag
+        return found
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
-        return _CsvReader(file, self._schema)
+        return _CsvReader(file, self._schema, self._bad_tag)
 
 
 class _Lines:
@@ -71,8 +80,10 @@ class _Lines:
 
 
 class _CsvReader:
-    def __init__(self, file: InputFile, schema: CsvSchema) -> None:
+    def __init__(self, file: InputFile, schema: CsvSchema, bad_tag: str | None) -> None:
         self._file = file
+        self._bad_tag = bad_tag
+        self._aside: list[tuple[str, Any]] = []
         self._schema = schema
         self._decompress = decompressor(file.name)
         self._names = schema.names
@@ -95,8 +106,8 @@ class _CsvReader:
             if self._opened is None or position != self._lines.position:
                 self._seek(position)
             values: list[Any] = []
-            finished = False
-            while not values and not finished:  # empty lines are no sign of the end
+            finished, self._aside = False, []
+            while not values and not self._aside and not finished:  # empty lines are no sign of the end
                 found = self._take(max_records)
                 finished = len(found) < max_records
                 values = self._decoded([cells for cells in found if cells], position)
@@ -109,7 +120,7 @@ class _CsvReader:
         except BROKEN_ERRORS as error:
             self.close()
             raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
-        return Range(values, self._lines.position, finished)
+        return Range(values, self._lines.position, finished, None, self._aside or None)
 
     def close(self) -> None:
         """Close the file."""
@@ -197,10 +208,14 @@ class _CsvReader:
                     cells = [cells[at] for at in order]
                 rows.append(make_row(names, [read(cell) for read, cell in zip(readers, cells, strict=True)]))
             except ValueError as error:
-                raise TypeMismatchError(
-                    f"the input file {self._file.name} has a line that does not fit the schema, line {index + 1} after "
-                    f"byte {position}: {self._culprit(cells) or error}"
-                ) from None
+                why = ValueError(self._culprit(cells) or error)
+                if self._bad_tag is None:
+                    raise TypeMismatchError(
+                        f"the input file {self._file.name} has a line that does not fit the schema, line {index + 1} "
+                        f"after byte {position}: {why}"
+                    ) from None
+                record = bad_record(self._file.name, position, index + 1, list(cells), why)
+                self._aside.append((self._bad_tag, record))
         return rows
 
     def _culprit(self, cells: list[str]) -> str | None:
