@@ -1,0 +1,119 @@
+"""JSON values, one in each line."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from changelog_engine.connectors.files.formats import TextLines
+from changelog_engine.connectors.files.input_files import InputFile
+from changelog_engine.connectors.protocols import Position, Range, SplitReader
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types import Row, RowTypeInfo, TypeInformation
+from changelog_engine.types.row import make_row
+
+
+def bad_record(file: str, position: Position, line: int, record: Any, error: Exception) -> Row:
+    """What goes to the side output of records that cannot be decoded.
+
+    Args:
+        file: its path or URI.
+        position: a position before the record.
+        line: its number after that position, from 1.
+        record: the line, or its cells.
+        error: why.
+    """
+    return Row(file=file, position=position, line=line, record=record, error=str(error))
+
+
+class JsonLines:
+    """One JSON value in each line; empty lines are left out. Positions are those of text lines.
+
+    Args:
+        type_info: a ROW type whose fields are taken from the values' keys, the missing ones None; None gives the values
+            as Python's dict, list, str and so on.
+    """
+
+    start: Position = 0
+
+    def __init__(self, type_info: RowTypeInfo | None = None) -> None:
+        self.output_type: TypeInformation | None = type_info
+        self._row_type = type_info
+        self._bad_tag: str | None = None
+
+    def with_bad_records_tag(self, tag: str) -> JsonLines:
+        """See FileFormat."""
+        found = copy.copy(self)
+        found._bad_tag = tag
+        return found
+
+    def reader(self, file: InputFile) -> SplitReader:
+        """A reader of one file."""
+        decode: Callable[[str], Any] = orjson.loads
+        if self._row_type is not None:
+            decode = _row_decoder(self._row_type)
+        return _JsonLineReader(TextLines().reader(file), file.name, decode, self._bad_tag)
+
+
+class _JsonLineReader:
+    def __init__(
+        self, lines: SplitReader, name: str, decode: Callable[[str], Any], bad_tag: str | None
+    ) -> None:
+        self._lines = lines
+        self._name = name
+        self._decode = decode
+        self._bad_tag = bad_tag
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """The values of up to so many lines.
+
+        Raises:
+            TypeMismatchError: a line is no JSON, or does not fit the type, and there is no side output for it.
+        """
+        while True:
+            found = self._lines.read(position, max_records)
+            decode = self._decode
+            aside: list[tuple[str, Any]] = []
+            try:
+                values = [decode(line) for line in found.values if line and not line.isspace()]
+            except (ValueError, TypeError):
+                values, aside = self._singly(found, position)
+            if values or aside or found.finished:  # empty lines only are no sign of the end
+                return found._replace(values=values, aside=aside or None)
+            position = found.next
+
+    def _singly(self, found: Range, position: Position) -> tuple[list[Any], list[tuple[str, Any]]]:
+        """Line by line, to name those that cannot be decoded."""
+        values, aside = [], []
+        for number, line in enumerate(found.values, 1):
+            if not line or line.isspace():
+                continue
+            try:
+                values.append(self._decode(line))
+            except (ValueError, TypeError) as error:
+                if self._bad_tag is None:
+                    raise TypeMismatchError(
+                        f"the input file {self._name} has a line that cannot be decoded, line {number} after position "
+                        f"{position}: {line[:100]!r} ({error})"
+                    ) from None
+                aside.append((self._bad_tag, bad_record(self._name, position, number, line, error)))
+        return values, aside
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+
+def _row_decoder(row_type: RowTypeInfo) -> Callable[[str], Any]:
+    names = row_type.get_field_names()
+
+    def decode(line: str) -> Any:
+        value = orjson.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError("it is no object, and rows are made of an object's keys")
+        return row_type.coerce(make_row(names, [value.get(field) for field in names]), "it")
+
+    return decode
