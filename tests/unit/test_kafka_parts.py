@@ -1,0 +1,255 @@
+"""What of Kafka needs no broker: properties, their secrets, and what the API refuses."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from api.common import WatermarkStrategy
+from api.common.serialization import SimpleStringSchema
+from api.datastream import StreamExecutionEnvironment
+from api.datastream.connectors import DeliveryGuarantee, FlinkKafkaConsumer, FlinkKafkaProducer, Semantic
+from api.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSinkBuilder,
+    KafkaSource,
+    KafkaSourceBuilder,
+    KafkaTopicPartition,
+    KafkaTopicSelector,
+    OffsetsInitializer,
+)
+from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
+from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
+from changelog_engine.connectors.kafka.transactions import admin_settings
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+
+SERVERS = "localhost:9092"
+SECRET = "hush-hush"
+
+
+def settings(**given: Any) -> dict[str, str]:
+    dotted = {name.replace("_", "."): value for name, value in given.items()}
+    return ClientProperties({"bootstrap.servers": SERVERS, **dotted}, "Test").settings
+
+
+class TestProperties:
+    def test_javas_names(self) -> None:
+        found = settings(
+            fetch_max_wait_ms=100,
+            send_buffer_bytes="5",
+            max_request_size="7",
+            buffer_memory="33554432",
+            key_deserializer="org.apache.kafka.common.serialization.StringDeserializer",
+            max_poll_records="500",
+            enable_idempotence=True,
+            interceptor_classes="",
+            ssl_endpoint_identification_algorithm="",
+        )
+        assert found == {
+            "bootstrap.servers": SERVERS,
+            "fetch.wait.max.ms": "100",
+            "socket.send.buffer.bytes": "5",
+            "message.max.bytes": "7",
+            "queue.buffering.max.kbytes": "32768",
+            "enable.idempotence": "true",
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+
+    def test_a_login_in_javas_way(self) -> None:
+        login = (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            f'username="me" password="{SECRET}\\"";'
+        )
+        found = settings(sasl_jaas_config=login, sasl_mechanism="SCRAM-SHA-256")
+        assert found["sasl.username"] == "me"
+        assert str(found["sasl.password"]) == f'{SECRET}"'
+        assert "sasl.jaas.config" not in found
+        with pytest.raises(NotSupportedError, match=r"sasl\.jaas\.config"):
+            settings(sasl_jaas_config="com.sun.security.auth.module.Krb5LoginModule required;")
+
+    def test_stores(self) -> None:
+        found = settings(ssl_truststore_location="/ca.pem", ssl_truststore_type="PEM")
+        assert found == {"bootstrap.servers": SERVERS, "ssl.ca.location": "/ca.pem"}
+        found = settings(ssl_keystore_location="/me.p12", ssl_keystore_password=SECRET)
+        assert found["ssl.keystore.location"] == "/me.p12"
+        with pytest.raises(NotSupportedError, match="Java key store of type JKS"):
+            settings(ssl_keystore_location="/me.jks")
+
+    @pytest.mark.parametrize("name", ["sasl.password", "ssl.key.password", "sasl.jaas.config"])
+    def test_secrets_are_never_shown(self, name: str) -> None:
+        value = SECRET
+        if name == "sasl.jaas.config":
+            value = f'x.PlainLoginModule required username="me" password="{SECRET}";'
+        properties = ClientProperties({"bootstrap.servers": SERVERS, name: value}, "Test")
+        again = pickle.loads(pickle.dumps(properties))
+        for each in (properties, again):
+            assert SECRET not in f"{each!r} {each.settings!r} {each.given!r} {vars(each)!r}"
+            assert each.redacted(f"wrong password {SECRET}!") == "wrong password ***!"
+
+    def test_values_that_cannot_be_used(self) -> None:
+        for given in ({"a": object()}, {1: "a"}, {"buffer.memory": "much"}):
+            with pytest.raises(ConfigurationError, match="Test: "):
+                ClientProperties(given, "Test")  # type: ignore[arg-type]
+        with pytest.raises(NotSupportedError, match="names a Java class"):
+            settings(partitioner_class="org.example.Mine")
+        assert "partitioner.class" not in settings(
+            partitioner_class="org.apache.kafka.clients.producer.UniformStickyPartitioner"
+        )
+
+    def test_what_kafka_python_gets(self) -> None:
+        given = {
+            "bootstrap.servers": "a:1, b:2",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": SECRET,
+            "ssl.endpoint.identification.algorithm": "",
+        }
+        found = admin_settings(ClientProperties(given, "Test"))
+        assert found["bootstrap_servers"] == ["a:1", "b:2"]
+        assert (found["sasl_mechanism"], found["sasl_plain_username"]) == ("PLAIN", "me")
+        assert str(found["sasl_plain_password"]) == SECRET
+        assert SECRET not in repr(found)
+        assert found["ssl_check_hostname"] is False
+        with pytest.raises(NotSupportedError, match="cannot log in by OAUTHBEARER"):
+            admin_settings(ClientProperties({**given, "sasl.mechanism": "OAUTHBEARER"}, "Test"))
+
+
+def source_builder() -> KafkaSourceBuilder:
+    made = KafkaSource.builder().set_bootstrap_servers(SERVERS).set_topics("t")
+    return made.set_value_only_deserializer(SimpleStringSchema())
+
+
+def sink_builder() -> KafkaSinkBuilder:
+    record = KafkaRecordSerializationSchema.builder().set_topic("t")
+    record.set_value_serialization_schema(SimpleStringSchema())
+    return KafkaSink.builder().set_bootstrap_servers(SERVERS).set_record_serializer(record.build())
+
+
+class TestBuilders:
+    def test_what_is_missing(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"call set_topics\(\)"):
+            KafkaSource.builder().build()
+        with pytest.raises(ConfigurationError, match=r"call set_value_only_deserializer\(\)"):
+            KafkaSource.builder().set_topics("t").build()
+        with pytest.raises(ConfigurationError, match="choose once"):
+            source_builder().set_topic_pattern("t.*")
+        with pytest.raises(ConfigurationError, match=r"call set_record_serializer\(\)"):
+            KafkaSink.builder().set_bootstrap_servers(SERVERS).build()
+        with pytest.raises(ConfigurationError, match=r"call set_topic\(\)"):
+            KafkaRecordSerializationSchema.builder().build()
+        with pytest.raises(ConfigurationError, match=r"'bootstrap.servers' is missing"):
+            FlinkKafkaConsumer("t", SimpleStringSchema(), {})
+        with pytest.raises(ConfigurationError, match=r"'bootstrap.servers' is missing"):
+            FlinkKafkaProducer("t", SimpleStringSchema(), {})
+
+    def test_unknown_properties_are_named(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"KafkaSource: property 'no.such.name' is not known"):
+            source_builder().set_property("no.such.name", "1").build()
+        with pytest.raises(ConfigurationError, match=r"KafkaSink: property 'no.such.name' is not known"):
+            sink_builder().set_property("no.such.name", "1").build()
+        with pytest.raises(ConfigurationError, match=r'KafkaSource: .*"session.timeout.ms"'):
+            source_builder().set_property("session.timeout.ms", "soon").build()
+        with pytest.raises(NotSupportedError, match=r"'transactional.id' is set by the engine"):
+            sink_builder().set_property("transactional.id", "mine").build()
+
+    def test_wrong_arguments(self) -> None:
+        for wrong in (
+            lambda: source_builder().set_starting_offsets("earliest"),
+            lambda: source_builder().set_bounded(5),
+            lambda: KafkaSource.builder().set_topic_pattern("("),
+            lambda: KafkaSource.builder().set_topics(),
+            lambda: KafkaSource.builder().set_partitions({("t", 1)}),
+            lambda: source_builder().set_value_only_deserializer(str),
+            lambda: source_builder().set_deserializer(SimpleStringSchema()),
+            lambda: source_builder().set_bad_records_tag("bad"),
+            lambda: KafkaOffsetsInitializer.timestamp(-1),
+            lambda: KafkaOffsetsInitializer.offsets({"t": 1}),
+            lambda: KafkaOffsetsInitializer.committed_offsets("latest"),
+            lambda: KafkaTopicPartition("", 0),
+            lambda: sink_builder().set_delivery_guarantee("exactly"),
+            lambda: sink_builder().set_transactional_id_prefix(""),
+            lambda: KafkaRecordSerializationSchema.builder().set_topic_selector("t"),
+            lambda: FlinkKafkaConsumer([], SimpleStringSchema(), {}),
+            lambda: FlinkKafkaProducer("t", SimpleStringSchema(), {}, semantic="exactly"),
+        ):
+            with pytest.raises(ConfigurationError):
+                wrong()
+
+    def test_names(self) -> None:
+        assert OffsetsInitializer is KafkaOffsetsInitializer
+        assert [strategy.name for strategy in KafkaOffsetResetStrategy] == ["LATEST", "EARLIEST", "NONE"]
+        assert (
+            len({KafkaTopicPartition("t", 1), KafkaTopicPartition("t", 1), KafkaTopicPartition("t", 2)}) == 2
+        )
+        assert (Semantic.AT_LEAST_ONCE.value, Semantic.NONE.value) == ((1,), 2)
+
+    def test_what_looks_for_new_partitions(self) -> None:
+        assert source_builder().build()._source.discovery_interval_ms == 300_000
+        never = source_builder().set_property("partition.discovery.interval.ms", "-1")
+        assert not isinstance(never.build()._source, DiscoveringSource)
+        bounded = source_builder().set_bounded(KafkaOffsetsInitializer.latest()).build()._source
+        assert bounded.bounded
+        assert not isinstance(bounded, DiscoveringSource)
+        properties = {"bootstrap.servers": SERVERS, "group.id": "g"}
+        consumer = FlinkKafkaConsumer("t", SimpleStringSchema(), properties)
+        assert not isinstance(consumer._function, DiscoveringSource)
+        properties["flink.partition-discovery.interval-millis"] = "50"
+        assert FlinkKafkaConsumer("t", SimpleStringSchema(), properties)._function.discovery_interval_ms == 50
+
+    def test_guarantees(self) -> None:
+        plain = sink_builder().build()._sink
+        assert isinstance(plain, Sink)
+        assert not plain.waits
+        assert sink_builder().set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build()._sink.waits
+        exact = sink_builder().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        assert isinstance(exact.build()._sink, CommittingSink)
+        assert exact.build()._sink.timeout_ms == 900_000
+        exact.set_property("enable.idempotence", "false")
+        with pytest.raises(ConfigurationError, match=r"'enable.idempotence' must be true"):
+            exact.build()
+
+    def test_the_older_producer(self) -> None:
+        properties = {"bootstrap.servers": SERVERS}
+        producer = FlinkKafkaProducer("t", SimpleStringSchema(), properties)
+        assert (producer._function.waits, producer._function.timed, producer._function.only_log) == (
+            True,
+            False,
+            False,
+        )
+        producer.set_flush_on_checkpoint(False).set_write_timestamp_to_kafka(True).set_log_failures_only(True)
+        assert (producer._function.waits, producer._function.timed, producer._function.only_log) == (
+            False,
+            True,
+            True,
+        )
+        exact = FlinkKafkaProducer("t", SimpleStringSchema(), properties, semantic=Semantic.EXACTLY_ONCE)
+        assert isinstance(exact._function, TransactionalKafkaSink)
+        assert not exact._function.only_log_lost
+        assert exact.ignore_failures_after_transaction_timeout()._function.only_log_lost
+
+
+class ByFirst(KafkaTopicSelector):
+    def apply(self, data: Any) -> Any:
+        return data[0]
+
+
+def test_topic_selectors() -> None:
+    record = KafkaRecordSerializationSchema.builder().set_topic_selector(ByFirst())
+    schema = record.set_value_serialization_schema(SimpleStringSchema()).build()._schema
+    assert schema.topic_of(["a"]) == "a"
+    with pytest.raises(TypeMismatchError, match="the topic selector gave 5"):
+        RecordSchema(None, lambda element: element, SimpleStringSchema()).topic_of(5)
+
+
+def test_the_execution_plan_has_no_secrets() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    made = source_builder().set_property("sasl.password", SECRET)
+    stream = env.from_source(made.build(), WatermarkStrategy.no_watermarks(), "kafka")
+    stream.sink_to(sink_builder().set_property("sasl.password", SECRET).build())
+    assert SECRET not in env.get_execution_plan()
