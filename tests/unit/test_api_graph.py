@@ -25,7 +25,7 @@ from api.datastream import (
     StreamExecutionEnvironment,
 )
 from api.datastream import _job_names as job_names
-from api.datastream.connectors import FileSource, NumberSequenceSource, Sink, Source, StreamFormat
+from api.datastream.connectors import FileSink, FileSource, NumberSequenceSource, Sink, Source, StreamFormat
 from changelog_engine import connectors as engine
 from changelog_engine.errors import (
     ConfigurationError,
@@ -548,8 +548,8 @@ class TestNotHere:
         assert not isinstance(error.value, NotSupportedError)
 
     def test_static_methods(self):
-        with pytest.raises(NotSupportedError, match=r"FileSource\.for_bulk_file_format"):
-            FileSource.for_bulk_file_format  # noqa: B018
+        with pytest.raises(NotSupportedError, match=r"RowFormatBuilder\.enable_compact"):
+            FileSink.RowFormatBuilder.enable_compact  # noqa: B018
 
     def test_names_of_modules(self):
         missing = r"api\.datastream\.data_stream\.CachedDataStream is not part of this version"

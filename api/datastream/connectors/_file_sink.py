@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from api._arguments import text, whole_number
+from api._unsupported import NamesOfPyFlink
 from api.common._bulk_writers import BulkWriterFactory
 from api.common.serialization import Encoder
 from api.datastream.connectors._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
@@ -18,9 +19,10 @@ from changelog_engine.errors import ConfigurationError
 AnySink = TypeVar("AnySink")
 
 
-class _Builder(Generic[AnySink]):
+class _Builder(NamesOfPyFlink, Generic[AnySink]):
     """What the builders of file sinks share."""
 
+    _not_here = frozenset({"enable_compact", "disable_compact"})
     _makes: type[AnySink]
     _by_subtask = False
 
