@@ -272,7 +272,9 @@ class DataStream(SparkOutputs, StreamOutputs):
         if not isinstance(output_tag, OutputTag):
             raise ConfigurationError(f"DataStream.get_side_output needs an OutputTag, got {output_tag!r}")
         producer = self._transformation
-        if producer.kind not in _WITH_SIDE_OUTPUTS:
+        if getattr(self._named.function, "bad_tag", None) == output_tag.tag_id:
+            producer = self._named  # a source, whose timestamps are assigned after it
+        elif producer.kind not in _WITH_SIDE_OUTPUTS:
             raise InvalidJobError(
                 f"get_side_output: {producer.name!r} has no side outputs; call get_side_output on the result "
                 "of process() or of a window"
@@ -283,7 +285,10 @@ class DataStream(SparkOutputs, StreamOutputs):
                 f"get_side_output: the side output {output_tag.tag_id!r} of {producer.name!r} was asked for "
                 f"with type {known.name} before, and now with type {output_tag.type_info.name}"
             )
-        return self._then(NodeKind.SIDE_OUTPUT, "SideOutput", output_tag.tag_id, output_tag.type_info)
+        side_output = Transformation(
+            NodeKind.SIDE_OUTPUT, "SideOutput", (producer,), output_tag.tag_id, output_tag.type_info
+        )
+        return DataStream(self._environment, side_output)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Put the elements into windows, all keys together. One subtask does the work.

@@ -26,7 +26,14 @@ from api.datastream.connectors.kafka import (
 from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
 from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
 from changelog_engine.connectors.kafka.transactions import admin_settings
-from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.errors import (
+    ConfigurationError,
+    InvalidJobError,
+    NotSupportedError,
+    TypeMismatchError,
+)
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.graph.tags import OutputTag
 
 SERVERS = "localhost:9092"
 SECRET = "hush-hush"
@@ -245,6 +252,20 @@ def test_topic_selectors() -> None:
     assert schema.topic_of(["a"]) == "a"
     with pytest.raises(TypeMismatchError, match="the topic selector gave 5"):
         RecordSchema(None, lambda element: element, SimpleStringSchema()).topic_of(5)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [WatermarkStrategy.no_watermarks(), WatermarkStrategy.for_monotonous_timestamps()],
+    ids=["plain", "timed"],
+)
+def test_the_side_output_of_a_source(strategy: WatermarkStrategy) -> None:
+    env, tag = StreamExecutionEnvironment.get_execution_environment(), OutputTag("bad")
+    stream = env.from_source(source_builder().set_bad_records_tag(tag).build(), strategy, "kafka")
+    (producer,) = stream.get_side_output(tag)._transformation.inputs
+    assert producer.kind is NodeKind.SOURCE
+    with pytest.raises(InvalidJobError, match="has no side outputs"):
+        stream.get_side_output(OutputTag("other"))
 
 
 def test_the_execution_plan_has_no_secrets() -> None:
