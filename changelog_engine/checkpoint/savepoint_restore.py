@@ -30,6 +30,7 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.savepoint_writer import SnapshotWriter
 from changelog_engine.checkpoint.savepoints import Savepoint
+from changelog_engine.checkpoint.sinks import with_sinks
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.storage.delta_log import DeltaLog
@@ -56,13 +57,10 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """
     uids = set(plan.uids.values())
     stages = {stage.uid for stage in plan.stages}
-    small = {
-        stage: {**subtasks, SHARED: {uid: state for uid, state in subtasks[SHARED].items() if uid in uids}}
-        if SHARED in subtasks
-        else subtasks
-        for stage, subtasks in checkpoint.operator_state.items()
-        if stage in stages
-    }
+    small = with_sinks(checkpoint.operator_state, uids, stages)
+    for subtasks in small.values():
+        if SHARED in subtasks:
+            subtasks[SHARED] = {uid: state for uid, state in subtasks[SHARED].items() if uid in uids}
     return replace(
         checkpoint,
         operators=[operator for operator in checkpoint.operators if operator["uid"] in uids],

@@ -9,6 +9,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.connectors.protocols import CommittingSink, Prepared, RestoredSink, SinkContext
+from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import Node, NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.failures import user_failure
@@ -73,6 +74,66 @@ class CommittingSinks:
                     commit(context, committables)
                 except Exception as error:
                     raise user_failure(error, node.name, "committing") from error
+
+
+def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:
+    """Refuse to go on without a sink that may have prepared output: nobody would commit it.
+
+    A job that was stopped had its sinks commit; after it a sink may be taken away.
+
+    Raises:
+        RestoreError: names the sink.
+    """
+    if checkpoint.stopped or checkpoint.finished:
+        return
+    nodes = {plan.uids[node.id]: node for node in plan.graph.nodes}
+    for uid in prepared_sinks(checkpoint):
+        node = nodes.get(uid)
+        if node is None or not isinstance(node.function, CommittingSink):
+            name = next((op["name"] for op in checkpoint.operators if op["uid"] == uid), uid)
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} holds output that sink {name!r} (uid {uid!r}) has prepared and perhaps not yet "
+                "committed, and this job has no such sink. Stop the job with that sink (Ctrl-C, or with a savepoint) before "
+                "you take it away; or start from a savepoint with execution.state-recovery.ignore-unclaimed-state=true, which "
+                "leaves that output uncommitted"
+            )
+
+
+def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
+    """Uids of the sinks of which a checkpoint keeps something to commit."""
+    found = {
+        uid
+        for subtasks in checkpoint.operator_state.values()
+        for subtask, state in subtasks.items()
+        if subtask.isdigit()
+        for uid, kept in state.get(_KEPT, {}).items()
+        if kept["committables"]
+    }
+    return sorted(found)
+
+
+def with_sinks(
+    operator_state: dict[str, dict[str, Any]], uids: set[str], stages: set[str]
+) -> dict[str, dict[str, Any]]:
+    """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out.
+
+    Args:
+        operator_state: of a checkpoint.
+        uids: of the operators that remain.
+        stages: that remain.
+    """
+    kept: dict[str, dict[str, Any]] = {}
+    for stage, subtasks in operator_state.items():
+        for subtask, state in subtasks.items():
+            mine = dict(state) if stage in stages else {}
+            if subtask.isdigit():
+                mine.pop(_KEPT, None)
+                sinks = {uid: sink for uid, sink in state.get(_KEPT, {}).items() if uid in uids}
+                if sinks:
+                    mine[_KEPT] = sinks
+            if mine:
+                kept.setdefault(stage, {})[subtask] = mine
+    return kept
 
 
 def kept_of(checkpoint: Checkpoint, uid: str) -> list[RestoredSink]:

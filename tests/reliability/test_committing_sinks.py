@@ -17,6 +17,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from changelog_engine.connectors import NumberSequenceSource, Prepared, SinkContext
+from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -99,6 +100,23 @@ def test_a_job_that_fails_shows_what_its_checkpoints_cover(tmp_path: Path) -> No
         job.run_driver(job_into(FolderSink(str(out)), 1, False))
     assert visible(out) == exactly_once(100), "the third epoch began with the commit of the second"
     job.run(job_into(FolderSink(str(out)), 1, False))
+    assert visible(out) == exactly_once()
+
+
+def test_a_sink_that_has_prepared_output_is_not_taken_away(tmp_path: Path) -> None:
+    """With its uid it may move to another stage; without it the restore is refused, and nothing is lost."""
+    out = tmp_path / "out"
+    script = Script((50,), (True,), (Failure(2, Fault.COMMITTED),))
+    job = TestJob(tmp_path / "log", script, restart=NO_RESTART)
+    with pytest.raises(DriverKilled):
+        job.run_driver(job_into(FolderSink(str(out)), 1, False))
+    build = GraphBuilder(parallelism=1, max_parallelism=16)
+    build.collect(build.source(NumberSequenceSource(1, NUMBERS)))
+    with pytest.raises(
+        RestoreError, match=r"output that sink 'sink' \(uid 'sink'\) has prepared and perhaps"
+    ):
+        job.run_driver(build.graph())
+    job.run(job_into(FolderSink(str(out)), 2, True))
     assert visible(out) == exactly_once()
 
 
