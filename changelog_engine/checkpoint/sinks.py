@@ -94,8 +94,8 @@ def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:
             raise RestoreError(
                 f"checkpoint {checkpoint.id} holds output that sink {name!r} (uid {uid!r}) has prepared and perhaps not yet "
                 "committed, and this job has no such sink. Stop the job with that sink (Ctrl-C, or with a savepoint) before "
-                "you take it away; or start from a savepoint with execution.state-recovery.ignore-unclaimed-state=true, which "
-                "leaves that output uncommitted"
+                "you take it away; or start from a savepoint with execution.state-recovery.ignore-unclaimed-state=true: "
+                "that output is not committed then"
             )
 
 
