@@ -18,6 +18,7 @@ This module gets DataFrames handed and calls their methods; it imports nothing o
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 import uuid
@@ -40,7 +41,9 @@ _FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder o
 _DEFAULT_BASE = "./changelog-data"
 _DISCOVERY_MS = 1_000
 _LEASE_S = 300.0
-_NO_REPLAY = ("socket",)  # sources that lose what they gave
+_NO_REPLAY = re.compile(
+    r"format: socket,|TextSocketSource"
+)  # in the plan of a DataFrame that loses what it gave
 
 
 @dataclass
@@ -144,13 +147,11 @@ class StreamingDataFrameSource:
     discovery_interval_ms = _DISCOVERY_MS
 
     def __init__(self, dataframe: Any, staging: str, available_now: bool = False) -> None:
-        plan = str(dataframe._jdf.queryExecution().logical()).lower()
-        for source in _NO_REPLAY:
-            if f"text{source}" in plan:
-                raise ConfigurationError(
-                    f"a DataFrame that reads a {source} cannot be read again after a failure; have what it gives "
-                    "written to files, a table or a topic first"
-                )
+        if _NO_REPLAY.search(str(dataframe._jdf.queryExecution().logical())):
+            raise ConfigurationError(
+                "a DataFrame that reads a socket cannot be read again after a failure; have what it gives written to files, "
+                "a table or a topic first"
+            )
         self.dataframe = dataframe
         self.staging = absolute_base_path(staging)
         self.bounded = self.available_now = available_now

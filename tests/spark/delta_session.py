@@ -14,6 +14,7 @@ builder = (
     .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.databricks.delta.snapshotPartitions", "1")
     .config("spark.ui.enabled", "false")
 )
 spark = configure_spark_with_delta_pip(builder).getOrCreate()

@@ -184,6 +184,27 @@ def test_arrays_and_operators_of_postgresql(request, tmp_path):
     assert database.execute("SELECT * FROM t") == [([1, 2**40], ["a", None], {"x": "50%"})]
 
 
+@pytest.mark.slow
+def test_texts_become_what_the_columns_are(request, tmp_path):
+    """As they do with the unspecified string type of PostgreSQL's JDBC driver, in inserts of many rows at once too."""
+    database = Database("postgres", tmp_path, request)
+    database.execute("CREATE TABLE t (j JSONB, u UUID, d DATE, i INTERVAL, n BIGINT)")
+    kind = Types.ROW([Types.STRING()] * 4 + [Types.LONG()])
+    unique = "12345678-1234-5678-1234-567812345678"
+    writer = writer_of(sink(database, "INSERT INTO t (j, u, d, i, n) VALUES (?, ?, ?, ?, ?)", kind))
+    writer.write([('{"x": 1}', unique, "2024-02-29", "1 day", number * 10**8) for number in range(250)])
+    writer.write([(None,) * 5])
+    writer.prepare(True)
+    writer.close()
+    day = datetime.date(2024, 2, 29)
+    assert database.execute(
+        "SELECT j, u::text, d, i, COUNT(*), SUM(n) FROM t GROUP BY 1, 2, 3, 4 ORDER BY 5"
+    ) == [
+        (None, None, None, None, 1, None),
+        ({"x": 1}, unique, day, datetime.timedelta(days=1), 250, Decimal(31125 * 10**8)),
+    ]
+
+
 def test_full_batches_do_not_wait(sqlite):
     sqlite.execute(TABLE)
     writer = writer_of(sink(sqlite, size=3))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import importlib
 import importlib.util
+import itertools
+import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -21,6 +23,13 @@ _MYSQL_PASSING = frozenset(
     {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927}
     | set(range(2000, 2100))  # of the client: no connection, or lost
 )
+# INSERT INTO a.b (c, d) VALUES (%s, %s)
+_PLAIN_INSERT = re.compile(
+    r"(?P<insert>\s*INSERT\s+INTO\s+[\w.\"]+\s*(?:\([\w\s,\"]+\))?\s*VALUES\s*)"
+    r"(?P<values>\(\s*%s(?:\s*,\s*%s){0,99}\s*\))\s*;?\s*",
+    re.IGNORECASE,
+)
+_ROWS_AT_ONCE = 100  # of up to 100 values: the protocol has room for 65,535
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -91,6 +100,21 @@ class PostgresDialect(Dialect):
         "INSTANT": lambda instant: _utc(instant).replace(tzinfo=datetime.UTC)
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
+
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        # A plain INSERT of many rows at once: half the work of one statement a row. With ON CONFLICT DO UPDATE it would not
+        # be the same, as one statement must not touch a row twice.
+        found = _PLAIN_INSERT.fullmatch(sql)
+        with connection.cursor() as cursor:
+            if found is None or len(rows) == 1:
+                cursor.executemany(sql, rows)
+                return
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                some = rows[start : start + _ROWS_AT_ONCE]
+                cursor.execute(
+                    f"{found['insert']}{', '.join([found['values']] * len(some))}",
+                    list(itertools.chain.from_iterable(some)),
+                )
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()
