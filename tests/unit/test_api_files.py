@@ -208,6 +208,16 @@ class TestInPrograms:
         with pytest.raises(ConfigurationError, match=f"cannot write to the folder {tmp_path}/file"):
             env.execute()
 
+    def test_an_input_that_no_file_system_has_is_an_error_before_the_start(self):
+        env = self.env()
+        source = FileSource.for_record_stream_format(
+            StreamFormat.text_line_format(), "nosuch://key:geheim@x/y"
+        )
+        env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "lines").print()
+        with pytest.raises(ConfigurationError, match="no file system answers to 'nosuch://x/y'") as error:
+            env.execute()
+        assert "geheim" not in str(error.value)
+
     def test_create_input(self, tmp_path):
         schema = AvroSchema.parse_string('{"type": "record", "name": "r", "fields": []}')
         env = self.env()

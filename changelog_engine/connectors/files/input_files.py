@@ -119,6 +119,16 @@ class InputFolder:
         """One of its files, as it was found."""
         return InputFile(self._opened, name, size, changed_us)
 
+    @contextmanager
+    def _naming(self, what: str) -> Iterator[None]:
+        """Turns errors of the file system into ones that name the path."""
+        try:
+            yield
+        except _READ_ERRORS as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            reason = self._file_systems.masked(reason, self._given)
+            raise ConfigurationError(f"cannot {what} the input path {self._opened.shown}: {reason}") from None
+
     def find(self, may_be_missing: bool = False) -> list[Found]:
         """All files, in the order of their names, folder by folder.
 
@@ -129,13 +139,9 @@ class InputFolder:
             ConfigurationError: it does not exist or cannot be listed.
         """
         opened = self._opened
-        try:
+        with self._naming("list"):
             local = opened.file_system is None
             found = _find_local(opened.path) if local else _find_remote(opened.file_system, opened)
-        except _READ_ERRORS as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            reason = self._file_systems.masked(str(reason), self._given)
-            raise ConfigurationError(f"cannot list the input path {opened.shown}: {reason}") from None
         if found is None:
             if may_be_missing:
                 return []

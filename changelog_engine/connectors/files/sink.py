@@ -213,25 +213,26 @@ class FileWriter:
                 self._append(bucket, self._rows.encode(elements), now_ms)
 
     def _append(self, bucket: str, pieces: list[bytes], now_ms: int) -> None:
-        rolling = self._sink.rolling
-        start = 0
-        while start < len(pieces):
+        limit = self._sink.rolling.part_bytes
+        start, count = 0, len(pieces)
+        left = sum(map(len, pieces))  # bytes from start on
+        while start < count:
             part = self._parts.get(bucket)
-            if part is not None and rolling.is_full(part.size):
+            if part is not None and self._sink.rolling.is_full(part.size):
                 self._end(bucket)
             part = self._part(bucket, now_ms)
-            data = b"".join(pieces[start:])
-            end = len(pieces)
-            if rolling.part_bytes is not None and part.size + len(data) > rolling.part_bytes:
+            end = count
+            if limit is not None and part.size + left > limit:
                 end, size = start, part.size
-                while end < len(pieces) and not rolling.is_full(size):
+                while end < count and size <= limit:
                     size += len(pieces[end])
                     end += 1
-                data = b"".join(pieces[start:end])
+            data = b"".join(pieces[start:end])
             with self._store.naming(part.temporary):
                 part.stream.write(data)
             part.size += len(data)
             part.updated_ms = now_ms
+            left -= len(data)
             start = end
 
     def _part(self, bucket: str, now_ms: int) -> _Part:

@@ -57,6 +57,10 @@ class FileSource:
         self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
         self.output_type: TypeInformation | None = self._format.output_type
+        self._opened: list[InputFolder] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
 
     def with_options(self, options: Mapping[str, str]) -> FileSource:
         """This source with the configuration's options of file systems."""
@@ -74,8 +78,20 @@ class FileSource:
         """A reader of one file."""
         return _FileReader(self._format, self._folders(), split.id)
 
+    def check(self) -> None:
+        """Raise if no file system answers to a path, before the job starts.
+
+        A path need not exist: a job that goes on may have read all that was there.
+
+        Raises:
+            ConfigurationError: see above.
+        """
+        self._folders()
+
     def _folders(self) -> list[InputFolder]:
-        return [InputFolder(path, self._file_systems) for path in self._paths]
+        if self._opened is None:
+            self._opened = [InputFolder(path, self._file_systems) for path in self._paths]
+        return self._opened
 
     def _find(self, may_be_missing: bool) -> dict[str, Found]:
         return {found.id: found for folder in self._folders() for found in folder.find(may_be_missing)}
