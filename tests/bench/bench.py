@@ -26,6 +26,7 @@ from engine import EngineBench
 from files import FilesBench
 from history import HistoryBench
 from jdbc import JdbcBench
+from kafka_bench import KafkaBench
 from materializing import MaterializerBench
 from peers import Peers
 from report import evaluate, print_table
@@ -60,6 +61,7 @@ def main() -> int:
         "history_view": state_history.view,
         "files": FilesBench(work).rates,
         "jdbc": JdbcBench(work).rates,
+        "kafka": KafkaBench(peers, work, sizes).run,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,

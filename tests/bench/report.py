@@ -91,6 +91,8 @@ GOALS = (
     Goal("(a) against (c)", ("engine", "pyflink"), _times("pyflink"), "x", 25),
     Goal("(a) against (d)", ("engine", "spark"), _times("spark"), "x", 50),
     Goal("(a) against (e)", ("engine", "prototype"), _times("prototype"), "x", 1),
+    Goal("Kafka to count to Kafka, steady", ("kafka",), _field("kafka", "steady_records_per_s"), "records/s"),
+    Goal("Kafka against PyFlink", ("kafka",), _field("kafka", "ratio"), "x", 5),
     Goal("checkpoint, p50", ("engine",), _field("engine", "acknowledgement_p50_ms"), "ms", 60, False),
     Goal("checkpoint, p99", ("engine",), _field("engine", "acknowledgement_p99_ms"), "ms", 250, False),
     Goal("checkpoint of PyFlink, p50", ("pyflink",), _field("pyflink", "acknowledgement_p50_ms"), "ms"),

@@ -1,0 +1,105 @@
+"""Kafka to keyed count to Kafka, exactly once: this engine and PyFlink, one after the other, on the same broker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from servers.kafka import KafkaServer
+from servers.process import ServerMissing
+
+from peers import Peers
+from processes import measure
+from sizes import Sizes
+
+HERE = Path(__file__).parent
+CONNECTOR = "org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+_PARTITIONS = 4
+
+
+class KafkaBench:
+    """Runs the job of kafka_count.py.
+
+    Args:
+        peers: has PyFlink's environment.
+        work: folder for tables, logs and the connector's jar.
+        sizes: how much to do.
+    """
+
+    def __init__(self, peers: Peers, work: Path, sizes: Sizes) -> None:
+        self.peers = peers
+        self.work = work
+        self.sizes = sizes
+
+    def run(self) -> dict[str, Any] | None:
+        """Both engines; None where there is no broker, without PyFlink's figures where its connector is not to be had."""
+        try:
+            KafkaServer.check_installed()
+        except ServerMissing:
+            return None
+        with KafkaServer() as kafka:
+            result = self._count(kafka, "api", self.sizes.workload)
+            jar = self._connector()
+            if jar is not None:
+                pyflink = self._count(kafka, "pyflink", self.sizes.pyflink_workload, jar)
+                result |= {f"pyflink_{name}": figure for name, figure in pyflink.items()}
+                result["ratio"] = result["steady_records_per_s"] / pyflink["steady_records_per_s"]
+        return result
+
+    def _count(
+        self, kafka: KafkaServer, package: str, records: int, jar: Path | None = None
+    ) -> dict[str, Any]:
+        read = kafka.create_topic(partitions=_PARTITIONS)
+        # The broker's clock says when counts were written.
+        written = kafka.create_topic(partitions=_PARTITIONS, message_timestamp_type="LogAppendTime")
+        kafka.produce(read, (str(number % self.sizes.keys) for number in range(records)))
+        program = ["kafka_count.py", package, kafka.bootstrap_servers, read, written]
+        if jar is None:
+            seconds = self._run_engine(program)["seconds"]
+        else:
+            program.append(f"pipeline.jars=file://{jar}")
+            seconds = self.peers._run_pyflink("pyflink-kafka", program)[0]["seconds"]
+        found = kafka.consume_committed(written)
+        counts = len({record.value for record in found})
+        if len(found) != records or counts != records:
+            raise RuntimeError(f"{package}: {len(found)} counts, {counts} different ones, of {records}")
+        times = sorted(record.timestamp_ms for record in found)
+        first = sum(time == times[0] for time in times)
+        return {
+            "records": records,
+            "records_per_s": records / seconds,
+            "steady_records_per_s": (records - first) / max(0.001, (times[-1] - times[0]) / 1000),
+        }
+
+    def _run_engine(self, program: list[str]) -> dict[str, Any]:
+        base = self.work / "tables" / "kafka"
+        shutil.rmtree(base, ignore_errors=True)
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "state.backend.type": "hashmap",
+            "state.changelog.enabled": "true",
+            "state.changelog.dstl.dfs.base-path": str(base),
+            "execution.checkpointing.interval": "1s",
+        }
+        command = [sys.executable, str(HERE / program[0]), *program[1:]]
+        command += [f"{key}={value}" for key, value in settings.items()]
+        return measure("kafka", command, self.work / "logs").result
+
+    def _connector(self) -> Path | None:
+        """PyFlink's connector as a jar, by Maven; None where that is not installed."""
+        _, artifact, version = CONNECTOR.split(":")
+        jar = self.work / f"{artifact}-{version}.jar"
+        if not jar.exists():
+            maven = shutil.which("mvn")
+            if maven is None:
+                return None
+            copy = [_COPY, f"-Dartifact={CONNECTOR}", f"-DoutputDirectory={self.work}"]
+            subprocess.run([maven, "-q", "-B", *copy], check=True)
+        return jar

@@ -1,0 +1,73 @@
+"""Exactly once from Kafka to Kafka with Spark: kill -9 of drivers, workers and the broker while records are written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_process import Driver
+from kafka_job import KEYS
+from servers.kafka import KafkaServer
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = 12_000
+
+
+def test_each_count_is_there_once(kafka: KafkaServer, tmp_path: Path) -> None:
+    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
+    print(f"KILL_SEED={seed} repeats this run")
+    chance = random.Random(seed)
+    read, written = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)
+    kafka.produce(read, map(str, range(NUMBERS)))
+    arguments = ("kafka_job.py", kafka.bootstrap_servers, read, written, 1_500)
+    settings: dict[str, Any] = {
+        "options": {
+            "spark.master": "local[2]",
+            "parallelism.default": 2,
+            "state.changelog.enabled": True,
+            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+            "execution.checkpointing.interval": "200 ms",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 50,
+            "restart-strategy.fixed-delay.delay": "0 s",
+        },
+        "work": tmp_path,
+    }
+
+    def seen() -> int:
+        return len(kafka.consume_committed(written))
+
+    for victim in ("worker", "broker", "driver", "driver"):
+        with Driver(*arguments, **settings) as driver:
+            before = seen()
+            driver.wait_for(lambda before=before: seen() > before, what="records")
+            time.sleep(chance.uniform(0, 0.5))
+            if victim == "worker":
+                driver.wait_for(driver.pinned, what="worker")
+                os.kill(
+                    chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL
+                )
+            elif victim == "broker":
+                kafka.kill()
+                kafka.start()
+            before = seen()
+            if victim != "driver" and before < NUMBERS:
+                driver.wait_for(lambda before=before: seen() > before, what="records after the failure")
+            if driver.process.poll() is None:
+                driver.kill()
+                driver.wait_gone()
+        assert seen() < NUMBERS, "the job ended too early"
+    with Driver(*arguments, **settings) as driver:
+        assert driver.end() == 0, driver.output
+    found = Counter(record.value.decode() for record in kafka.consume_committed(written) if record.value)
+    expected = [f"{key}:{count}" for key in range(KEYS) for count in range(1, NUMBERS // KEYS + 1)]
+    assert found == Counter(expected)
+    assert kafka.end_offsets(written, committed=True) == kafka.end_offsets(written), "an open transaction"
+    assert sum(kafka.group_offsets(f"group of {read}", read).values()) == NUMBERS
