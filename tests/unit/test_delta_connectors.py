@@ -13,6 +13,7 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.functions import Count, counted, rounds
 from support.graphs import GraphBuilder
@@ -21,9 +22,12 @@ from support.script import Failure, Fault, Script
 
 from api.common import Row, Types
 from api.common.types import RowKind
+from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeltaSink, DeltaSource
 from changelog_engine.connectors import delta as engine
+from changelog_engine.connectors.delta.reader import Columns, splits_of
 from changelog_engine.connectors.protocols import SinkContext, Split
+from changelog_engine.connectors.spark_frames import StagedVersions, folder_of
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.testing.conformance import check_committing_sink, check_source
@@ -168,6 +172,10 @@ class TestSink:
         write_version(tmp_path / "t", [{"k": 1, "c": "text"}])
         with pytest.raises(ConfigurationError, match=r"other columns .* c string.*c int64"):
             engine.DeltaSink(str(tmp_path / "t"), ROW).committing_writer(CONTEXT)
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_collection([Row(1, 2)], ROW).to_spark(str(tmp_path / "t"))
+        with pytest.raises(ConfigurationError, match="other columns"):
+            env.execute("refused before Spark starts")
         write_version(tmp_path / "p", [{"k": 1, "c": 1}], partition_by=["k"])
         with pytest.raises(ConfigurationError, match="partitioned by"):
             engine.DeltaSink(str(tmp_path / "p"), ROW, ["c"]).committing_writer(CONTEXT)
@@ -390,3 +398,68 @@ class TestSource:
         assert len(again.output) == 21 - read
         first = Counter(pairs(job.output)) - Counter(pairs(again.output))
         assert sum(first.values()) == read, "the rewound job reads the rest of the same rows"
+
+
+class TestStaged:
+    """What Spark staged, without Spark."""
+
+    SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+
+    def stage(self, folder, version, *files, finished=True):
+        place = folder / folder_of(version)
+        place.mkdir(parents=True)
+        for index, numbers in enumerate(files):
+            table = pa.table({"n": numbers, "at": [n * 1000 for n in numbers]}, self.SCHEMA)
+            pq.write_table(table, place / f"part-{index:05d}.parquet")
+        if finished:
+            (place / "_SUCCESS").touch()
+
+    def source(self, folder, parts=2):
+        row_type = engine.row_type_of(self.SCHEMA)
+        versions = StagedVersions(str(folder), only=False)
+
+        class Source:
+            bounded, parallel, output_type = True, True, row_type
+
+            def splits(self, parallelism):
+                return splits_of(parallelism, 0)
+
+            def reader(self, split):
+                return engine.VersionsReader(versions, Columns(row_type, TestStaged.SCHEMA, ()), split.id)
+
+        return Source()
+
+    def test_versions_come_when_they_are_whole(self, tmp_path):
+        self.stage(tmp_path, 0, [1, 2], [3], [])
+        self.stage(tmp_path, 1, [4, 5, 6], finished=False)
+        source = self.source(tmp_path)
+        (split,) = source.splits(1)
+        reader, position, found = source.reader(split), split.start, []
+        for _ in range(5):
+            values, position, finished, *_ = reader.read(position, 10)
+            found += [row.n for row in values]
+            assert not finished
+        assert found == [1, 2, 3]
+        (tmp_path / folder_of(1) / "_SUCCESS").touch()
+        values, position, finished, *_ = reader.read(position, 2)
+        assert [(row.n, row.at) for row in values] == [(4, Instant(0, 4_000_000)), (5, Instant(0, 5_000_000))]
+        (tmp_path / "_ended").write_text("2")
+        values, position, finished, *_ = reader.read(position, 2)
+        assert ([row.n for row in values], finished) == ([6], True)
+        assert reader.read(position, 2).finished
+        reader.close()
+
+    def test_reading_again(self, tmp_path):
+        for version in range(4):
+            self.stage(tmp_path, version, *([version * 100 + n * 10 + m for m in range(n)] for n in range(4)))
+        (tmp_path / "_ended").write_text("4")
+
+        class Shipped(type(self.source(tmp_path))):
+            def __reduce__(self, folder=str(tmp_path)):
+                return TestStaged().source, (folder,)
+
+        for parallelism in (1, 2, 5):
+            rows = check_source(Shipped(), parallelism=parallelism)
+            assert sorted(row.n for row in rows) == sorted(
+                version * 100 + n * 10 + m for version in range(4) for n in range(4) for m in range(n)
+            )

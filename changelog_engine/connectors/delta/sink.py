@@ -87,6 +87,15 @@ class DeltaSink:
             files.setdefault(_TRANSACTION + one["writer"], {}).setdefault(one["number"], []).append(new)
         self.table().append(files)
 
+    def check(self) -> None:
+        """Before the job starts: a table on a local disk that is there must fit.
+
+        Raises:
+            ConfigurationError: it does not.
+        """
+        if Storage(self.path).local is not None and UserTable.exists(self.path):
+            self.table()
+
     def table(self) -> UserTable:
         """The table, which is made or must fit.
 
