@@ -1,0 +1,204 @@
+"""CSV files: what is written comes back, value by value, from every position; what does not fit is named."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.written_files import read, write
+
+from api.datastream import OutputTag
+from api.datastream.connectors.file_system import FileSource
+from api.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+from api.datastream.formats.parquet import ParquetColumnarRowInputFormat
+from api.table import DataTypes
+from changelog_engine.connectors.files import CsvFiles, CsvRecords
+from changelog_engine.connectors.files import FileSource as EngineSource
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.types import Row, Types
+
+
+def csv_schema(**options):
+    builder = (
+        CsvSchema.builder()
+        .add_number_column("id", DataTypes.INT())
+        .add_string_column("name")
+        .add_array_column("list", "#", DataTypes.INT())
+        .add_boolean_column("flag")
+        .add_number_column("x", DataTypes.DOUBLE())
+    )
+    for name, value in options.items():
+        getattr(builder, name)(*([] if value is None else [value]))
+    return builder.build()
+
+
+def csv_source(path, schema):
+    return FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+
+
+class TestCsv:
+    def test_rows(self, tmp_path):
+        schema = csv_schema()
+        rows = [
+            Row(id=1, name='a, "b"', list=[1, 2], flag=True, x=1.5),
+            Row(id=-2, name="two\nlines\r\n", list=[], flag=False, x=None),
+            Row(id=None, name="", list=[7], flag=None, x=-0.0),
+        ]
+        path = write(tmp_path, CsvBulkWriters.for_schema(schema), [*rows[:2], (None, "", [7], None, -0.0)])
+        assert path.read_bytes() == (b'1,"a, ""b""",1#2,true,1.5\n-2,"two\nlines\r\n",,false,\n,,7,,-0.0\n')
+        source = csv_source(tmp_path, schema)
+        assert source._source.output_type == schema.get_type_info()
+        found = read(source)
+        assert found[0] == rows[0]
+        assert found[1] == Row(id=-2, name="two\nlines\r\n", list=None, flag=False, x=None)
+        assert found[2] == rows[2]
+
+    @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+    def test_all_line_ends(self, tmp_path, ending):
+        lines = [f"{number},n{number},{number}#1,true,0.5" for number in range(100)]
+        (tmp_path / "f").write_bytes(ending.join(lines).encode())
+        assert [each.id for each in read(csv_source(tmp_path, csv_schema()))] == list(range(100))
+
+    def test_header(self, tmp_path):
+        (tmp_path / "f.csv").write_text("\ufeffflag,name,more,id,x,list\ntrue,a,?,1,2,3\nfalse,b,?,2,,\n")
+        source = csv_source(tmp_path, csv_schema(set_use_header=None))
+        assert read(source) == [
+            Row(id=1, name="a", list=[3], flag=True, x=2.0),
+            Row(id=2, name="b", list=None, flag=False, x=None),
+        ]
+        with pytest.raises(TypeMismatchError, match=r"the header of .* names the columns flag, name"):
+            read(csv_source(tmp_path, csv_schema(set_use_header=None, set_strict_headers=None)))
+
+    def test_written_header(self, tmp_path):
+        schema = csv_schema(set_use_header=None, set_strict_headers=None)
+        path = write(tmp_path, CsvBulkWriters.for_schema(schema), [(1, "a", None, None, None)])
+        assert path.read_text() == "id,name,list,flag,x\n1,a,,,\n"
+        assert read(csv_source(tmp_path, schema)) == [Row(id=1, name="a", list=None, flag=None, x=None)]
+
+    def test_comments_first_row_and_empty_lines(self, tmp_path):
+        (tmp_path / "f.csv").write_text('#c, "\nskipped\n\n1,"#\n#",,,\n#2,x,,,\n\n2,b,,,\n#end')
+        schema = csv_schema(set_allow_comments=None, set_skip_first_data_row=None)
+        assert [(each.id, each.name) for each in read(csv_source(tmp_path, schema))] == [
+            (1, "#\n#"),
+            (2, "b"),
+        ]
+
+    def test_signs(self, tmp_path):
+        schema = csv_schema(
+            set_column_separator="|",
+            set_quote_char="'",
+            set_escape_char="\\",
+            set_null_value="NULL",
+            set_line_separator="\r\n",
+        )
+        path = write(
+            tmp_path,
+            CsvBulkWriters.for_schema(schema),
+            [(1, "a|b", [1], True, 1.0), (2, None, None, None, None)],
+        )
+        assert path.read_bytes() == b"1|'a|b'|1|true|1.0\r\n2|NULL|NULL|NULL|NULL\r\n"
+        assert read(csv_source(tmp_path, schema))[1] == Row(id=2, name=None, list=None, flag=None, x=None)
+
+    def test_compressed(self, tmp_path):
+        with gzip.open(tmp_path / "f.csv.gz", "wt") as stream:
+            stream.write("id,name,list,flag,x\n" + "".join(f"{n},n,,,\n" for n in range(100)))
+        source = csv_source(tmp_path, csv_schema(set_use_header=None))
+        assert [each.id for each in read(source)] == list(range(100))
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("x,a,,,", "line 2 after byte 9: field 'id' is 'x', which is no INT"),
+            ("3000000000,a,,,", "needs more than 32 bits"),
+            ("1,a,1#y,,", "field 'list' is '1#y'"),
+            ("1,a,,perhaps,", "neither true nor false"),
+            ("1,a", "2 cells, not 5"),
+            ('1,"a', "is no CSV near byte"),
+        ],
+    )
+    def test_lines_that_do_not_fit(self, tmp_path, line, message):
+        (tmp_path / "f.csv").write_text(f"1,first,,,\n2,b,,,\n{line}\n".replace("1,first,,,", "1,fir,,,"))
+        source = csv_source(tmp_path, csv_schema())._source
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 1).next
+        with pytest.raises(TypeMismatchError, match=message):
+            reader.read(position, 10)
+        reader.close()
+
+    def test_lines_that_do_not_fit_go_aside(self, tmp_path):
+        (tmp_path / "f.csv").write_text("1,a,,,\nx,b,,,\n3\n4,d,,,\n")
+        tag = OutputTag("bad")
+        builder = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(csv_schema()), str(tmp_path))
+        source = builder.set_bad_records_tag(tag).build()._source
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        found = reader.read(split.start, 10)
+        assert [each.id for each in found.values] == [1, 4]
+        assert [(bad.position, bad.line, bad.record) for _, bad in found.aside] == [
+            (0, 2, ["x", "b", "", "", ""]),
+            (0, 3, ["3"]),
+        ]
+        assert found.aside[0][0] == "bad"
+        assert "field 'id' is 'x', which is no INT" in found.aside[0][1].error
+        reader.close()
+        with pytest.raises(NotSupportedError, match="only CSV and JSON lines"):
+            FileSource.for_bulk_file_format(
+                ParquetColumnarRowInputFormat(Types.ROW([Types.INT()])), "/x"
+            ).set_bad_records_tag(tag)
+
+    def test_bad_schemas(self):
+        with pytest.raises(ConfigurationError, match="at least one column"):
+            CsvSchema.builder().build()
+        with pytest.raises(ConfigurationError, match="different names"):
+            CsvSchema.builder().add_string_column("a").add_string_column("a").build()
+        with pytest.raises(ConfigurationError, match="char must be one character"):
+            CsvSchema.builder().set_column_separator("||")
+        with pytest.raises(NotSupportedError, match="cannot hold a value of type MAP"):
+            CsvSchema.builder().add_column("m", Types.MAP(Types.INT(), Types.INT())).build()
+        with pytest.raises(ConfigurationError, match="build"):
+            CsvReaderFormat.for_schema(CsvSchema.builder())
+
+    @settings(max_examples=150, deadline=None)
+    @given(
+        st.lists(
+            st.tuples(
+                st.text(st.sampled_from('ab,"\r\n#\\;ü☂ ')),
+                st.none() | st.integers(-(2**63), 2**63 - 1),
+                st.none() | st.floats(allow_nan=False),
+                st.none() | st.datetimes(),
+            ),
+            max_size=12,
+        ),
+        st.sampled_from(["\n", "\r\n"]),
+        st.integers(1, 4),
+    )
+    def test_what_is_written_comes_back_from_every_row(self, tmp_path_factory, rows, line_end, step):
+        schema = (
+            CsvSchema.builder()
+            .add_string_column("s")
+            .add_number_column("n")
+            .add_column("f", Types.DOUBLE())
+            .add_column("t", Types.SQL_TIMESTAMP())
+            .set_line_separator(line_end)
+            .build()
+        )._schema
+        path = tmp_path_factory.mktemp("csv") / "f"
+        with path.open("wb") as stream:
+            writer = CsvFiles(schema).open(stream)
+            writer.write(rows)
+            writer.finish()
+        source = EngineSource([str(path)], CsvRecords(schema))
+        (split,) = source.splits(1)
+        position, done, finished = split.start, 0, False
+        while not finished:
+            again = source.reader(split)
+            rest = again.read(position, 10**6).values
+            again.close()
+            assert [tuple(each) for each in rest] == rows[done:]
+            reader = source.reader(split)
+            values, position, finished, *_ = reader.read(position, step)
+            reader.close()
+            done += len(values)
