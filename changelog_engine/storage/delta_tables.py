@@ -160,7 +160,7 @@ class UserTable:
             partition = action.get("partition") or action.get("partition_values") or {}
             found.append(
                 TableFile(
-                    action["path"],
+                    unquote(action["path"]),
                     {name: None if value is None else text_of(value) for name, value in partition.items()},
                 )
             )

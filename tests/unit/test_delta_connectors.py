@@ -338,6 +338,8 @@ class TestSource:
         write_version(table, [{"k": 101, "p": "x y%/ü"}], partition_by=["p"])
         read()
         assert [tuple(row._values) for row in found[21:]] == [(100, None), (101, "x y%/ü")]
+        newest = pairs(row for row in read_all(engine.DeltaSource(str(table))) if row.k != 100)
+        assert newest == [*keys(0, 1, 2), (101, "x y%/ü")]
         deltalake.DeltaTable(str(table)).delete("k = 101")
         with pytest.raises(ConnectorError, match="change data feed"):
             read()
@@ -360,7 +362,9 @@ class TestSource:
             .build()
             ._source
         )
-        changes = read_all(source)
+        assert not source.parallel, "or changes would overtake each other"
+        changes = read_all(source, parallelism=1)
+        assert [row["_commit_version"] for row in changes] == [0] * 4 + [1] * 2 + [2, 3]
         found = Counter(
             (row["_commit_version"], row["_change_type"], row.k, row.c, row.get_row_kind()) for row in changes
         )

@@ -47,7 +47,7 @@ class TableVersions:
 
 
 class DeltaSource:
-    """Rows of a Delta table. Files are read in the order of their versions; a version's files are shared by the subtasks.
+    """Rows of a Delta table. Each subtask reads files in the order of their versions; a version's files are shared out.
 
     Args:
         path: of the table, or its URI.
@@ -63,7 +63,6 @@ class DeltaSource:
         NotSupportedError: a column that rows cannot hold.
     """
 
-    parallel = True
     discovery_interval_ms: int | None = None
 
     def __init__(
@@ -99,6 +98,7 @@ class DeltaSource:
         if last is None and not follow:
             last = table.version
         self.bounded = last is not None
+        self.parallel = not change_data  # or the changes of a row would overtake each other
         self.versions = TableVersions(path, whole, last, change_data)
         self._first = changes_from if whole is None else whole
         schema = table.schema()
