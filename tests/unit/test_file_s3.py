@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 from support.graphs import GraphBuilder
@@ -193,6 +195,52 @@ class TestSink:
     def test_no_such_bucket(self, options):
         with pytest.raises(ConfigurationError, match="cannot write to s3://no-such-bucket/out"):
             sink_to("s3://no-such-bucket/out", options).check()
+
+
+ROW = Types.ROW_NAMED(["n", "text"], [Types.LONG(), Types.STRING()])
+CSV = files.CsvSchema(
+    (files.CsvColumn("n", Types.LONG()), files.CsvColumn("text", Types.STRING())), header=True
+)
+AVRO = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}'
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "element"),
+    [
+        (
+            files.ColumnarFiles("parquet", files.arrow_schema(ROW)),
+            files.ParquetRecords(ROW),
+            lambda n: Row(n=n, text="ü"),
+        ),
+        (files.CsvFiles(CSV), files.CsvRecords(CSV), lambda n: Row(n=n, text='a\n"')),
+        (files.AvroFiles(AVRO), files.AvroRecords(AVRO), lambda n: {"n": n}),
+    ],
+    ids=["parquet", "csv", "avro"],
+)
+def test_formats(s3, bucket, options, writes, reads, element):
+    uri = f"s3://{bucket}/out"
+    sink = files.FileSink(uri, writes, files.BasePathBuckets(), file_systems=FileSystems(options))
+    writer = sink.committing_writer(context())
+    for start in range(0, 60, 20):
+        writer.write([element(n) for n in range(start, start + 20)])
+    writer.commit(writer.prepare(False).committables)
+    writer.close()
+    source = files.FileSource([uri], reads, FileSystems(options))
+    assert check_source(source) == [element(n) for n in range(60)]
+
+
+@pytest.mark.parametrize("name", ["f.gz", "f.zst"])
+def test_compressed_text(s3, bucket, options, name):
+    text = "".join(f"line {n}\n" for n in range(500)).encode()
+    with s3.filesystem().open_output_stream(f"{bucket}/{name}", compression=None) as raw:
+        raw.write(gzip.compress(text) if name == "f.gz" else pa.Codec("zstd").compress(text, asbytes=True))
+    source = files.FileSource([f"s3://{bucket}/{name}"], file_systems=FileSystems(options))
+    (split,) = source.splits(1)
+    reader = source.reader(split)
+    first = reader.read(split.start, 200)
+    reader.close()
+    rest = source.reader(split).read(first.next, 1000)
+    assert [*first.values, *rest.values] == [f"line {n}" for n in range(500)]
 
 
 class TestKeys:
