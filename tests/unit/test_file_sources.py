@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import random
+import zlib
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,20 @@ def read_split(source, split, step=3):
 
 def input_file(path):
     return InputFolder(str(path), FileSystems()).file(str(path), None, None)
+
+
+class deflate_open:
+    def __init__(self, path, mode):
+        self.path = path
+
+    def __enter__(self):
+        return self
+
+    def write(self, data):
+        self.path.write_bytes(zlib.compress(data))
+
+    def __exit__(self, *_):
+        pass
 
 
 def zstd_open(path, mode):
@@ -118,6 +133,7 @@ class TestTextFile:
             (".GZIP", gzip.open),
             (".bz2", bz2.open),
             (".xz", lzma.open),
+            (".deflate", deflate_open),
             (".zst", zstd_open),
         ],
     )
@@ -198,6 +214,16 @@ class TestTextFile:
         path.unlink()
         with pytest.raises(StorageError, match=f"cannot read the input file {path}"):
             source.reader(split).read(split.start, 10)
+
+    def test_a_large_deflated_file(self, tmp_path):
+        lines = [f"line {number} {'x' * (number % 50)}" for number in range(80_000)]
+        (tmp_path / "f.deflate").write_bytes(zlib.compress("\n".join(lines).encode()))
+        source = FileSource([str(tmp_path / "f.deflate")])
+        assert read_all(source, step=7_000) == lines
+        whole = (tmp_path / "f.deflate").read_bytes()
+        (tmp_path / "f.deflate").write_bytes(whole[:-100])
+        with pytest.raises(StorageError, match="end too early"):
+            read_all(source, step=7_000)
 
     def test_a_broken_archive(self, tmp_path):
         (tmp_path / "g.gz").write_bytes(b"no gzip")

@@ -141,7 +141,7 @@ class FileSource(Source):
 
     Folders are read however deep they are; names that begin with ``.`` or ``_`` are left out. Paths are plain, or URIs
     of any file system that pyarrow opens (``file:``, ``s3:``, ``gs:``, ``abfs:``, ``hdfs:``). Text ending in ``.gz``,
-    ``.gzip``, ``.bz2``, ``.xz`` or ``.zst`` is decompressed.
+    ``.gzip``, ``.bz2``, ``.xz``, ``.deflate`` or ``.zst`` is decompressed.
 
     Example:
         >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "file:///data/logs").build()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable
@@ -19,10 +20,36 @@ _OPENERS: dict[str, Callable[[Any], Any]] = {
     ".gzip": lambda stream: gzip.GzipFile(fileobj=stream),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
+    ".deflate": lambda stream: _Inflated(stream),
     ".zst": lambda stream: pa.CompressedInputStream(stream, "zstd"),
 }
-_UNREADABLE = (".deflate", ".zip", ".7z", ".lz4", ".snappy")
+_UNREADABLE = (".zip", ".7z", ".lz4", ".snappy")
 _SKIP_BYTES = 1 << 20
+
+
+class _Inflated(io.RawIOBase):
+    """A stream that zlib compressed."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._zlib = zlib.decompressobj()
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Decompress into a buffer."""
+        while not self._ready and not self._zlib.eof:
+            data = self._zlib.unconsumed_tail or self._stream.read(_SKIP_BYTES)
+            if not data:
+                raise EOFError("the compressed data end too early")
+            self._ready = self._zlib.decompress(data, _SKIP_BYTES)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
 
 
 def decompressor(name: str) -> Callable[[Any], Any] | None:
@@ -33,7 +60,9 @@ def decompressor(name: str) -> Callable[[Any], Any] | None:
     """
     lowered = name.lower()
     if lowered.endswith(_UNREADABLE):
-        raise NotSupportedError(f"cannot decompress {name}: use .gz, .bz2, .xz or .zst, or unpack it")
+        raise NotSupportedError(
+            f"cannot decompress {name}: use .gz, .bz2, .xz, .deflate or .zst, or unpack it"
+        )
     return next((opened for ending, opened in _OPENERS.items() if lowered.endswith(ending)), None)
 
 

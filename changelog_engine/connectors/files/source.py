@@ -27,7 +27,7 @@ class FileSource:
     """The records of files that are there when the job starts.
 
     A folder stands for all its files, however deep; files and folders whose names begin with ``.`` or ``_`` are left out.
-    Text is decompressed by its ending: ``.gz``, ``.gzip``, ``.bz2``, ``.xz``, ``.zst``.
+    Text is decompressed by its ending: ``.gz``, ``.gzip``, ``.bz2``, ``.xz``, ``.deflate``, ``.zst``.
 
     Args:
         file_format: how a file is read; text lines by default.
