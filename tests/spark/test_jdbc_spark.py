@@ -62,7 +62,7 @@ def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
             driver.kill()
             driver.wait_gone()
     with Driver(*arguments, **settings) as driver:
-        assert driver.end() == 0, driver.output
+        assert driver.end(120) == 0, driver.output
     found = postgres.execute(
         "SELECT k, COUNT(*), COUNT(DISTINCT c), MAX(c) FROM counts GROUP BY k", database=database
     )

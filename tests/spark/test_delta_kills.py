@@ -1,0 +1,65 @@
+"""Exactly once in a Delta table with Spark: kill -9 of drivers and workers while it is written."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pytest
+from driver_process import Driver
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = 30_000
+
+
+def numbers_of(path: Path) -> list[int]:
+    try:
+        return sorted(deltalake.DeltaTable(str(path)).to_pyarrow_table(["n"])["n"].to_pylist())
+    except deltalake.exceptions.TableNotFoundError:
+        return []
+
+
+def test_each_number_is_there_once(tmp_path: Path) -> None:
+    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
+    print(f"KILL_SEED={seed} repeats this run")
+    chance = random.Random(seed)
+    table = tmp_path / "table"
+    settings: dict[str, Any] = {
+        "options": {
+            "spark.master": "local[2]",
+            "parallelism.default": 2,
+            "state.changelog.enabled": True,
+            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+            "execution.checkpointing.interval": "200 ms",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 50,
+            "restart-strategy.fixed-delay.delay": "0 s",
+        },
+        "work": tmp_path,
+    }
+
+    def wait_for_rows(driver: Driver) -> None:
+        before = len(numbers_of(table))
+        driver.wait_for(lambda: len(numbers_of(table)) > before, what="rows")
+
+    for _ in range(2):
+        with Driver("delta_job.py", table, NUMBERS, 1_500, **settings) as driver:
+            wait_for_rows(driver)
+            driver.wait_for(driver.pinned, what="worker")
+            os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+            wait_for_rows(driver)
+            time.sleep(chance.uniform(0, 0.5))
+            assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
+            driver.kill()
+            driver.wait_gone()
+        found = numbers_of(table)
+        assert len(set(found)) == len(found), "seen twice"
+    with Driver("delta_job.py", table, NUMBERS, 1_000_000, **settings) as driver:
+        assert driver.end(120) == 0, driver.output
+    assert numbers_of(table) == list(range(NUMBERS))
