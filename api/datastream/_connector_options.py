@@ -29,6 +29,6 @@ def _with_options(node: Node, entries: Mapping[str, str]) -> Node:
     function = node.function
     if hasattr(function, "with_options"):
         function = function.with_options(entries)
-    if hasattr(function, "check"):
-        function.check()
+    if hasattr(function, "check_before_start"):
+        function.check_before_start()
     return node if function is node.function else replace(node, function=function)

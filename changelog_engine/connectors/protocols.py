@@ -73,6 +73,8 @@ class Source(Protocol):
         * ``watermarks_by_split``: True when a watermark strategy right after the source watches each split for itself: the
           watermark is the smallest over the splits that are not idle.
         * ``discovery_interval_ms`` and ``discover(known)``: see `DiscoveringSource`.
+        * ``with_options(entries)``: a source like this one that knows the configuration. Sinks may have it too.
+        * ``check_before_start()``: raises when the job cannot work, before it starts. Sinks may have it too.
         * ``job_ended()``: on the driver, when the job has ended, however it did.
     """
 

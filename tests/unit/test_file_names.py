@@ -119,20 +119,20 @@ class TestBadPaths:
     def test_folder_under_a_file(self, tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(ConfigurationError, match=f"cannot write to the folder {tmp_path}/file/out"):
-            sink_to(tmp_path / "file" / "out").check()
+            sink_to(tmp_path / "file" / "out").check_before_start()
 
     @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
     def test_no_permission(self, tmp_path):
         tmp_path.chmod(0o500)
         with pytest.raises(ConfigurationError, match="Permission denied"):
-            sink_to(tmp_path).check()
+            sink_to(tmp_path).check_before_start()
         tmp_path.chmod(0o700)
 
     def test_unknown_file_system(self):
         with pytest.raises(ConfigurationError, match="no file system answers to 'nosuch://bucket/x'"):
-            sink_to("nosuch://key:geheim@bucket/x").check()
+            sink_to("nosuch://key:geheim@bucket/x").check_before_start()
 
     def test_a_check_leaves_nothing(self, tmp_path):
-        sink_to(tmp_path / "new").check()
+        sink_to(tmp_path / "new").check_before_start()
         assert list((tmp_path / "new").iterdir()) == []
         assert isinstance(sink_to(tmp_path), CommittingSink)

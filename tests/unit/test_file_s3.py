@@ -194,7 +194,7 @@ class TestSink:
 
     def test_no_such_bucket(self, options):
         with pytest.raises(ConfigurationError, match="cannot write to s3://no-such-bucket/out"):
-            sink_to("s3://no-such-bucket/out", options).check()
+            sink_to("s3://no-such-bucket/out", options).check_before_start()
 
 
 ROW = Types.ROW_NAMED(["n", "text"], [Types.LONG(), Types.STRING()])
@@ -254,7 +254,7 @@ class TestKeys:
                 lambda uri=uri, given=given: files.FileSource([uri], file_systems=FileSystems(given)).splits(
                     1
                 ),
-                lambda uri=uri, given=given: sink_to(uri, given).check(),
+                lambda uri=uri, given=given: sink_to(uri, given).check_before_start(),
             ):
                 with pytest.raises(ConfigurationError) as caught:
                     fails()

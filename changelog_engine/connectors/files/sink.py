@@ -132,7 +132,7 @@ class FileSink:
         sink.encoder = self.encoder.for_type(type_info)
         return sink
 
-    def check(self) -> None:
+    def check_before_start(self) -> None:
         """Raise if it cannot work, before the job starts.
 
         Raises:
@@ -193,8 +193,9 @@ class FileWriter:
                 self._store.finish_part_of(temporary, final, size, keep=forked)
             if not forked:
                 lineages.append(prepared.state["lineage"])
-        for path in list(self._store.leftovers({mine, *lineages}, context.attempt)):
-            self._store.remove(path)
+        if context.attempt > 1:  # looking takes time in large folders
+            for path in list(self._store.leftovers({mine, *lineages}, context.attempt)):
+                self._store.remove(path)
         return lineages[0] if lineages else mine
 
     def write(self, values: Sequence[Any]) -> None:
