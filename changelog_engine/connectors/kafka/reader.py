@@ -2,7 +2,7 @@
 
 Invariants:
     * What is given out begins exactly at the position asked for, and follows the log without a gap.
-    * Reading never waits longer than a few milliseconds for records that are not there.
+    * Reading waits no longer than a few milliseconds for records that are not there.
     * What one partition has in store while others are asked for is bounded.
 """
 
@@ -25,7 +25,7 @@ from changelog_engine.types import Row
 log = logging.getLogger("changelog_engine")
 
 _WAIT_S = 0.01
-_FIRST_WAIT_S = 0.1
+_LONGER_WAIT_S = 0.1  # for records that are known to be there
 _DRY_S = 0.05  # so long after a fetch without records the next one doesn't wait
 _STORED = 65_536
 _CLOSE_TIMEOUT_S = 10.0
@@ -80,6 +80,7 @@ class Fetcher:
             "auto.offset.reset": "error",
             "isolation.level": "read_uncommitted",  # as Java's clients have it
             "fetch.wait.max.ms": "100",
+            "fetch.queue.backoff.ms": "10",  # an epoch takes up in no time what was fetched ahead
         }
         given = {name: value for name, value in defaults.items() if name not in properties.settings}
         if properties.get("auto.offset.reset") == "none":
@@ -99,10 +100,9 @@ class Fetcher:
         place = self._partitions.get((topic, partition))
         if place is None or place.next != offset:
             place = self._turn(topic, partition, offset)
-            self._fetch(place, most, _FIRST_WAIT_S)
+            self._fetch(place, most, _LONGER_WAIT_S)
         elif not place.stored and place.error is None:
-            dry = time.monotonic() - self._dry_at < _DRY_S
-            self._fetch(place, most, 0.0 if dry else _WAIT_S)
+            self._fetch(place, most, self._wait_s(place))
         if not place.stored:
             if place.error is not None:
                 raise self._lost(place)
@@ -122,6 +122,17 @@ class Fetcher:
         if not stored and place.end is not None:
             place.next = max(place.next, place.end)
         return records, place.next
+
+    def _wait_s(self, place: _Partition) -> float:
+        """How long to wait for records: longer when the broker has said that there are more."""
+        if time.monotonic() - self._dry_at < _DRY_S:
+            return 0.0
+        if place.end is None:
+            where = self._kafka.TopicPartition(place.topic, place.partition)
+            _, high = self._consumer.get_watermark_offsets(where, cached=True)
+            if high > place.next:
+                return _LONGER_WAIT_S
+        return _WAIT_S
 
     def _turn(self, topic: str, partition: int, offset: int) -> _Partition:
         """Read a partition from an offset on."""
