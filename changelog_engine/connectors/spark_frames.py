@@ -106,10 +106,10 @@ class DataFrameSource:
         return {**self.__dict__, "dataframe": None}  # it stays in the driver
 
     def with_options(self, entries: Mapping[str, str]) -> DataFrameSource:
-        """This source; its folder lies in the configuration's base path unless it was given."""
-        if self.staging is None:
-            self.staging = f"{_base_path(entries)}/{_FOLDER}"
-        return self
+        """A source like this one whose folder lies in the configuration's base path, unless it was given."""
+        if self.staging is not None:
+            return self
+        return DataFrameSource(self.dataframe, f"{_base_path(entries)}/{_FOLDER}")
 
     def splits(self, parallelism: int) -> list[Split]:
         """Compute the rows, once, and share out the files. Split ids name the folder: a restore finds it again."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -23,7 +25,9 @@ from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.filesystem import Storage
 
 _LOG = "_delta_log"
-_TRIES = 10
+_CONFLICTS = 100
+_FAILURES = 3
+_PAUSE_S = 0.05
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
@@ -183,8 +187,8 @@ class UserTable:
         Raises:
             ConnectorError: it failed; it may be tried again.
         """
-        failure: Exception | None = None
-        for _ in range(_TRIES):
+        failures = conflicts = 0
+        while True:
             done = {application: self.transaction(application) or 0 for application in files}
             new = {
                 application: {n: some for n, some in numbers.items() if n > done[application]}
@@ -218,12 +222,20 @@ class UserTable:
                 )
                 self._make_durable()
                 return len(adds)
-            except (CommitFailedError, DeltaError, OSError) as error:
-                failure = error  # somebody else was faster, or the answer was lost: the table knows
-                self._table = _open(self.storage)
-        raise ConnectorError(
-            f"could not commit to the Delta table {self.storage.root} in {_TRIES} tries: {failure}"
-        ) from failure
+            except CommitFailedError as error:
+                conflicts += 1  # somebody else was faster
+                if conflicts >= _CONFLICTS:
+                    raise ConnectorError(
+                        f"{conflicts} commits of others came first at the Delta table {self.storage.root}: {error}"
+                    ) from error
+                time.sleep(random.uniform(0, _PAUSE_S))
+            except (DeltaError, OSError) as error:
+                failures += 1  # or only the answer was lost: the table knows
+                if failures >= _FAILURES:
+                    raise ConnectorError(
+                        f"could not commit to the Delta table {self.storage.root}: {error}"
+                    ) from error
+            self._table = _open(self.storage)
 
     def _make_durable(self) -> None:
         """Delta-rs leaves it to the kernel when a commit reaches a local disk."""

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import random
+import threading
 import time
 from collections import Counter
 from decimal import Decimal
@@ -156,6 +157,29 @@ class TestSink:
         files = {"changelog-engine/x": {1: [engine.sink.NewFile(*_file(committables[0]))]}}
         assert table.append(files) == 1, "the table was opened before the other's commit"
         assert table_rows(tmp_path) == [(1, 1), (9, 9)]
+
+    def test_many_writers_commit_at_once(self, tmp_path):
+        """Without checkpoints each writer commits for itself."""
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writers = [sink.committing_writer(CONTEXT._replace(subtask=n, checkpoints=False)) for n in range(8)]
+        start, failed = threading.Barrier(8), []
+
+        def commit(number, writer):
+            writer.write([(number, 1)])
+            committables = writer.prepare(True).committables
+            start.wait()
+            try:
+                writer.commit(committables)
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=commit, args=pair) for pair in enumerate(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert table_rows(tmp_path) == [(number, 1) for number in range(8)]
 
     def test_closing_deletes_what_was_not_prepared(self, tmp_path, monkeypatch):
         monkeypatch.setattr("changelog_engine.connectors.delta.sink._ALL_BYTES", 1)

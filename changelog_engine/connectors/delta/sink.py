@@ -87,7 +87,7 @@ class DeltaSink:
             files.setdefault(_TRANSACTION + one["writer"], {}).setdefault(one["number"], []).append(new)
         self.table().append(files)
 
-    def check(self) -> None:
+    def check_before_start(self) -> None:
         """Before the job starts: a table on a local disk that is there must fit.
 
         Raises:
