@@ -20,7 +20,7 @@ NUMBERS = 30_000
 
 def numbers_of(path: Path) -> list[int]:
     try:
-        return sorted(deltalake.DeltaTable(str(path)).to_pyarrow_table(["n"])["n"].to_pylist())
+        return sorted(deltalake.DeltaTable(str(path)).to_pyarrow_table(columns=["n"])["n"].to_pylist())
     except deltalake.exceptions.TableNotFoundError:
         return []
 
