@@ -22,6 +22,7 @@ import logging
 import re
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from changelog_engine.connectors.kafka.clients import library
@@ -158,7 +159,10 @@ class TransactionalWriter:
         self._partition: int | None = None
         try:
             self._take_over()
-            slot = self._slot(self._free())
+            # Taking an id may last half a second: the second one, which the second checkpoint needs, comes along.
+            first, second, *_ = self._free()
+            with ThreadPoolExecutor(2) as pool:
+                slot, _ = pool.map(self._slot, (first, second))
             if sink.one_partition:
                 self._partition = first_partition(slot.producer, sink.schema, context.subtask)
         except BaseException:
@@ -207,9 +211,10 @@ class TransactionalWriter:
         found = re.fullmatch(r"(\d+)-(\d+)", identity.removeprefix(self._group))
         return (int(found[1]), int(found[2])) if found and identity.startswith(self._group) else None
 
-    def _free(self) -> int:
+    def _free(self) -> list[int]:
+        """The first slots that can be used now."""
         used = {*self._prepared.values(), *self._resting}
-        return next(slot for slot in range(len(used) + 1) if slot not in used)
+        return [slot for slot in range(len(used) + 2) if slot not in used]
 
     def _slot(self, number: int) -> _Slot:
         slot = self._slots.get(number)
@@ -227,7 +232,7 @@ class TransactionalWriter:
         if not len(values):
             return
         if self._open is None:
-            number = self._free()
+            number = self._free()[0]
             self._slot(number).begin()
             self._open = number
         producer = self._slots[self._open].producer
