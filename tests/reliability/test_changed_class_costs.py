@@ -101,7 +101,7 @@ def test_case_39_a_change_that_alters_no_value_costs_nothing(tmp_path: Path, cha
 
 
 def test_case_39_values_that_change_cost_one_mutation_each_and_only_once(tmp_path: Path) -> None:
-    """Whole numbers become floats: their text changes, so each live value is one row of the next checkpoint, and of no later."""
+    """Whole numbers become floats: their text changes, so each live value is one row, once."""
     before = Writes(kept=Types.INT(), other=LONG)
     changed = Changed(tmp_path, MANY, before, Writes(kept=Types.DOUBLE(), other=LONG))
     assert [row.rows for row in changed.commits if row.rows] == [MANY + 2 * LATER]

@@ -34,7 +34,7 @@ class StuckOnce(MapFunction):
 
 
 def test_case_14_a_stuck_worker_does_not_hang_the_job(spark: SparkSession, tmp_path: Path) -> None:
-    """The epoch is cancelled at its timeout, the next attempt goes on from the checkpoint before, each element counts once."""
+    """The epoch is cancelled at its timeout, the next attempt goes on from a checkpoint, each element counts once."""
     env = environment(
         tmp_path / "log",
         parallelism=1,
