@@ -150,7 +150,7 @@ class AttemptRun:
         self._hand_out()
         self.last_epoch_ms = (time.monotonic() - began) * 1000
         if reads and not self._one_by_one:
-            self.sizer.observe(share, self.last_epoch_ms / 1000)
+            self.sizer.observe(share, self.last_epoch_ms / 1000, _work_s(reports))
         self.read_records += records
         if job.observer is not None:
             mutations = sum(report.mutations for report in reports)
@@ -364,6 +364,14 @@ class AttemptRun:
         if self.next_timer_ms is not None:
             wait_ms = min(wait_ms, max(0, self.next_timer_ms - self.job.clock()))
         self.job.stopping.wait(wait_ms / 1000)
+
+
+def _work_s(reports: list[EpochReport]) -> float:
+    """How long an epoch's subtasks worked on records: the busiest of each stage, one stage after the other."""
+    busiest: dict[int, float] = {}
+    for report in reports:
+        busiest[report.stage] = max(busiest.get(report.stage, 0.0), report.barrier_ms - report.started_ms)
+    return sum(busiest.values()) / 1000
 
 
 def _acknowledges(plan: JobPlan) -> bool:

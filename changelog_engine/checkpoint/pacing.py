@@ -2,19 +2,27 @@
 
 Invariants:
     * The first epoch is small; the next ones grow at most eightfold, so an unknown function never makes a long epoch.
+    * What an epoch costs whatever it reads never makes the next one smaller: with work waiting, at least half of the time is
+      spent on records.
     * Between two barriers lies at least the minimum pause.
 """
 
 from __future__ import annotations
 
+from collections import deque
+
 FIRST_RECORDS = 1_000
 FIRST_RECORDS_IN_MEMORY = 10_000
 LARGEST_RECORDS = 4_000_000
 _GROWTH = 8
+_REMEMBERED = 16  # epochs
 
 
 class EpochSizer:
-    """Sizes epochs so that each takes about its target time: the next one is as much larger as the last was shorter.
+    """Sizes epochs so that each takes about its target time: the next one grows as the last one's work was shorter.
+
+    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. The smallest time of late that an epoch
+    took beyond its subtasks' work stands for it. Where it leaves little of the target, an epoch works as long as that.
 
     The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
 
@@ -29,13 +37,22 @@ class EpochSizer:
         self.bound = LARGEST_RECORDS if bound is None else bound
         self.records = min(first, self.bound)
         self._warm = False
+        self._idle_s: deque[float] = deque(maxlen=_REMEMBERED)  # of late: time that was not work
 
-    def observe(self, records: int, seconds: float) -> None:
-        """Take in what the last epoch read (by the busiest source subtask) and how long it took."""
+    def observe(self, records: int, seconds: float, work_s: float) -> None:
+        """Take in the last epoch.
+
+        Args:
+            records: what the busiest source subtask read.
+            seconds: how long the epoch took.
+            work_s: how much of it its subtasks worked on records, one stage after the other.
+        """
         warm, self._warm = self._warm, True
         if not warm:
             return
-        factor = self.target_s / max(seconds, 1e-3)
+        self._idle_s.append(max(0.0, seconds - work_s))
+        fixed_s = min(self._idle_s)
+        factor = max(self.target_s - fixed_s, fixed_s) / max(seconds - fixed_s, 1e-3)
         if records < self.records / 2 and factor > 1:
             return  # there was no more to read: a short epoch says nothing
         if 0.5 < factor < 2:

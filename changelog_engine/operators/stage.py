@@ -147,6 +147,7 @@ class StageRuntime:
         self._acknowledge(order)
         if order.commits_only:
             return self._passed_on(passed_on), report
+        report.started_ms = time.time() * 1000
         if self.store is not None:
             self.store.begin_epoch(order)
         now = self.clock()
