@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, library, make
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 
@@ -29,6 +29,7 @@ log = logging.getLogger("changelog_engine")
 _RETRY_S = 0.02
 _LONGEST_RETRY_S = 0.5
 _ENDED_TIMEOUT_S = 60.0
+_CONNECT_S = 5.0  # then it is tried again
 _NO_PRODUCER = -1
 _LAST_END_VERSION = 4  # from the next one on the coordinator counts the epoch up with each transaction
 
@@ -257,11 +258,28 @@ class Transactions:
                 failed: Exception = error  # one before it is ending
             except errors.KafkaError as error:
                 failed = error
+                if self._client is None:
+                    self._check_login(doing)
                 self.close()  # the next connection asks again who the coordinator is
             if time.monotonic() > deadline:
                 raise self._failure(doing, failed) from None
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
+
+    def _check_login(self, doing: str) -> None:
+        """Find out whether there is no connection because the brokers refuse it: kafka-python doesn't tell.
+
+        Raises:
+            ConnectorError: they do.
+        """
+        troubles = Troubles()
+        client = make("Producer", self._properties, {}, troubles)
+        try:
+            client.list_topics(timeout=_CONNECT_S)
+        except library().KafkaException:
+            client.poll(0)
+        if troubles.final is not None:
+            raise failure(self._properties, doing, troubles.final)
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -310,7 +328,7 @@ def admin_settings(properties: ClientProperties) -> dict[str, Any]:
         "bootstrap_servers": [server.strip() for server in properties.bootstrap_servers.split(",")],
         "client_id": given.get("client.id", "changelog-engine"),
         "security_protocol": protocol,
-        "bootstrap_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
+        "bootstrap_timeout_ms": int(_CONNECT_S * 1000),
         "request_timeout_ms": int(REQUEST_TIMEOUT_S * 1000),
     }
     if protocol.startswith("SASL"):
