@@ -12,10 +12,12 @@ Steps (a crash after 1 or 2 leaves what no checkpoint refers to; the next run im
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -34,6 +36,9 @@ from changelog_engine.checkpoint.sinks import with_sinks
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.types.pickled import PICKLED_BYTE_ARRAY
+
+_logger = logging.getLogger("changelog_engine")
 
 
 class Imported(NamedTuple):
@@ -116,7 +121,15 @@ def import_savepoint(
         finished=False,
         stopped=False,
     )
-    parts = _copy(folder, savepoint, row)
+    pickled = set(pickled_states(row))
+    parts = _copy(folder, savepoint, row, pickled)
+    if pickled:
+        _logger.warning(
+            "the savepoint %s holds pickled values in %s: loading them runs what is in them, so start only from "
+            "savepoints that you trust",
+            savepoint.path,
+            ", ".join(sorted(pickled)),
+        )
     row = replace(
         row,
         rows=sum(part.rows for part in parts),
@@ -127,17 +140,42 @@ def import_savepoint(
     return Imported(row, attempt.id)
 
 
-def _copy(folder: JobFolder, savepoint: Savepoint, row: Checkpoint) -> list[Part]:
-    """The savepoint's parts under the name of the job's checkpoint, file by file."""
+def pickled_states(checkpoint: Checkpoint) -> list[str]:
+    """States whose declared types allow any object, as ``operator.state``: a restore of them runs what is in them.
+
+    Args:
+        checkpoint: whose row says the types.
+    """
+    return [
+        f"{operator['uid']}.{state['name']}"
+        for operator in checkpoint.operators
+        for state in operator.get("states", ())
+        if _is_any(operator.get("key_type"), state.get("value_type"), state.get("map_key_type") or "none")
+    ]
+
+
+def _is_any(*specs: Any) -> bool:
+    """Whether one of these types is undeclared, or names PICKLED_BYTE_ARRAY at any depth."""
+    return any(spec is None or PICKLED_BYTE_ARRAY.kind in json.dumps(spec) for spec in specs)
+
+
+def _copy(folder: JobFolder, savepoint: Savepoint, row: Checkpoint, pickled: set[str]) -> list[Part]:
+    """The savepoint's parts under the name of the job's checkpoint, file by file; notes which states hold pickles."""
     uids = {operator["uid"] for operator in row.operators}
     parts: list[Part] = []
     for number, part in enumerate(savepoint.parts):
-        parts.extend(_copy_part(folder, savepoint, row, part, uids, number))
+        parts.extend(_copy_part(folder, savepoint, row, part, uids, number, pickled))
     return parts
 
 
 def _copy_part(
-    folder: JobFolder, savepoint: Savepoint, row: Checkpoint, part: PartFile, uids: set[str], number: int
+    folder: JobFolder,
+    savepoint: Savepoint,
+    row: Checkpoint,
+    part: PartFile,
+    uids: set[str],
+    number: int,
+    pickled: set[str],
 ) -> list[Part]:
     table = read_part(savepoint.folder.snapshots, part)
     bounds = pc.min_max(table["key_group"]).as_py()
@@ -146,4 +184,6 @@ def _copy_part(
     for (operator, state), tables in group_by_state([table]).items():
         for rows in tables if operator in uids else ():
             writer.write(rows, operator, state)
+            if rows["payload"].null_count < rows.num_rows:  # of a declared type too
+                pickled.add(f"{operator}.{state}")
     return writer.finish()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint.compatibility import check_restorable, fitted, placed, without_removed
 from changelog_engine.checkpoint.journal import JobJournal
-from changelog_engine.checkpoint.savepoint_restore import claimed_state
+from changelog_engine.checkpoint.savepoint_restore import claimed_state, pickled_states
 from changelog_engine.checkpoint.savepoints import Savepoint, is_savepoint_path, open_savepoint
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import JobSettings
@@ -57,14 +57,19 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
     try:
         if savepoint is not None:
             start: Checkpoint | None = journal.adopt(savepoint, checkpoint, settings.claim_savepoint)
-            log.info("job %r starts from the savepoint %s", name, savepoint.path)
+            assert start is not None
+            log.info(
+                "job %r starts from the savepoint %s, now its checkpoint %d", name, savepoint.path, start.id
+            )
         else:
             start = journal.start_point(settings.restore)
             if start is not None:
                 start = placed(plan, start)
                 plan = fitted(plan, start)
                 check_restorable(plan, start)
-                log.info("job %r goes on from checkpoint %d", name, start.id)
+                pickled = ", ".join(pickled_states(start))
+                loads = f", and loads pickled values of {pickled}" if pickled else ""
+                log.info("job %r goes on from checkpoint %d%s", name, start.id, loads)
     except BaseException:
         journal.close()
         raise
