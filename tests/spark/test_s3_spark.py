@@ -19,7 +19,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS, PER_SECOND = 12_000, 50, 2_000
+NUMBERS, KEYS, PER_SECOND = 20_000, 50, 1_000
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(
     }
     job = ("counting_job.py", "count", NUMBERS, KEYS, PER_SECOND)
     with Driver(*job, options=settings, work=tmp_path) as driver:
-        driver.wait_for(lambda: newest(base) >= 3, timeout_s=180, what="third checkpoint")
+        driver.wait_for(lambda: newest(base) >= 2, timeout_s=180, what="second checkpoint")
         driver.kill()
         driver.wait_gone()
     reached = newest(base)
