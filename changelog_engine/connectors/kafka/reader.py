@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from changelog_engine.connectors.kafka.clients import Troubles, failure, library, make
+from changelog_engine.connectors.kafka.clients import Troubles, failure, library, make, serve
 from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.protocols import Position, Range
@@ -153,7 +153,8 @@ class Fetcher:
         while True:
             left_s = max(0.0, deadline - time.monotonic())
             try:
-                arrived = self._consumer.consume(most, min(left_s, _WAIT_S))
+                consume, step_s = self._consumer.consume, min(left_s, _WAIT_S)
+                arrived = serve(self._properties, self._troubles, "reading", consume, most, step_s)
             except self._kafka.KafkaException as error:
                 raise self._failure("reading", error) from None
             self._store(arrived)
