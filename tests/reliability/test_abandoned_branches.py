@@ -10,7 +10,7 @@ import pytest
 from support.functions import Count, by_key
 from support.graphs import keyed_job
 from support.jobs import TestJob
-from support.materialized import ELEMENTS, states, stopped
+from support.materialized import AT_ONCE, ELEMENTS, states, stopped
 from support.script import DriverKilled, Failure, Fault
 
 from api.common.typeinfo import Types
@@ -75,6 +75,11 @@ def test_case_31_both_branches_are_there_and_neither_is_in_the_other(tmp_path: P
         check()
     truncate(folder, Retention(grace_ms=0))
     check()
+    truncate(
+        folder, AT_ONCE
+    )  # no history: what the newest checkpoint does not need goes, the other branch with it
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [6]
+    assert counts(job, 6) == {22}
 
 
 def test_case_31_a_restore_reads_no_file_of_the_other_branch(tmp_path: Path) -> None:
