@@ -28,10 +28,11 @@ from typing import Any
 
 from changelog_engine.config import absolute_base_path, options
 from changelog_engine.connectors.delta.reader import Columns, File, VersionsReader, splits_of
+from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import Position, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError
-from changelog_engine.storage.delta_tables import TableFile, schema_of_json
+from changelog_engine.storage.delta_commits import TableFile
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation
 

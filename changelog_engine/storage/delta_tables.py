@@ -12,7 +12,7 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.storage.delta_commits import NewFile, TableFile, deletion_vectors, text_of
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.filesystem import Storage
 
@@ -31,40 +32,6 @@ _PAUSE_S = 0.05
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
-
-
-class TableFile(NamedTuple):
-    """A data file of a table.
-
-    Args:
-        path: relative to the table, or a URI.
-        partition: partition column to its text.
-        change: for change data: ``insert`` or ``delete`` for all its rows, ``cdc`` when they say it themselves.
-        time_ms: for change data: when the commit was made.
-    """
-
-    path: str
-    partition: Mapping[str, str | None]
-    change: str | None = None
-    time_ms: int = 0
-
-
-class NewFile(NamedTuple):
-    """A data file to append; it is durable already.
-
-    Args:
-        path: relative to the table.
-        size: bytes.
-        time_ms: when it was made.
-        rows: how many.
-        partition: partition column to its text.
-    """
-
-    path: str
-    size: int
-    time_ms: int
-    rows: int
-    partition: Mapping[str, str | None]
 
 
 class UserTable:
@@ -158,7 +125,7 @@ class UserTable:
                 f"version {version} of the Delta table {self.storage.root} cannot be read: {error}"
             ) from error
         if marked:
-            raise ConnectorError(_deletion_vectors(self.storage.root, version))
+            raise ConnectorError(deletion_vectors(self.storage.root, version))
         found = []
         for action in actions.to_pylist():
             partition = action.get("partition") or action.get("partition_values") or {}
@@ -254,72 +221,6 @@ class UserTable:
                 os.close(descriptor)
 
 
-class CommitLog:
-    """A table's commits one by one, without its history.
-
-    Args:
-        root: the table's path or URI.
-        changes: whether change data are wanted.
-    """
-
-    def __init__(self, root: str, changes: bool) -> None:
-        self._storage = Storage(root)
-        self._changes = changes
-
-    def files_of(self, version: int) -> list[TableFile] | None:
-        """The files that a commit added, or the changes that it made; None when it is not there yet.
-
-        Raises:
-            ConnectorError: the commit is gone, or took rows away that a stream cannot take back.
-        """
-        try:
-            text = self._storage.read(_commit_path(version)).to_pybytes()
-        except FileNotFoundError:
-            if self._checkpointed() >= version:
-                raise ConnectorError(
-                    f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
-                    "(delta.logRetentionDuration) before it was read"
-                ) from None
-            return None
-        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
-        time_ms = next((a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), 0)
-        return (
-            self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)
-        )
-
-    def _adds_of(self, version: int, actions: list[dict[str, Any]]) -> list[TableFile]:
-        if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
-            raise ConnectorError(
-                f"commit {version} of the Delta table {self._storage.root} updates, deletes or overwrites rows, and a "
-                "stream of its rows cannot take them back; read its change data feed instead"
-            )
-        adds = [a["add"] for a in actions if "add" in a and a["add"].get("dataChange", True)]
-        return [self._file(add, version) for add in adds]
-
-    def _changes_of(self, version: int, actions: list[dict[str, Any]], time_ms: int) -> list[TableFile]:
-        told = [action["cdc"] for action in actions if "cdc" in action]
-        if told:
-            return [self._file(one, version)._replace(change="cdc", time_ms=time_ms) for one in told]
-        found = []
-        for name, change in (("remove", "delete"), ("add", "insert")):
-            for action in actions:
-                if name in action and action[name].get("dataChange", True):
-                    file = self._file(action[name], version)
-                    found.append(file._replace(change=change, time_ms=time_ms))
-        return found
-
-    def _file(self, action: dict[str, Any], version: int) -> TableFile:
-        if action.get("deletionVector"):
-            raise ConnectorError(_deletion_vectors(self._storage.root, version))
-        return TableFile(unquote(action["path"]), action.get("partitionValues") or {})
-
-    def _checkpointed(self) -> int:
-        try:
-            return int(json.loads(self._storage.read(f"{_LOG}/_last_checkpoint").to_pybytes())["version"])
-        except (FileNotFoundError, ValueError, KeyError):
-            return -1
-
-
 def schema_of_json(text: str) -> pa.Schema:
     """The columns of a schema as Delta and Spark write it.
 
@@ -350,22 +251,9 @@ def _refuse_unknown(kind: Any) -> None:
         raise NotSupportedError(f"a column has the type {kind!r}, which rows cannot hold; cast or drop it")
 
 
-def text_of(value: Any) -> str:
-    """A partition value as Delta's log has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _may_mark(table: DeltaTable) -> bool:
     features = getattr(table.protocol(), "reader_features", None) or []
     return "deletionVectors" in features
-
-
-def _deletion_vectors(root: str, version: int) -> str:
-    return (
-        f"version {version} of the Delta table {root} has rows that are marked as deleted (deletion vectors), which this "
-        "engine does not read; run REORG TABLE ... APPLY (PURGE), or let Spark read it: "
-        "env.from_spark(spark.read.format('delta').load(...))"
-    )
 
 
 def _open(storage: Storage) -> DeltaTable:
@@ -379,7 +267,3 @@ def _open(storage: Storage) -> DeltaTable:
 
 def _options(storage: Storage) -> dict[str, str]:
     return {} if storage.local is not None else FileSystems().delta_options(storage.root)
-
-
-def _commit_path(version: int) -> str:
-    return f"{_LOG}/{version:020d}.json"

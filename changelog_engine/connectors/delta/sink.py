@@ -16,19 +16,23 @@ import contextlib
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import checked_partitions, table_schema
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
 from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.storage.delta_tables import NewFile, UserTable, text_of
+from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.row import Row, field_names_of
+
+if TYPE_CHECKING:
+    from changelog_engine.storage.delta_tables import UserTable
 
 _BATCH_ROWS = 8_192
 _FILE_BYTES = 128 << 20
@@ -93,7 +97,7 @@ class DeltaSink:
         Raises:
             ConfigurationError: it does not.
         """
-        if Storage(self.path).local is not None and UserTable.exists(self.path):
+        if Storage(self.path).local is not None and user_tables().exists(self.path):
             self.table()
 
     def table(self) -> UserTable:
@@ -102,9 +106,9 @@ class DeltaSink:
         Raises:
             ConfigurationError: the table has other columns or partitions, or rules that this sink does not keep.
         """
-        if not UserTable.exists(self.path):
-            UserTable.create(self.path, self.schema, self.partition_by, self.properties)
-        table = UserTable(self.path)
+        if not user_tables().exists(self.path):
+            user_tables().create(self.path, self.schema, self.partition_by, self.properties)
+        table = user_tables()(self.path)
         table.refuse_unreadable()
         ours = {field.name: field.type for field in self.schema}
         theirs = {field.name: _plain(field.type) for field in table.schema()}
@@ -132,7 +136,7 @@ class DeltaWriter:
         self._sink = sink
         self._commits = not context.checkpoints  # nobody commits for all
         self._storage = Storage(sink.path)
-        self._partition_by = UserTable(sink.path).partition_columns()
+        self._partition_by = user_tables()(sink.path).partition_columns()
         self._read_schema = arrow_schema(sink.type_info)
         names = sink.type_info.get_field_names()
         self._names = names

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
+from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import Position, Split, SplitReader
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.storage.delta_tables import CommitLog, UserTable
+from changelog_engine.storage.delta_commits import CommitLog
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
 _CHANGE_TYPES = (Types.STRING(), Types.LONG(), Types.INSTANT())
@@ -37,7 +38,7 @@ class TableVersions:
         if self.ended(version):
             return None
         if version == self.whole:
-            files = UserTable(self.root).files_at(version)
+            files = user_tables()(self.root).files_at(version)
             return [file._replace(change="insert") for file in files] if self.changes else files
         return CommitLog(self.root, self.changes).files_of(version)
 
@@ -74,7 +75,7 @@ class DeltaSource:
         until: int | None = None,
         change_data: bool = False,
     ) -> None:
-        table = UserTable(path)
+        table = user_tables()(path)
         table.refuse_unreadable()
         if version is not None and changes_from is not None:
             raise ConfigurationError(
