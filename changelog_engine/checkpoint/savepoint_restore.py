@@ -125,7 +125,7 @@ def import_savepoint(
     parts = _copy(folder, savepoint, row, pickled)
     if pickled:
         _logger.warning(
-            "the savepoint %s holds pickled values in %s: loading them runs what is in them, so start only from "
+            "the savepoint %s may hold pickled values in %s: loading one runs what is in it, so start only from "
             "savepoints that you trust",
             savepoint.path,
             ", ".join(sorted(pickled)),

@@ -68,7 +68,7 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
                 plan = fitted(plan, start)
                 check_restorable(plan, start)
                 pickled = ", ".join(pickled_states(start))
-                loads = f", and loads pickled values of {pickled}" if pickled else ""
+                loads = f", and may load pickled values of {pickled}" if pickled else ""
                 log.info("job %r goes on from checkpoint %d%s", name, start.id, loads)
     except BaseException:
         journal.close()
