@@ -21,17 +21,17 @@ spark = configure_spark_with_delta_pip(builder).getOrCreate()
 count, total = spark.read.format("delta").load(sys.argv[1]).selectExpr("count(*)", "sum(n)").first()
 written = f"delta.`{sys.argv[2]}`"
 spark.sql(
-    f"CREATE TABLE {written} (k BIGINT, at TIMESTAMP, p STRING) USING delta PARTITIONED BY (p) "
-    "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'false')"
+    f"CREATE TABLE {written} USING delta PARTITIONED BY (p) "
+    "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'false') "
+    "AS SELECT id AS k, timestamp_millis(id) AS at, concat('part ', id % 2) AS p FROM range(6)"
 )
-spark.sql(f"INSERT INTO {written} SELECT id, timestamp_millis(id), concat('part ', id % 2) FROM range(6)")
 spark.sql(f"UPDATE {written} SET at = timestamp_millis(1000) WHERE k = 3")
 spark.sql(f"DELETE FROM {written} WHERE k = 4")
 marked = f"delta.`{sys.argv[2]}-marked`"
 spark.sql(
-    f"CREATE TABLE {marked} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT 1 k"
+    f"CREATE TABLE {marked} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') "
+    "AS SELECT id AS k FROM range(0, 11, 1, 1)"
 )
-spark.sql(f"INSERT INTO {marked} SELECT id FROM range(10)")
 spark.sql(f"DELETE FROM {marked} WHERE k = 4")
 spark.stop()
 print("RESULT " + json.dumps([count, total]))

@@ -90,15 +90,15 @@ def test_tables_of_and_for_spark(tmp_path: Path) -> None:
     changes = check_source(engine.DeltaSource(theirs, changes_from=0, change_data=True))
     assert Counter((row["_commit_version"], row["_change_type"], row.k, row.p) for row in changes) == Counter(
         [
-            *((1, "insert", k, f"part {k % 2}") for k in range(6)),
-            (2, "update_preimage", 3, "part 1"),
-            (2, "update_postimage", 3, "part 1"),
-            (3, "delete", 4, "part 0"),
+            *((0, "insert", k, f"part {k % 2}") for k in range(6)),
+            (1, "update_preimage", 3, "part 1"),
+            (1, "update_postimage", 3, "part 1"),
+            (2, "delete", 4, "part 0"),
         ]
     )
     with pytest.raises(ConnectorError, match="marked as deleted"):
         check_source(engine.DeltaSource(f"{theirs}-marked"))
-    assert len(check_source(engine.DeltaSource(f"{theirs}-marked", version=1))) == 11
+    assert len(check_source(engine.DeltaSource(f"{theirs}-marked", version=0))) == 11
 
 
 def test_values_of_a_dataframe(spark: SparkSession, tmp_path: Path) -> None:
