@@ -2,8 +2,8 @@
 
 Invariants:
     * The first epoch is small; the next ones grow at most eightfold, so an unknown function never makes a long epoch.
-    * What an epoch costs whatever it reads never makes the next one smaller: with work waiting, at least half of the time is
-      spent on records.
+    * What an epoch costs whatever it reads never makes the next one smaller: with records waiting, a third of the time or
+      more is work on them.
     * Between two barriers lies at least the minimum pause.
 """
 
@@ -21,8 +21,9 @@ _REMEMBERED = 16  # epochs
 class EpochSizer:
     """Sizes epochs so that each takes about its target time: the next one grows as the last one's work was shorter.
 
-    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. The smallest time of late that an epoch
-    took beyond its subtasks' work stands for it. Where it leaves little of the target, an epoch works as long as that.
+    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. It must not make epochs smaller, so an epoch
+    has work for half of its target at least, and for as long as it waits where that is longer. What of an epoch was waiting is
+    not quite known: writing grows with the records and is no work that subtasks see. As much time as they saw may be that.
 
     The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
 
@@ -37,7 +38,9 @@ class EpochSizer:
         self.bound = LARGEST_RECORDS if bound is None else bound
         self.records = min(first, self.bound)
         self._warm = False
-        self._idle_s: deque[float] = deque(maxlen=_REMEMBERED)  # of late: time that was not work
+        self._waits_s: deque[float] = deque(
+            maxlen=_REMEMBERED
+        )  # of late: time in which certainly nobody worked
 
     def observe(self, records: int, seconds: float, work_s: float) -> None:
         """Take in the last epoch.
@@ -50,14 +53,15 @@ class EpochSizer:
         warm, self._warm = self._warm, True
         if not warm:
             return
-        self._idle_s.append(max(0.0, seconds - work_s))
-        fixed_s = min(self._idle_s)
-        factor = max(self.target_s - fixed_s, fixed_s) / max(seconds - fixed_s, 1e-3)
+        self._waits_s.append(max(0.0, seconds - 2 * work_s))
+        factor = self.target_s / max(seconds, 1e-3)
         if records < self.records / 2 and factor > 1:
             return  # there was no more to read: a short epoch says nothing
         if 0.5 < factor < 2:
             factor = factor**0.5  # near the target, follow half of each change: single epochs are noisy
         base = min(self.records, max(records, 1)) if factor < 1 else self.records
+        least_work_s = max(self.target_s / 2, min(self._waits_s))
+        factor = max(factor, least_work_s / max(work_s, 1e-3) * records / base)
         wanted = base * min(max(factor, 1 / _GROWTH), _GROWTH)
         self.records = int(min(max(wanted, 1), self.bound))
 

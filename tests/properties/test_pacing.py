@@ -28,9 +28,8 @@ def test_epochs_come_to_their_target_time(
         sizer.observe(sizer.records, seconds, work_s)
     if sizer.records in (1, LARGEST_RECORDS) or sizer.records < 10:
         return
-    assert seconds <= 4 * max(target_s, overhead_s)
-    assert seconds >= target_s / 2
-    assert work_s >= 0.3 * min(seconds, target_s)
+    assert target_s / 2 <= seconds <= 2 * (target_s + 1.5 * overhead_s)
+    assert work_s >= min(0.3 * seconds, 0.45 * target_s) / (1 + unseen)
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 100)), max_size=30), st.integers(1, 10**5))
@@ -56,12 +55,12 @@ def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:
 
 
 def test_a_slow_store_does_not_starve_the_job() -> None:
-    """Commits that take longer than the target: each epoch works as long as it waits."""
+    """Commits that take longer than the target: a third of each epoch is work."""
     sizer = EpochSizer(0.5)
     for _ in range(100):
         work_s = sizer.records / 10_000
         sizer.observe(sizer.records, work_s + 0.6, work_s)
-    assert 5_000 <= sizer.records <= 7_000
+    assert 2_500 <= sizer.records <= 4_000
 
 
 @given(st.integers(10, 5_000), st.integers(0, 3_000), st.lists(st.integers(1, 400), min_size=50, max_size=50))
