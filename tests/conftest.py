@@ -12,8 +12,11 @@ The fixtures `kafka`, `postgres`, `s3` and `mariadb` are real servers: see `serv
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ["servers.fixtures"]
@@ -35,3 +38,13 @@ if os.environ.get("TEST_STATE_BACKEND"):
     from support.backends import run_all_jobs_on
 
     run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_it_was() -> Iterator[None]:
+    """What a job does to the engine's logger ends with its test."""
+    logger = logging.getLogger("changelog_engine")
+    level, propagate, handlers = logger.level, logger.propagate, list(logger.handlers)
+    yield
+    logger.setLevel(level)
+    logger.propagate, logger.handlers = propagate, handlers

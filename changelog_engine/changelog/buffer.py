@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 from itertools import repeat
 from operator import is_, itemgetter
 from typing import Any
@@ -26,8 +27,13 @@ from changelog_engine.state.backend import Cursor
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
-_PUT_OR_CLEAR = pa.array([rows.PUT, rows.CLEAR], pa.string())
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
+
+
+@functools.cache
+def _put_or_clear() -> pa.Array:
+    # Made when it is needed: Arrow imports pandas to make an array of a list, which building a graph shall not wait for.
+    return pa.array([rows.PUT, rows.CLEAR], pa.string())
 
 
 class StateLog:
@@ -114,7 +120,7 @@ class StateLog:
         cleared = np.array(list(map(is_, self.values, repeat(CLEARED))), np.int32)
         if not cleared.any():
             return rows.PUT
-        return pa.DictionaryArray.from_arrays(pa.array(cleared), _PUT_OR_CLEAR)
+        return pa.DictionaryArray.from_arrays(pa.array(cleared), _put_or_clear())
 
     def _map_key_column(self) -> pa.Array:
         assert self.map_keys is not None and self._map_codec is not None

@@ -21,9 +21,10 @@ _REMEMBERED = 16  # epochs
 class EpochSizer:
     """Sizes epochs so that each takes about its target time: the next one grows as the last one's work was shorter.
 
-    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. It must not make epochs smaller, so an epoch
-    has work for half of its target at least, and for as long as it waits where that is longer. What of an epoch was waiting is
-    not quite known: writing grows with the records and is no work that subtasks see. As much time as they saw may be that.
+    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. It must not make epochs smaller, so an
+    epoch has work for half of its target at least, and for as long as it waits where that is longer. What of an epoch was
+    waiting is not quite known: writing grows with the records and is no work that subtasks see. As much time as they saw may
+    be that.
 
     The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
 

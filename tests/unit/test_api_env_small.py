@@ -206,10 +206,6 @@ class TestSchemas:
                 make("klingon")
         assert Encoder.simple_string_encoder("ascii").charset_name == "ascii"
 
-    def test_schemas_of_formats_say_that_they_are_not_here(self):
-        with pytest.raises(ImportError, match="JsonRowSerializationSchema is not part of this version"):
-            from api.common.serialization import JsonRowSerializationSchema  # noqa: F401
-
     def test_a_serializer_has_both_ways(self):
         class Half(TypeSerializer[int]):
             def serialize(self, element, stream):

@@ -130,7 +130,7 @@ def test_elements_that_a_function_changes_are_read_again_as_they_were() -> None:
     source = ScriptedSource([At([1], 5)])
     reader = source.reader(source.splits(1)[0])
     reader.read(0, 1).values[0].append(2)
-    assert reader.read(0, 1) == ([[1]], 1, True, [5])
+    assert reader.read(0, 1) == ([[1]], 1, True, [5], None)
 
 
 def test_what_cannot_be_a_script() -> None:

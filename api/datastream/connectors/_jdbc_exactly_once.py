@@ -17,6 +17,8 @@ class JdbcExactlyOnceOptions:
     Example:
         >>> JdbcExactlyOnceOptions.builder().with_commit_table("ops.commits").build().get_commit_table()
         'ops.commits'
+
+    Source: an addition of this engine
     """
 
     def __init__(self, commit_table: str, retention_ms: int) -> None:

@@ -18,6 +18,8 @@ class DeltaSource(Source):
 
     Example:
         >>> DeltaSource.for_table("/data/orders").build()  # doctest: +SKIP
+
+    Source: an addition of this engine
     """
 
     @staticmethod
@@ -120,6 +122,8 @@ class DeltaSink(Sink):
     Example:
         >>> row = Types.ROW_NAMED(["id", "day"], [Types.LONG(), Types.STRING()])
         >>> sink = DeltaSink.for_row_data("/data/orders", row).with_partition_columns("day").build()
+
+    Source: an addition of this engine
     """
 
     @staticmethod
