@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from support.jobs import TestJob
 from support.killed_drivers import KEYS, counting
 from support.script import Script
@@ -18,6 +19,8 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.verification import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
+
+pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).parents[1]
 KILLS, ROUNDS = 50, 2

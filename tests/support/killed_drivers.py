@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -96,19 +97,24 @@ def kill_drivers(folder: Path, kills: int, seed: int) -> None:
         if driver == 0:
             try:
                 TestJob(folder / "log", Script(sizes=(50,))).run_driver(counting(folder, parallelism))
-            finally:
-                os._exit(1)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)
         if number and chance.random() < 0.8:
             before, deadline = version(folder), time.monotonic() + _PATIENCE_S
-            while (
-                version(folder) < before + 2 and time.monotonic() < deadline
-            ):  # the attempt, and a checkpoint
+            # Its attempt, and a checkpoint. One that ended by itself is noticed below.
+            while version(folder) < before + 2 and time.monotonic() < deadline and not _ended(driver):
                 time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.05))
         os.kill(driver, signal.SIGKILL)
         _, status = os.waitpid(driver, 0)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             raise SystemExit(f"driver {number} ended by itself")
+
+
+def _ended(process: int) -> bool:
+    """Whether a child has ended; it can still be waited for."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 if __name__ == "__main__":
