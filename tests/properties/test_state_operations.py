@@ -19,7 +19,11 @@ from support.profiles import PROFILES
 from support.script import Script
 from support.scripts import EXACT, TOLERATED, scripts
 
-logging.getLogger("changelog_engine").setLevel(logging.ERROR)
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    """Restarts are what these tests are about: hundreds of warnings say nothing new."""
+    logging.getLogger("changelog_engine").setLevel(logging.ERROR)
 
 
 def check_against_model(

@@ -20,7 +20,11 @@ from support.ttl_function import CLOCK, Element, Expiring, ExpiringModel, config
 from api.common.typeinfo import Types
 from api.datastream.state import StateTtlConfig
 
-logging.getLogger("changelog_engine").setLevel(logging.ERROR)
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    """Restarts are what these tests are about: hundreds of warnings say nothing new."""
+    logging.getLogger("changelog_engine").setLevel(logging.ERROR)
 
 
 def check_against_model(

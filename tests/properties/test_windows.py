@@ -21,7 +21,12 @@ from changelog_engine.operators.windows_sessions import is_session
 from changelog_engine.windowing.spec import CONTENTS, Firing
 from materializer.fold import FoldedState, state_at
 
-logging.getLogger("changelog_engine").setLevel(logging.ERROR)
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    """Restarts are what these tests are about: hundreds of warnings say nothing new."""
+    logging.getLogger("changelog_engine").setLevel(logging.ERROR)
+
 
 COMBINED = [StateKind.REDUCING, StateKind.AGGREGATING]
 
