@@ -60,13 +60,10 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 	@$(PY) docs/examples/flights/demo.py
 
 test: $(STAMP) check-java  ## all tests
-	@status=0
-	$(PY) -m pytest -m 'not slow' -n auto --dist worksteal || status=1
-	$(PY) -m pytest -m slow || status=1
-	exit $$status
+	@$(PY) -m pytest -n 2 --dist loadfile
 
 test-fast: $(STAMP)  ## the tests that need no Spark
-	@$(PY) -m pytest -m 'not slow' -n auto --dist worksteal
+	@$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal
 
 lint: $(STAMP)  ## formatting, lint, types, import direction
 	@$(PY) -m ruff format --check .

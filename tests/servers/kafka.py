@@ -239,10 +239,18 @@ class KafkaServer(Server):
         admin = self.admin()
         partitions = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         request = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
-        answers = admin.list_offsets(request, isolation_level=level, request_timeout=_TIMEOUT_S)
-        return {
-            asked.partition: answer.result(_TIMEOUT_S).offset for asked, answer in sorted(answers.items())
-        }
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            answers = admin.list_offsets(request, isolation_level=level, request_timeout=_TIMEOUT_S)
+            try:
+                return {
+                    asked.partition: answer.result(_TIMEOUT_S).offset
+                    for asked, answer in sorted(answers.items())
+                }
+            except KafkaException:  # a broker that was killed just now takes a moment to know its partitions
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
         """By partition, what a consumer group has committed; partitions without are left out."""
