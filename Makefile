@@ -60,7 +60,10 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 	@$(PY) docs/examples/flights/demo.py
 
 test: $(STAMP) check-java  ## all tests
-	@$(PY) -m pytest -n 2 --dist loadfile
+	@status=0
+	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
+	$(PY) -m pytest -m slow || status=1
+	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark
 	@$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal

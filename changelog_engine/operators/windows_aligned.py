@@ -148,10 +148,10 @@ class AlignedWindowOperator(WindowOperator):
             place.timestamp = time
             key = cursor.key
             if not last <= time < end:
-                last = time - (time - offset) % slide
+                first = time - (time - offset) % slide
                 # Windows end at times of their own when they are no whole number of slides long.
-                end = last + slide if size % slide == 0 else time + 1
-                windows = [(start, start + size) for start in range(last, time - size, -slide)]
+                last, end = (first, first + slide) if size % slide == 0 else (time, time + 1)
+                windows = [(start, start + size) for start in range(first, time - size, -slide)]
             taken = False
             for window in windows:
                 if window[1] <= gone:

@@ -17,7 +17,7 @@ from servers.kafka import KafkaServer
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = 12_000
+NUMBERS = 36_000
 
 
 def test_each_count_is_there_once(kafka: KafkaServer, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from final_state import assert_counted_once
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS, PER_SECOND = 30_000, 100, 500
+NUMBERS, KEYS, PER_SECOND = 60_000, 100, 500
 EPOCHS = 10
 
 
