@@ -4,8 +4,8 @@ The steps of an epoch with a checkpoint, as crash tests name them:
     1. Orders go out; subtasks read, process and log.
     2. Parts are durable; reports come in. Nothing refers to the parts yet.
     3. One commit makes parts, positions and watermarks durable. This is the acknowledgement.
-    4. Committing sinks commit: those that do it with one commit for all here, the others at the beginning of the next epoch.
-       Collected output is handed out; the next epoch begins.
+    4. Collected output is handed out. Committing sinks commit: those that do it with one commit for all here, the others at
+       the beginning of the next epoch.
 A crash before 3 repeats the epoch from the last checkpoint; after 3 the job goes on from the new one.
 
 Invariants:
@@ -148,6 +148,8 @@ class AttemptRun:
             if self.committed_epoch == self.epoch and job.last is not None:
                 job.savepoints.taken(job.last, ends)
         self._hand_out()
+        if checkpoint is not None and job.last is not None:
+            job.sinks.commit_all(job.last, job.job_id, self.id)
         self.last_epoch_ms = (time.monotonic() - began) * 1000
         if reads and not self._one_by_one:
             self.sizer.observe(share, self.last_epoch_ms / 1000, _work_s(reports))
@@ -167,7 +169,11 @@ class AttemptRun:
     def _order(self, stage: int, subtask: int, barrier: bool, reads: bool, ends: bool) -> EpochOrder:
         job, planned = self.job, self.plan.stages[stage]
         last, journal = job.last, job.journal
-        point, prepared = None, self._prepared()
+        point = None
+        restores = (
+            self.epoch == self.committed_epoch + 1
+        )  # whether a subtask without state can take the restore point's
+        prepared = self._prepared() if restores else None
         small: dict[str, Any] = {}
         shared: dict[str, Any] = {}
         if journal is not None:
@@ -182,9 +188,7 @@ class AttemptRun:
             epoch=self.epoch,
             committed_epoch=self.committed_epoch,
             restore=point,
-            restored_operators=[]
-            if last is None or self.epoch != self.committed_epoch + 1
-            else last.operators,
+            restored_operators=[] if last is None or not restores else last.operators,
             operator_state=small,
             shared_state=shared,
             checkpoint_id=0 if journal is None else journal.next_id(),
@@ -303,7 +307,6 @@ class AttemptRun:
         snapshot = self.point.snapshot if self.settings.changelog else checkpoint.id
         self.point = RestorePoint(self.point.table, checkpoint.id, checkpoint.lineage, snapshot)
         self.barriers.completed(barrier_ms, job.clock())
-        job.sinks.commit_all(checkpoint, job.job_id, self.id)
         self.sinks_wait = job.sinks.has_committables(checkpoint)
         return checkpoint.id, acknowledged_ms
 

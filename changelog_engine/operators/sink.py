@@ -26,26 +26,26 @@ from changelog_engine.operators.failures import user_failure
 _Write = Callable[[Sequence[Any], Sequence[int] | None, int], None]
 
 
-class SinkOperator(Operator):
-    """Writes elements with a sink's writer; an epoch ends with a flush."""
+class _WritingOperator(Operator):
+    """Hands elements to a writer, with their times if it wants them.
 
-    def __init__(self, name: str, sink: Sink, subtask: int, parallelism: int) -> None:
+    Args:
+        name: of the sink.
+    """
+
+    def __init__(self, name: str) -> None:
         super().__init__(name, None)
-        self.sink = sink
-        self.subtask = subtask
-        self.parallelism = parallelism
-        self._writer: SinkWriter | None = None
+        self._writer: Any = None
         self._write_timed: _Write | None = None
 
-    def open(self) -> None:
+    def _open_writer(self, make: Callable[[], Any]) -> None:
         try:
-            self._writer = self.sink.writer(self.subtask, self.parallelism)
+            self._writer = make()
         except Exception as error:
             raise user_failure(error, self.name, "opening the sink") from error
         self._write_timed = getattr(self._writer, "write_timed", None)
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        assert self._writer is not None
         try:
             if self._write_timed is not None:
                 self._write_timed(values, times, self.current_watermark)
@@ -53,53 +53,52 @@ class SinkOperator(Operator):
                 self._writer.write(values)
         except Exception as error:
             raise user_failure(error, self.name, "writing") from error
-
-    def end_epoch(self, now_ms: int) -> None:
-        assert self._writer is not None
-        try:
-            self._writer.flush()
-        except Exception as error:
-            raise user_failure(error, self.name, "flushing") from error
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
 
 
-class CommittingSinkOperator(Operator):
+class SinkOperator(_WritingOperator):
+    """Writes elements with a sink's writer; an epoch ends with a flush."""
+
+    _writer: SinkWriter
+
+    def __init__(self, name: str, sink: Sink, subtask: int, parallelism: int) -> None:
+        super().__init__(name)
+        self.sink = sink
+        self.subtask = subtask
+        self.parallelism = parallelism
+
+    def open(self) -> None:
+        self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism))
+
+    def end_epoch(self, now_ms: int) -> None:
+        try:
+            self._writer.flush()
+        except Exception as error:
+            raise user_failure(error, self.name, "flushing") from error
+
+
+class CommittingSinkOperator(_WritingOperator):
     """Writes elements with a committing sink's writer."""
 
+    _writer: CommittingWriter
+
     def __init__(self, name: str, sink: CommittingSink, context: SinkContext) -> None:
-        super().__init__(name, None)
+        super().__init__(name)
         self.sink = sink
         self.context = context  # what of it is known before the start
         self.moved = False  # whether the last barrier found anything new
         self._kept: dict[str, Any] | None = None
-        self._writer: CommittingWriter | None = None
-        self._write_timed: _Write | None = None
         self._waiting: list[tuple[int, list[Committable]]] = []  # epoch that prepared them, oldest first
 
     def begin(self, run: str, attempt: int, checkpoints: bool, restored: Sequence[RestoredSink]) -> None:
         """Open the writer, which commits what a checkpoint before kept; see SinkContext."""
         context = self.context._replace(run=run, attempt=attempt, checkpoints=checkpoints, restored=restored)
-        try:
-            self._writer = self.sink.committing_writer(context)
-        except Exception as error:
-            raise user_failure(error, self.name, "opening the sink") from error
-        self._write_timed = getattr(self._writer, "write_timed", None)
-
-    def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        assert self._writer is not None
-        try:
-            if self._write_timed is not None:
-                self._write_timed(values, times, self.current_watermark)
-            else:
-                self._writer.write(values)
-        except Exception as error:
-            raise user_failure(error, self.name, "writing") from error
+        self._open_writer(lambda: self.sink.committing_writer(context))
 
     def end_epoch(self, now_ms: int) -> None:
-        assert self._writer is not None
         try:
             self._writer.end_epoch()
         except Exception as error:
@@ -107,7 +106,6 @@ class CommittingSinkOperator(Operator):
 
     def prepare(self, epoch: int, final: bool) -> dict[str, Any] | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
-        assert self._writer is not None
         try:
             prepared = self._writer.prepare(final)
         except Exception as error:
@@ -126,7 +124,6 @@ class CommittingSinkOperator(Operator):
         """Commit what was prepared up to an epoch whose checkpoint is durable."""
         if not self._waiting or self._waiting[0][0] > committed_epoch:
             return
-        assert self._writer is not None
         due = [
             committable for epoch, some in self._waiting if epoch <= committed_epoch for committable in some
         ]
@@ -140,7 +137,3 @@ class CommittingSinkOperator(Operator):
         """The job ends and makes no checkpoints."""
         self.prepare(epoch, True)
         self.commit(epoch)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()

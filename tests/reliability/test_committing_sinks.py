@@ -175,6 +175,30 @@ def test_one_commit_for_all_subtasks(tmp_path: Path, seed: int) -> None:
     assert visible(out) == exactly_once()
 
 
+class FailsOnce(OneCommit):
+    """Its first commit fails; the file ``failed`` remembers."""
+
+    def commit_all(self, context: SinkContext, committables: Sequence[Any]) -> None:
+        self.folder.mkdir(exist_ok=True)
+        if not (self.folder / "failed").exists():
+            (self.folder / "failed").touch()
+            raise OSError("the store is away")
+        super().commit_all(context, committables)
+
+
+def test_a_commit_that_fails_loses_no_collected_output(tmp_path: Path) -> None:
+    """The checkpoint is durable, so what it covers is final, whatever its sinks do."""
+    build = GraphBuilder(parallelism=1)
+    numbers = build.source(NumberSequenceSource(1, NUMBERS))
+    build.add(NodeKind.SINK, "sink", numbers, function=FailsOnce(str(tmp_path / "out")), uid="sink")
+    build.collect(numbers)
+    job = TestJob(tmp_path / "log", Script((50,)))
+    job.run(build.graph())
+    assert job.coordinator.restarts.count == 1
+    assert job.output == list(range(1, NUMBERS + 1))
+    assert visible(tmp_path / "out") == exactly_once()
+
+
 class TestConformance:
     def test_a_sink_that_keeps_its_promises(self, tmp_path: Path) -> None:
         check_committing_sink(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import user_mistakes as mistakes
 from driver_process import Driver
 from session_jobs import Count, environment
+from support.unprivileged import closed_folder
 
 from api.common import RestartStrategies, Types
 from api.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
@@ -157,14 +157,12 @@ def test_a_function_that_cannot_be_shipped_is_named_before_anything_is_made(tmp_
 
 
 @pytest.mark.usefixtures("no_spark")
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_base_path_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    env = environment(closed / "log")
-    numbers(env).print()
-    with pytest.raises(errors.StorageError, match=str(closed)):
-        env.execute("unwritable")
+def test_a_base_path_that_cannot_be_written_is_named() -> None:
+    with closed_folder() as closed:
+        env = environment(closed / "log")
+        numbers(env).print()
+        with pytest.raises(errors.StorageError, match=str(closed)):
+            env.execute("unwritable")
 
 
 @pytest.mark.usefixtures("no_spark")

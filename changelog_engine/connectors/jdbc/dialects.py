@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import datetime
 import importlib
 import importlib.util
@@ -33,7 +34,7 @@ _ROWS_AT_ONCE = 100  # of up to 100 values: the protocol has room for 65,535
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-class Dialect:
+class Dialect(abc.ABC):
     """One kind of database.
 
     Attributes:
@@ -83,9 +84,9 @@ class Dialect:
         with connection.cursor() as cursor:
             cursor.executemany(sql, rows)
 
+    @abc.abstractmethod
     def may_pass(self, error: BaseException) -> bool:
         """Whether the same may succeed a little later, on a new connection."""
-        raise NotImplementedError
 
 
 class PostgresDialect(Dialect):
