@@ -24,6 +24,8 @@ pytestmark = pytest.mark.slow
 LINES = 25_000
 DRIVER_KILLS = 2
 WORKER_KILLS_A_DRIVER = 3
+# Slow enough that no driver reaches the end before it is killed: a minute's work and more for the lot of them.
+LINES_PER_SECOND_WHILE_KILLED = 200
 
 
 @pytest.fixture
@@ -40,10 +42,10 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     print(f"KILL_SEED={seed} repeats this run")
     chance = random.Random(seed)
     table = tmp_path / "log" / "flights" / "changelog"
-    job = (FLIGHTS / "flights_job.py", flights, tmp_path / "log", 8_000)
+    job = (FLIGHTS / "flights_job.py", flights, tmp_path / "log")
     workers_killed = 0
     for _ in range(DRIVER_KILLS):
-        with Driver(*job, work=tmp_path) as driver:
+        with Driver(*job, LINES_PER_SECOND_WHILE_KILLED, work=tmp_path) as driver:
             # At least one new checkpoint a driver, so that the job gets on.
             _wait_for_checkpoint(driver, table)
             for _ in range(WORKER_KILLS_A_DRIVER):
