@@ -49,11 +49,12 @@ class Condensing:
         return self._waiting
 
 
-def without_passed(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> Iterator[pa.Table]:
     """Rows of the log for one who wants the state that they lead to.
 
     Args:
         tables: rows in log order, with ``DICTIONARIES`` as dictionaries.
+        at_a_time: so many rows, and those of one table, are held at the most; None for all that matter.
 
     Yields:
         Rows that lead to the same, in log order for each state, with those columns as plain text.
@@ -61,6 +62,10 @@ def without_passed(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     log = Condensing()
     for table in tables:
         log.add(table)
+        if at_a_time is not None and log.rows > at_a_time:
+            for pieces in log.tables().values():
+                yield _plain(condensed(pieces))
+            log = Condensing()
     for pieces in log.tables().values():
         yield from map(_plain, pieces)
 

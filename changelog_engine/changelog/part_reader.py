@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.completeness import is_complete
-from changelog_engine.changelog.condensing import DICTIONARIES, without_passed
+from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
 from changelog_engine.changelog.log_files import SNAPSHOT, checksum_of, crc32, parse_row
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import (
@@ -42,7 +42,10 @@ _MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
 
 def read_parts(
-    point: RestorePoint, key_groups: range, operators: frozenset[str] | None = None
+    point: RestorePoint,
+    key_groups: range,
+    operators: frozenset[str] | None = None,
+    bounded: bool = False,
 ) -> Iterator[pa.Table]:
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
@@ -50,6 +53,8 @@ def read_parts(
         point: the checkpoint.
         key_groups: key groups of the subtask.
         operators: uids of its operators; None for all.
+        bounded: hold no more than one file's rows, or a few million of the log, in memory. A snapshot's files are read
+            twice then, first to verify them all.
 
     Yields:
         Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
@@ -61,13 +66,13 @@ def read_parts(
     if point.checkpoint is None:
         return
     reader = _Reader(point, key_groups, operators)
-    snapshot, base = reader.base()
+    snapshot, base = reader.base(bounded)
     yield from base
     if reader.suffix_rows(snapshot) <= _MANY_ROWS:
         yield from reader.suffix(snapshot)
     else:
         reader.dictionaries = DICTIONARIES
-        yield from without_passed(reader.suffix(snapshot))
+        yield from without_passed(reader.suffix(snapshot), CONDENSE_ROWS if bounded else None)
 
 
 def read_part(
@@ -221,8 +226,8 @@ class _Reader:
         self.listing = DeltaLog(self.changelog).files()
         self.files = part_files(self.listing)
 
-    def base(self) -> tuple[int | None, list[pa.Table]]:
-        """The newest snapshot that can be used, and its rows of this subtask.
+    def base(self, bounded: bool) -> tuple[int | None, Iterable[pa.Table]]:
+        """The newest snapshot that can be used, and its rows of this subtask, read one file at a time if that is asked for.
 
         Looks at what is there now: the snapshot that was the newest when the restore was planned may have been replaced
         by a newer one since, and the log before that truncated.
@@ -242,7 +247,13 @@ class _Reader:
             if snapshot < newest and not self._logged(snapshot, newest):
                 break
             try:
-                return snapshot, self._read_snapshot(storage, files, snapshot, markers[snapshot])
+                parts = self._snapshot_parts(storage, files, snapshot, markers[snapshot])
+                tables = (self._filtered(read_part(storage, part, self.dictionaries), part) for part in parts)
+                if not bounded:
+                    return snapshot, list(tables)
+                for part in parts:
+                    _verified(storage, part, storage.join(part.path))
+                return snapshot, tables
             except CorruptChangelogError as error:
                 first_error = first_error or error
         if self._logged(None, newest):
@@ -251,9 +262,9 @@ class _Reader:
             f"{storage.root} has no complete snapshot of checkpoint {newest}: it was removed. Restore a newer checkpoint"
         )
 
-    def _read_snapshot(
+    def _snapshot_parts(
         self, storage: Storage, files: dict[str, PartFile], snapshot: int, marker: str
-    ) -> list[pa.Table]:
+    ) -> list[PartFile]:
         document = read_marker(storage, marker)
         if "files" in document:  # it shares parts with older ones
             parts = [files[path] for path, *_ in document["files"] if path in files]
@@ -269,8 +280,7 @@ class _Reader:
             raise CorruptChangelogError(
                 f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
             )
-        wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-        return [self._filtered(read_part(storage, part, self.dictionaries), part) for part in wanted]
+        return [part for part in parts if part.may_hold(self.key_groups, self.operators)]
 
     def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""

@@ -32,12 +32,13 @@ def group_by_state(tables: Iterable[pa.Table]) -> Pending:
     """Sort log rows by (operator, state), each in log order; a run of rows of one state is not copied."""
     pending: Pending = {}
     for table in tables:
-        for name, part in _by_state(table):
+        for name, part in by_state(table):
             pending.setdefault(name, []).append(part)
     return pending
 
 
-def _by_state(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+def by_state(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    """The rows of a table for each (operator, state) that it has, in their order."""
     if not table.num_rows:
         return
     operators, states = coded(table["operator"]), coded(table["state"])

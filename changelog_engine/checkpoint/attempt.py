@@ -217,6 +217,7 @@ class AttemptRun:
         """Positions, parts and output of the reports; returns records read, in all and by the busiest source subtask."""
         records = share = 0
         timers = []
+        next_id = 0 if self.job.journal is None else self.job.journal.next_id()
         for report in reports:
             if report.sources:
                 self.dirty = self.dirty or report.records_in > 0
@@ -224,13 +225,12 @@ class AttemptRun:
                 share = max(share, report.records_in)
             before = self.progress.finished
             self.progress.advance(report.sources)
-            self.dirty = (
-                self.dirty or report.mutations > 0 or report.moved or self.progress.finished != before
-            )
-            self.dirty = self.dirty or bool(report.driver_output)  # handed out once, so never to be repeated
+            ended = self.progress.finished != before
+            # Output is handed out once, so never to be repeated.
+            if report.mutations or report.moved or ended or report.driver_output:
+                self.dirty = True
             self.pending.extend(report.parts)
             for uid, states in report.states.items():
-                next_id = 0 if self.job.journal is None else self.job.journal.next_id()
                 known, stage = self.states.setdefault(uid, {}), self.plan.stages[report.stage]
                 learn(known, states, stage, report.subtask, next_id)
             if report.next_timer_ms is not None:

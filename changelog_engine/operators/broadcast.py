@@ -19,6 +19,7 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import Clock, ElementContext, KeyedElementContext
 from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
@@ -240,6 +241,32 @@ class _Broadcasting:
 
 class BroadcastOperator(_Broadcasting, TwoInputs):
     """A broadcast function over a stream that is not keyed."""
+
+    _waiting: list[tuple[Sequence[Any], Sequence[int] | None]] | None = None
+
+    def with_broadcast(self, states: BroadcastStates, batch: bool) -> BroadcastOperator:
+        """Give it its broadcast states; returns itself.
+
+        Args:
+            states: its states.
+            batch: BATCH mode: the elements of the other side wait until the broadcast side has ended.
+        """
+        self.states = states
+        self._waiting = [] if batch else None
+        return self
+
+    def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        if self._waiting is not None and port is self.ports[0]:
+            self._waiting.append((values, times))
+        else:
+            super().process_input(port, values, times)
+
+    def watermark(self, watermark: int) -> None:
+        if self._waiting and watermark == MAX_WATERMARK:
+            waiting, self._waiting = self._waiting, None
+            for values, times in waiting:
+                self.process_input(self.ports[0], values, times)
+        super().watermark(watermark)
 
 
 class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):

@@ -254,8 +254,7 @@ class StageBuilder:
                 BroadcastContext(name, self.clock, states, states.writers),
             )
             operator = BroadcastOperator(name, node.output_type, function.function, context, node.kind, sides)
-            operator.states = states
-            return operator
+            return operator.with_broadcast(states, self.settings.batch)
         contexts = (ElementContext(name, self.clock), ElementContext(name, self.clock))
         return TwoInputs(name, node.output_type, function, context, node.kind, contexts)
 

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
@@ -20,6 +20,7 @@ from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
+from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
@@ -28,6 +29,7 @@ from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
 from changelog_engine.state.backend import NamespaceScope, StateBackend
 from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec
 from changelog_engine.types import TypeInformation
@@ -83,6 +85,7 @@ class KeyedStore:
         self.max_parallelism = max_parallelism
         self.max_state_bytes = max_state_bytes
         self.inner: StateBackend = backend or HeapBackend()
+        self._rows_folder: Callable[[], LocalFolder] | None = getattr(self.inner, "rows_folder", None)
         self.cursor = self.inner.cursor
         self.buffer = ChangelogBuffer(self.cursor, key_type, timed, max_parallelism)
         self.backend: Any = ChangelogBackend(self.inner, self.buffer) if self.changelog else self.inner
@@ -150,7 +153,8 @@ class KeyedStore:
             described: Checkpoint.operators there.
         """
         if point is not None and point.checkpoint is not None:
-            self.take(read_parts(point, self.key_groups, self.operators), described)
+            bounded = self._rows_folder is not None
+            self.take(read_parts(point, self.key_groups, self.operators, bounded), described)
         for name, queue in self.inner.queues.items():
             self._restore_timers(name, queue)
 
@@ -161,7 +165,8 @@ class KeyedStore:
             for operator in described
             for state in operator.get("states", ())
         }
-        self._pending = group_by_state(tables)
+        folder = self._rows_folder
+        self._pending = group_by_state(tables) if folder is None else spilled(tables, folder())
 
     def _drop_removed(self) -> None:
         """Remove the states that are to go because nobody declared them while the functions were opened."""

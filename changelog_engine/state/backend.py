@@ -74,7 +74,11 @@ class StateTable(Protocol):
 
 
 class StateBackend(Protocol):
-    """Keeps the keyed state of one subtask."""
+    """Keeps the keyed state of one subtask.
+
+    One member more is optional: ``rows_folder()`` makes a `LocalFolder` for restored rows that wait for their state to be
+    declared. Without it they wait in memory.
+    """
 
     cursor: Cursor
     queues: dict[tuple[str, str], Any]

@@ -52,11 +52,13 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
     roots = local_dirs(ConfigLayers(code=options).get(keys.LOCAL_DIR))
     root = roots[(stage + subtask) % len(roots)] if roots else None
 
-    def open_store() -> RocksStore:
-        made = rocksdb_options(options, loaded)
-        return RocksStore(LocalFolder(root, f"{job}-stage-{stage}-subtask-{subtask}"), made)
+    def folder() -> LocalFolder:
+        return LocalFolder(root, f"{job}-stage-{stage}-subtask-{subtask}")
 
-    return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE))
+    def open_store() -> RocksStore:
+        return RocksStore(folder(), rocksdb_options(options, loaded))
+
+    return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE), folder)
 
 
 def local_dirs(text: str | None) -> list[str]:

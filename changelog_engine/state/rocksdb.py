@@ -13,6 +13,7 @@ from collections.abc import Callable
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.state.backend import StateTable
 from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.rocksdb_maps import RocksMapTable
 from changelog_engine.state.rocksdb_store import RocksStore
 from changelog_engine.state.rocksdb_tables import RocksTable
@@ -24,10 +25,14 @@ class RocksDBBackend(HeapBackend):
     Args:
         open_store: opens the database; called when the first state is declared.
         cache_bytes: about how much memory decoded entries may use.
+        rows_folder: makes a folder for restored rows.
     """
 
-    def __init__(self, open_store: Callable[[], RocksStore], cache_bytes: int) -> None:
+    def __init__(
+        self, open_store: Callable[[], RocksStore], cache_bytes: int, rows_folder: Callable[[], LocalFolder]
+    ) -> None:
         super().__init__()
+        self.rows_folder = rows_folder
         self._open_store = open_store
         self._store: RocksStore | None = None
         self._cache_bytes = cache_bytes

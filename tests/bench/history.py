@@ -1,7 +1,7 @@
 """State history in SQL: one key's changes out of a large log, and the typed view of a state with many keys.
 
-Writes its logs itself: puts of one value state with whole numbers as keys. Spark runs in a process of its own, as a user's
-bare session: ``python history.py key FOLDER`` and ``python history.py view FOLDER`` print their results.
+Spark runs in a process of its own, as a user's bare session: ``python history.py key FOLDER`` and
+``python history.py view FOLDER`` print their results.
 """
 
 from __future__ import annotations
@@ -15,26 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from changelog_engine.changelog.model import Checkpoint, Part, Segment
-from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.checkpoint.commit import CheckpointCommitter
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder, open_job_folder
-from changelog_engine.checkpoint.ownership import begin_attempt
-from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
-from changelog_engine.types import Types
+from changelog_engine.checkpoint.job_folder import JobFolder
 from engine import EngineBench
+from made_logs import make_log
 from processes import PREFIX, measure
 
-GROUPS = 128
-CHUNK = 131_072
 KEY = 77
 
 
 class HistoryBench:
-    """Queries of logs that it writes itself.
+    """Queries of logs made for it.
 
     Args:
         engine: has sizes and folders.
@@ -46,12 +36,12 @@ class HistoryBench:
     def key(self) -> dict[str, Any]:
         """One key of a log that is seven times that of the fold: 8 subtasks, 50 checkpoints, a key 100 times."""
         rows = self.engine.sizes.fold * 20 // 3
-        return self._query("key", Log(self._base("key"), 8, max(rows // 100, 1)).write(rows, 50))
+        return self._query("key", make_log(self._base("key"), rows, max(rows // 100, 1), 50, subtasks=8))
 
     def view(self) -> dict[str, Any]:
         """All keys of a log as large as that of the fold, without a snapshot; with the sieve and without."""
         sizes = self.engine.sizes
-        return self._query("view", Log(self._base("view"), 2, sizes.keys).write(sizes.fold, 15))
+        return self._query("view", make_log(self._base("view"), sizes.fold, sizes.keys, 15))
 
     def _base(self, name: str) -> Path:
         return self.engine.work / "tables" / f"history-{name}"
@@ -65,89 +55,6 @@ class HistoryBench:
             ).result
         finally:
             shutil.rmtree(self._base(what), ignore_errors=True)
-
-
-class Log:
-    """Writes a log: every checkpoint changes keys that are spread evenly.
-
-    Args:
-        base: folder of the job's folder.
-        subtasks: how many write.
-        keys: how many there are, in rounds.
-    """
-
-    def __init__(self, base: Path, subtasks: int, keys: int) -> None:
-        shutil.rmtree(base, ignore_errors=True)
-        self._base, self._subtasks, self._keys = base, subtasks, keys
-        self._sequences = [0] * subtasks
-
-    def write(self, rows: int, checkpoints: int) -> JobFolder:
-        """Write the log."""
-        folder = open_job_folder(str(self._base), "job")
-        delta = folder.open_changelog()
-        committer = CheckpointCommitter(folder, delta, begin_attempt(delta, 0, None, "bench"), 0)
-        for number in range(1, checkpoints + 1):
-            first = (number - 1) * rows // checkpoints
-            keys = np.arange(first, number * rows // checkpoints) * 7919 % self._keys
-            groups = key_groups_of_ints(keys, GROUPS)
-            parts = [self._part(folder, number, subtask, keys, groups) for subtask in range(self._subtasks)]
-            committer.commit(self._row(number, parts), parts)
-        return find_job_folder(str(self._base), "job")
-
-    def _part(self, folder: JobFolder, checkpoint: int, subtask: int, keys: Any, groups: Any) -> Part:
-        owned = key_group_range(subtask, GROUPS, self._subtasks)
-        mine = (groups >= owned.start) & (groups < owned.stop)
-        writer = PartWriter(
-            folder.changelog.root,
-            checkpoint_id=checkpoint,
-            attempt=1,
-            stage=1,
-            subtask=subtask,
-            number=checkpoint,
-            first_sequence=self._sequences[subtask],
-            key_groups=owned,
-        )
-        keys, groups = keys[mine], groups[mine]
-        for start in range(0, len(keys), CHUNK):
-            texts = pa.array(keys[start : start + CHUNK]).cast(pa.string())
-            columns = {
-                "operator": "count",
-                "state": "count",
-                "operation": "put",
-                "key": texts.dictionary_encode(),
-                "key_group": pa.array(groups[start : start + CHUNK]),
-                "value": texts,
-            }
-            writer.write(len(texts), columns)
-        part = writer.finish()
-        self._sequences[subtask] += part.rows
-        return part
-
-    def _row(self, checkpoint: int, parts: list[Part]) -> Checkpoint:
-        written = {str(s): {"log": [rows, checkpoint]} for s, rows in enumerate(self._sequences)}
-        state = {"name": "count", "kind": "value", "value_type": Types.LONG().spec()}
-        return Checkpoint(
-            id=checkpoint,
-            attempt=1,
-            parent=checkpoint - 1 or None,
-            lineage=(Segment(1, 1, checkpoint),),
-            time_ms=int(time.time() * 1000),
-            rows=sum(part.rows for part in parts),
-            bytes=sum(part.size for part in parts),
-            parts=len(parts),
-            operator_state={"count": written},
-            operators=[
-                {
-                    "uid": "count",
-                    "name": "count",
-                    "kind": "process",
-                    "parallelism": self._subtasks,
-                    "max_parallelism": GROUPS,
-                    "key_type": Types.LONG().spec(),
-                    "states": [state],
-                }
-            ],
-        )
 
 
 def query(what: str, path: str) -> dict[str, Any]:

@@ -16,13 +16,14 @@ from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder, open_job_folder
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
+from changelog_engine.types import Types
 
 SUBTASKS = 2
 GROUPS = 128
 CHUNK = 131_072
 
 
-def make_log(base: Path, rows: int, keys: int, checkpoints: int) -> JobFolder:
+def make_log(base: Path, rows: int, keys: int, checkpoints: int, subtasks: int = SUBTASKS) -> JobFolder:
     """Write the log of a count of each key's records, which are spread evenly over keys.
 
     Args:
@@ -30,13 +31,14 @@ def make_log(base: Path, rows: int, keys: int, checkpoints: int) -> JobFolder:
         rows: mutations, one a record.
         keys: how many different keys.
         checkpoints: how many, with as many rows each.
+        subtasks: how many write.
     """
     shutil.rmtree(base, ignore_errors=True)
     folder = open_job_folder(str(base), "job")
     delta = folder.open_changelog()
     attempt = begin_attempt(delta, 0, None, "bench")
     committer = CheckpointCommitter(folder, delta, attempt, 0)
-    sequences = [0] * SUBTASKS
+    sequences = [0] * subtasks
     for checkpoint in range(1, checkpoints + 1):
         first = (checkpoint - 1) * rows // checkpoints
         records = np.arange(first, checkpoint * rows // checkpoints)
@@ -44,52 +46,42 @@ def make_log(base: Path, rows: int, keys: int, checkpoints: int) -> JobFolder:
         counts = records // keys + 1
         groups = key_groups_of_ints(numbers, GROUPS)
         parts = []
-        for subtask in range(SUBTASKS):
-            part = _part(folder, checkpoint, subtask, sequences[subtask], numbers, counts, groups)
-            sequences[subtask] += part.rows
-            parts.append(part)
-        committer.commit(_row(checkpoint, parts), parts)
+        for subtask in range(subtasks):
+            owned = key_group_range(subtask, GROUPS, subtasks)
+            mine = (groups >= owned.start) & (groups < owned.stop)
+            writer = PartWriter(
+                folder.changelog.root,
+                checkpoint_id=checkpoint,
+                attempt=1,
+                stage=1,
+                subtask=subtask,
+                number=checkpoint,
+                first_sequence=sequences[subtask],
+                key_groups=owned,
+            )
+            parts.append(_part(writer, numbers[mine], counts[mine], groups[mine]))
+            sequences[subtask] += parts[-1].rows
+        committer.commit(_row(checkpoint, parts, sequences), parts)
     return find_job_folder(str(base), "job")
 
 
-def _part(
-    folder: JobFolder,
-    checkpoint: int,
-    subtask: int,
-    sequence: int,
-    numbers: Any,
-    counts: Any,
-    groups: Any,
-) -> Part:
-    owned = key_group_range(subtask, GROUPS, SUBTASKS)
-    mine = (groups >= owned.start) & (groups < owned.stop)
-    keys, counted, key_groups = numbers[mine], counts[mine], groups[mine]
-    writer = PartWriter(
-        folder.changelog.root,
-        checkpoint_id=checkpoint,
-        attempt=1,
-        stage=1,
-        subtask=subtask,
-        number=checkpoint,
-        first_sequence=sequence,
-        key_groups=owned,
-    )
+def _part(writer: PartWriter, keys: Any, counts: Any, groups: Any) -> Part:
     for start in range(0, len(keys), CHUNK):
         texts = pa.array(keys[start : start + CHUNK]).cast(pa.string())
-        values = pa.array(counted[start : start + CHUNK]).cast(pa.string())
         columns = {
             "operator": "count",
             "state": "count",
             "operation": "put",
             "key": texts.dictionary_encode(),
-            "key_group": pa.array(key_groups[start : start + CHUNK]),
-            "value": values,
+            "key_group": pa.array(groups[start : start + CHUNK]),
+            "value": pa.array(counts[start : start + CHUNK]).cast(pa.string()),
         }
         writer.write(len(texts), columns)
     return writer.finish()
 
 
-def _row(checkpoint: int, parts: list[Part]) -> Checkpoint:
+def _row(checkpoint: int, parts: list[Part], sequences: list[int]) -> Checkpoint:
+    written = {str(subtask): {"log": [rows, checkpoint]} for subtask, rows in enumerate(sequences)}
     return Checkpoint(
         id=checkpoint,
         attempt=1,
@@ -99,15 +91,16 @@ def _row(checkpoint: int, parts: list[Part]) -> Checkpoint:
         rows=sum(part.rows for part in parts),
         bytes=sum(part.size for part in parts),
         parts=len(parts),
+        operator_state={"count": written},
         operators=[
             {
                 "uid": "count",
                 "name": "count",
                 "kind": "process",
-                "parallelism": SUBTASKS,
+                "parallelism": len(sequences),
                 "max_parallelism": GROUPS,
-                "key_type": None,
-                "states": [],
+                "key_type": Types.LONG().spec(),
+                "states": [{"name": "count", "kind": "value", "value_type": Types.LONG().spec()}],
             }
         ],
     )

@@ -341,3 +341,22 @@ def test_batch_sorts_a_keys_elements_by_time_before_its_timers() -> None:
         *[("b", "element", time, before) for time in (2, 9)],
         *[("b", "timer", time, after) for time in (102, 109)],
     ]
+
+
+def test_in_batch_mode_elements_wait_for_the_end_of_what_is_broadcast() -> None:
+    """However many epochs the broadcast side takes, and whichever side comes first."""
+    build = GraphBuilder(parallelism=2)
+    elements = build.source(["tea", "rum"] * 5)
+    rules = build.source([*[(f"rule {n}", n) for n in range(40)], ("tea", 3)])
+    broadcast = build.add(
+        NodeKind.PARTITION, "broadcast", rules, function=PartitionSpec(Partitioner.BROADCAST)
+    )
+    spec = BroadcastSpec(Price(), (RULES.to_spec(),))
+    build.collect(build.add(NodeKind.BROADCAST_PROCESS, "price", elements, broadcast, function=spec))
+    graph = build.graph()
+    job = TestJob("unused", checkpoint_interval_ms=None, batch=True, epoch_max_records=2)
+    job.run(graph)
+    assert Counter(job.output) == {("tea", 3, True, False): 5, ("rum", None, False, False): 5}
+    streaming = TestJob("unused", checkpoint_interval_ms=None, epoch_max_records=2)
+    streaming.run(graph)
+    assert Counter(streaming.output) != Counter(job.output)

@@ -1,11 +1,11 @@
-"""A job for tests: numbers out of text files, counted by key at a given pace; each count goes to text and to Parquet files.
+"""A job for tests: numbers out of text files, counted by key; each count goes to text and to Parquet files.
 
-python files_job.py INPUT TEXT PARQUET PER_SECOND. Configuration comes from the file.
+python files_job.py INPUT TEXT PARQUET. Configuration comes from the file.
 """
 
 import sys
 
-from counting_job import Pace
+from counting_job import Crawl
 from jdbc_job import KEYS, Keyed
 
 from api.common import Encoder, Types, WatermarkStrategy
@@ -17,12 +17,12 @@ PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 ROW = Types.ROW_NAMED(["key", "count"], [Types.LONG(), Types.LONG()])
 
 
-def main(numbers, text, parquet, per_second):
+def main(numbers, text, parquet):
     env = StreamExecutionEnvironment.get_execution_environment()
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), numbers).build()
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     counts = (
-        stream.map(Pace(per_second), Types.STRING())
+        stream.map(Crawl(), Types.STRING())
         .map(int, Types.LONG())
         .key_by(lambda number: number % KEYS, Types.LONG())
         .process(Keyed(), PAIR)
@@ -43,5 +43,5 @@ def main(numbers, text, parquet, per_second):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]))
+    main(*sys.argv[1:4])
     print("THE JOB ENDED")

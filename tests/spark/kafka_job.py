@@ -1,11 +1,11 @@
-"""A job for tests: counts the records of a topic by key, at a given pace, and writes each count to a topic exactly once.
+"""A job for tests: counts the records of a topic by key, and writes each count to a topic exactly once.
 
-python kafka_job.py BOOTSTRAP_SERVERS FROM TO PER_SECOND. Configuration comes from the file.
+python kafka_job.py BOOTSTRAP_SERVERS FROM TO. Configuration comes from the file.
 """
 
 import sys
 
-from counting_job import Count, Pace
+from counting_job import Count, Crawl
 
 from api.common import Types, WatermarkStrategy
 from api.common.serialization import SimpleStringSchema
@@ -29,13 +29,13 @@ class Keyed(Count):
             yield f"{ctx.get_current_key()}:{count}"
 
 
-def main(servers, read, written, per_second):
+def main(servers, read, written):
     env = StreamExecutionEnvironment.get_execution_environment()
     source = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(read)
     source.set_value_only_deserializer(SimpleStringSchema()).set_group_id(f"group of {read}")
     source.set_bounded(KafkaOffsetsInitializer.latest())
     stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "kafka", Types.STRING())
-    counts = stream.uid("source").map(Pace(per_second), Types.STRING())
+    counts = stream.uid("source").map(Crawl(), Types.STRING())
     counts = counts.key_by(lambda text: int(text) % KEYS, Types.LONG()).process(Keyed(), Types.STRING())
     record = KafkaRecordSerializationSchema.builder().set_topic(written)
     sink = KafkaSink.builder().set_bootstrap_servers(servers)
@@ -46,5 +46,5 @@ def main(servers, read, written, per_second):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]))
+    main(*sys.argv[1:4])
     print("THE JOB ENDED")

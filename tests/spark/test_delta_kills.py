@@ -15,7 +15,7 @@ from driver_process import Driver
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = 30_000
+NUMBERS = 60_000
 
 
 def numbers_of(path: Path) -> list[int]:
@@ -48,17 +48,17 @@ def test_each_number_is_there_once(tmp_path: Path) -> None:
         before = len(numbers_of(table))
         driver.wait_for(lambda: len(numbers_of(table)) > before, what="rows")
 
-    with Driver("delta_job.py", table, NUMBERS, 1_500, **settings) as driver:
+    with Driver("delta_job.py", table, NUMBERS, **settings) as driver:
         wait_for_rows(driver)
         driver.wait_for(driver.pinned, what="worker")
         os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
         wait_for_rows(driver)
         time.sleep(chance.uniform(0, 0.5))
-        assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
         driver.kill()
         driver.wait_gone()
     found = numbers_of(table)
     assert len(set(found)) == len(found), "seen twice"
-    with Driver("delta_job.py", table, NUMBERS, 1_000_000, **settings) as driver:
+    with Driver("delta_job.py", table, NUMBERS, **settings) as driver:
+        driver.hurry()
         assert driver.end(120) == 0, driver.output
     assert numbers_of(table) == list(range(NUMBERS))

@@ -20,8 +20,7 @@ from jdbc_job import KEYS
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, FILES = 12_000, 8
-SLOW, FAST = 100, 1_000_000  # numbers a second in each subtask
+NUMBERS, FILES = 40_000, 8
 
 
 def finished(folder: Path) -> list[Path]:
@@ -57,16 +56,16 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
         before = len(finished(parquet)) if parquet.exists() else 0
         driver.wait_for(lambda: parquet.exists() and len(finished(parquet)) > before, what="files")
 
-    with Driver(*arguments, SLOW, **settings) as driver:
+    with Driver(*arguments, **settings) as driver:
         wait_for_files(driver)
         driver.wait_for(driver.pinned, what="worker")
         os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
         wait_for_files(driver)
         time.sleep(chance.uniform(0, 0.3))
-        assert driver.process.poll() is None, f"the job ended too early:\n{driver.output}"
         driver.kill()
         driver.wait_gone()
-    with Driver(*arguments, FAST, **settings) as driver:
+    with Driver(*arguments, **settings) as driver:
+        driver.hurry()
         assert driver.end() == 0, driver.output
 
     expected = Counter((key, count) for key in range(KEYS) for count in range(1, NUMBERS // KEYS + 1))

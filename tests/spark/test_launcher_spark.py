@@ -130,14 +130,13 @@ def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None
     ]
     path = os.pathsep.join([str(installed.parent), str(Path(changelog_engine.__file__).parents[1])])
 
-    def driver(*more: str) -> Driver:
+    def driver(*more: str, seconds_each: float) -> Driver:
         program = Path(changelog_engine.__file__).with_name("__main__.py")
         script = SCRIPTS / "slow_count.py"
-        return Driver(
-            program, *command, *more, script, 600, 0.01, work=tmp_path, environment={"PYTHONPATH": path}
-        )
+        arguments = (*command, *more, script, 3_000, seconds_each)
+        return Driver(program, *arguments, work=tmp_path, environment={"PYTHONPATH": path})
 
-    with driver() as first:
+    with driver(seconds_each=0.02) as first:
         first.wait_for(lambda: checkpoints(table) > 1, timeout_s=180, what="second checkpoint")
         os.killpg(first.pid, signal.SIGINT)  # as a terminal does: all of the foreground group
         assert first.end(180) == 130
@@ -147,11 +146,11 @@ def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None
         for foreign in ("THE JOB ENDED", "KeyboardInterrupt", "slow_count.py", "org.apache"):
             assert foreign not in first.output
 
-    with driver("--restore", "latest") as second:
+    with driver("--restore", "latest", seconds_each=0) as second:
         assert second.end(180) == 0, second.output
         assert second.output.endswith("THE JOB ENDED\n")
         second.wait_gone()
     folded = state_at(str(table))
     assert folded.checkpoint.lineage[0].last == int(stopped[1])
-    assert folded.states["count", "count"] == dict.fromkeys(range(5), 120)
+    assert folded.states["count", "count"] == dict.fromkeys(range(5), 600)
     assert json.loads((tmp_path / "conf.yaml").read_text()) == {}  # all of it came from the command line

@@ -15,7 +15,7 @@ from changelog_engine.storage.filesystem import Storage
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS, PER_SECOND = 120_000, 50, 1_000  # a minute, for the first driver to be killed in its middle
+NUMBERS, KEYS = 60_000, 50
 
 
 def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         "parallelism.default": 2,
         "spark.master": "local[2]",
     }
-    job = ("counting_job.py", "count", NUMBERS, KEYS, PER_SECOND)
+    job = ("counting_job.py", "count", NUMBERS, KEYS)
     with Driver(*job, options=options, work=tmp_path / "first") as first:
         first.wait_for(lambda: len(complete_snapshots(folder)) > 0, what="snapshot")
         first.wait_for(lambda: not _listed(folder.changelog, "checkpoint-1-"), what="truncation")
@@ -39,7 +39,8 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         first.wait_gone()
     assert complete_snapshots(folder)
     calm = {**options, "state.changelog.periodic-materialize.interval": "5s"}
-    with Driver(*job[:-1], NUMBERS, options=calm, work=tmp_path / "second") as second:
+    with Driver(*job, options=calm, work=tmp_path / "second") as second:
+        second.hurry()
         assert second.end(240) == 0, second.output
     assert_counted_once(tmp_path / "log" / "count" / "changelog", NUMBERS, KEYS)
 

@@ -19,7 +19,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS, PER_SECOND = 20_000, 50, 1_000
+NUMBERS, KEYS = 40_000, 50
 
 
 @pytest.fixture
@@ -45,13 +45,14 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(
         "parallelism.default": 2,
         "spark.local.dir": tmp_path / "spark",
     }
-    job = ("counting_job.py", "count", NUMBERS, KEYS, PER_SECOND)
+    job = ("counting_job.py", "count", NUMBERS, KEYS)
     with Driver(*job, options=settings, work=tmp_path) as driver:
         driver.wait_for(lambda: newest(base) >= 2, timeout_s=180, what="second checkpoint")
         driver.kill()
         driver.wait_gone()
     reached = newest(base)
     with Driver(*job, options=settings, work=tmp_path) as driver:
+        driver.hurry()
         assert driver.end() == 0, driver.output
         assert s3.secret_key not in driver.output
     folder = find_job_folder(base, "count")

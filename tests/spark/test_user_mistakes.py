@@ -17,7 +17,7 @@ from api.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine import errors
 
-MINI_JOB = ("counting_job.py", "mini", 10, 3, 1_000_000)
+MINI_JOB = ("counting_job.py", "mini", 10, 3)
 
 
 @pytest.fixture

@@ -96,4 +96,8 @@ def rocks_backend(
 ) -> RocksDBBackend:
     """A RocksDB backend below a folder."""
     made = rocksdb_options(options or {})
-    return RocksDBBackend(lambda: RocksStore(LocalFolder(str(root), "test"), made), cache_bytes)
+
+    def folder() -> LocalFolder:
+        return LocalFolder(str(root), "test")
+
+    return RocksDBBackend(lambda: RocksStore(folder(), made), cache_bytes, folder)
