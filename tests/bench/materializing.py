@@ -88,6 +88,7 @@ class MaterializerBench:
         make_log(base, keys, keys, 10)
         done = self._materialized("materialize-many", base)
         found = self._restored("restore-many", 1, base)
+        on_disk = self._restored("restore-many-rocksdb", 1, base, backend="rocksdb")
         restored = found["restores"][base.name]
         shutil.rmtree(base)
         return {
@@ -97,6 +98,9 @@ class MaterializerBench:
             "fold_process_peak_mb": done["process_peak_bytes"] / 2**20,
             "restore_s": restored["seconds"],
             "peak_bytes_per_key": (found["peak_bytes"] - found["empty_bytes"]) / restored["keys"],
+            "rocksdb_keys": on_disk["restores"][base.name]["keys"],
+            "rocksdb_restore_s": on_disk["restores"][base.name]["seconds"],
+            "rocksdb_peak_mb": (on_disk["peak_bytes"] - on_disk["empty_bytes"]) / 2**20,
         }
 
     def beside(self) -> dict[str, Any]:
@@ -133,8 +137,15 @@ class MaterializerBench:
         command = [sys.executable, str(HERE / "restoring.py"), "materialize", str(base)]
         return measure(name, command, self.engine.work / "logs").result
 
-    def _restored(self, name: str, times: int, *bases: Path) -> dict[str, Any]:
-        command = [sys.executable, str(HERE / "restoring.py"), "restore", str(times), *map(str, bases)]
+    def _restored(self, name: str, times: int, *bases: Path, backend: str = "hashmap") -> dict[str, Any]:
+        command = [
+            sys.executable,
+            str(HERE / "restoring.py"),
+            "restore",
+            backend,
+            str(times),
+            *map(str, bases),
+        ]
         return measure(name, command, self.engine.work / "logs").result
 
 

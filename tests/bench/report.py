@@ -136,6 +136,10 @@ GOALS = (
     Goal("its fold process, at most", ("restore10m",), _field("restore10m", "fold_process_peak_mb"), "MB"),
     Goal("restore of 10 M keys, one core", ("restore10m",), _field("restore10m", "restore_s"), "s"),
     Goal("its memory, at most", ("restore10m",), _field("restore10m", "peak_bytes_per_key"), "bytes/key"),
+    Goal(
+        "restore of 10 M keys into RocksDB", ("restore10m",), _field("restore10m", "rocksdb_restore_s"), "s"
+    ),
+    Goal("its memory, at most", ("restore10m",), _field("restore10m", "rocksdb_peak_mb"), "MB"),
     Goal("throughput beside snapshots every 10 s", ("beside",), _field("beside", "ratio"), "x", 0.85),
     Goal("throughput beside snapshots and merges", ("beside",), _field("beside", "merging_ratio"), "x", 0.85),
     Goal(

@@ -1,8 +1,8 @@
 """Restores as the workers of a job do them, and materializations, in a process of their own that knows its memory.
 
-``python restoring.py restore TIMES FOLDER ...`` restores every subtask of the newest checkpoint of each made log, one after
-the other on one core, so many times in turn. ``python restoring.py materialize FOLDER`` makes a snapshot. The last line
-printed is the result as JSON.
+``python restoring.py restore BACKEND TIMES FOLDER ...`` restores every subtask of the newest checkpoint of each made log
+into ``hashmap`` or ``rocksdb``, one after the other on one core, so many times in turn. ``python restoring.py materialize
+FOLDER`` makes a snapshot. The last line printed is the result as JSON.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.graph.key_groups import key_group_range
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import JobSettings, StateKind, StateSpec
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.state.backends import open_backend
 from changelog_engine.types import Types
 from keyed_count import report
 from made_logs import GROUPS, SUBTASKS
@@ -27,7 +28,7 @@ from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
 
 
-def restore(base: str) -> tuple[float, list[KeyedStore]]:
+def restore(base: str, backend: str) -> tuple[float, list[KeyedStore]]:
     """Seconds until the states of all subtasks can be used, and the subtasks' stores."""
     folder = find_job_folder(base, "job")
     began = time.perf_counter()
@@ -46,6 +47,7 @@ def restore(base: str) -> tuple[float, list[KeyedStore]]:
             max_parallelism=GROUPS,
             part_max_bytes=64 * 1024 * 1024,
             operators=frozenset(["count"]),
+            backend=open_backend(JobSettings(state_backend=backend), "bench", 1, subtask),
         )
         store.load(point, [])
         store.state("count", StateSpec("count", StateKind.VALUE, Types.LONG()))
@@ -53,15 +55,17 @@ def restore(base: str) -> tuple[float, list[KeyedStore]]:
     return time.perf_counter() - began, stores
 
 
-def restores(times: int, bases: list[str]) -> dict[str, Any]:
+def restores(backend: str, times: int, bases: list[str]) -> dict[str, Any]:
     """The shortest of some restores of each, by turns, and what they hold."""
     result: dict[str, Any] = {}
     before = _peak_bytes(resource.RUSAGE_SELF)
     for _ in range(times):
         for base in bases:
             gc.collect()
-            seconds, stores = restore(base)
+            seconds, stores = restore(base, backend)
             keys = sum(len(store.inner.table("count", "count")) for store in stores)
+            for store in stores:
+                store.close()
             found = result.setdefault(Path(base).name, {"seconds": seconds, "keys": keys})
             found["seconds"] = min(found["seconds"], seconds)
     return {"restores": result, "peak_bytes": _peak_bytes(resource.RUSAGE_SELF), "empty_bytes": before}
@@ -86,6 +90,6 @@ def _peak_bytes(who: int) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "restore":
-        report(restores(int(sys.argv[2]), sys.argv[3:]))
+        report(restores(sys.argv[2], int(sys.argv[3]), sys.argv[4:]))
     else:
         report(materialized(sys.argv[2]))

@@ -30,7 +30,7 @@ class Sizes:
     memory_epoch: int = 50_000
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py
-    pyflink_workload: int = 600_000
+    pyflink_workload: int = 150_000  # its session windows need time by the square
 
 
 def sizes_from_environment() -> Sizes:
