@@ -21,6 +21,7 @@ from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.storage.delta_log import DeltaLog
@@ -28,7 +29,6 @@ from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation, type_from_spec
 from materializer.entries import StateEntries
 
-_ALL_KEY_GROUPS = range(32_768)
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
 _OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
 _PICKLED = "holds pickled values, and loading a pickle runs what is in it"
@@ -119,7 +119,7 @@ def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> Fold
     if checkpoint is None:
         raise RestoreError(f"there is no checkpoint in {table} yet")
     point = RestorePoint(table, checkpoint.id, checkpoint.lineage, checkpoint.snapshot)
-    pending = group_by_state(read_parts(point, _ALL_KEY_GROUPS))
+    pending = group_by_state(read_parts(point, ALL_KEY_GROUPS))
     withheld: dict[tuple[str, str], str] = {}
     folded = FoldedState(checkpoint, FoldedStates(withheld), withheld=withheld)
     for operator in checkpoint.operators:

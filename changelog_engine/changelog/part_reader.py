@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
@@ -206,6 +208,35 @@ def is_logged(point: RestorePoint, after: int | None, last: int) -> bool:
     return _Reader(point, range(0), None)._logged(after, last)
 
 
+class RestoreSize(NamedTuple):
+    """How much the restore of a checkpoint reads, in all subtasks together.
+
+    Args:
+        snapshot: the checkpoint whose snapshot it begins with; None for the log alone.
+        snapshot_rows, snapshot_bytes: of its files.
+        log_rows, log_bytes: of the log after it.
+    """
+
+    snapshot: int | None
+    snapshot_rows: int
+    snapshot_bytes: int
+    log_rows: int
+    log_bytes: int
+
+
+def restore_size(point: RestorePoint) -> RestoreSize:
+    """How much the restore of a checkpoint reads, from what the tables list.
+
+    Args:
+        point: the checkpoint and the newest snapshot that it goes by.
+
+    Raises:
+        CorruptChangelogError: the snapshot cannot be used.
+        StorageError: a table cannot be read.
+    """
+    return _Reader(point, ALL_KEY_GROUPS, None).size()
+
+
 class _Reader:
     """One restore of one subtask."""
 
@@ -232,13 +263,7 @@ class _Reader:
         Looks at what is there now: the snapshot that was the newest when the restore was planned may have been replaced
         by a newer one since, and the log before that truncated.
         """
-        storage = Storage(self.changelog.root.rpartition("/")[0]).child(SNAPSHOTS)
-        files: dict[str, PartFile] = {}
-        markers: dict[int, str] = {}
-        if DeltaLog.exists(storage):
-            listing = DeltaLog(storage).files()
-            files = {file.path: file for file in part_files(listing)}
-            markers = _markers(listing, self.point.lineage, self.point.checkpoint or 0)
+        storage, files, markers = self._snapshots()
         newest = max(markers, default=self.point.snapshot)
         if newest is None:
             return None, []
@@ -261,6 +286,15 @@ class _Reader:
         raise first_error or CorruptChangelogError(
             f"{storage.root} has no complete snapshot of checkpoint {newest}: it was removed. Restore a newer checkpoint"
         )
+
+    def _snapshots(self) -> tuple[Storage, dict[str, PartFile], dict[int, str]]:
+        """The table of snapshots, its files, and the markers of the snapshots that the checkpoint can be restored by."""
+        storage = Storage(self.changelog.root.rpartition("/")[0]).child(SNAPSHOTS)
+        if not DeltaLog.exists(storage):
+            return storage, {}, {}
+        listing = DeltaLog(storage).files()
+        files = {file.path: file for file in part_files(listing)}
+        return storage, files, _markers(listing, self.point.lineage, self.point.checkpoint or 0)
 
     def _snapshot_parts(
         self, storage: Storage, files: dict[str, PartFile], snapshot: int, marker: str
@@ -285,6 +319,20 @@ class _Reader:
     def _logged(self, after: int | None, newest: int) -> bool:
         """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
         return is_complete(self.changelog, self.listing, self.files, self.point.lineage, after, newest)
+
+    def size(self) -> RestoreSize:
+        """See ``restore_size``."""
+        storage, files, markers = self._snapshots()
+        newest = max(markers, default=None)
+        base = [] if newest is None else self._snapshot_parts(storage, files, newest, markers[newest])
+        log = select_suffix(self.files, self.point.lineage, newest)
+        return RestoreSize(
+            newest,
+            sum(part.rows or 0 for part in base),
+            sum(part.size for part in base),
+            sum(part.rows or 0 for part in log),
+            sum(part.size for part in log),
+        )
 
     def suffix_rows(self, after: int | None) -> int:
         """About how many rows the log has after a snapshot."""

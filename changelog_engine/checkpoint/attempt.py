@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from changelog_engine.checkpoint.pacing import (
 )
 from changelog_engine.checkpoint.progress import SourceProgress
 from changelog_engine.checkpoint.restart import FATAL
+from changelog_engine.checkpoint.restore_notice import RestoreNotice
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -137,9 +139,10 @@ class AttemptRun:
         """Run one epoch (steps 1 to 4); returns how many records the sources read."""
         job = self.job
         began, self.epoch = time.monotonic(), self.epoch + 1
-        reports = job.runner.run(
-            lambda s, p: self._order(s, p, barrier, reads, ends), self._timeout_s(barrier)
+        run = partial(
+            job.runner.run, lambda s, p: self._order(s, p, barrier, reads, ends), self._timeout_s(barrier)
         )
+        reports = self._restoring(run) if self.epoch == 1 else run()
         self.sinks_wait = False
         records, share = self._take(reports)
         checkpoint, acknowledged_ms = None, None
@@ -165,6 +168,14 @@ class AttemptRun:
         if checkpoint is not None and job.journal is not None:
             job.journal.after_commit()
         return records
+
+    def _restoring(self, run: Callable[[], list[EpochReport]]) -> list[EpochReport]:
+        """Run the epoch in which the subtasks take their state."""
+        with RestoreNotice(self.plan.graph.name, self.point) as notice:
+            reports = run()
+        times = [report.restored_ms for report in reports if report.restored_ms is not None]
+        notice.restored(max(times, default=None))
+        return reports
 
     def _order(self, stage: int, subtask: int, barrier: bool, reads: bool, ends: bool) -> EpochOrder:
         job, planned = self.job, self.plan.stages[stage]

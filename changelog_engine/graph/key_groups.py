@@ -23,6 +23,7 @@ _SHIFT = 33
 _MAX_REMEMBERED = 1_000_000
 _LOWEST_DEFAULT = 128
 _HIGHEST = 32_768
+ALL_KEY_GROUPS = range(_HIGHEST)
 
 KeyGroups = npt.NDArray[np.int32]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
-from changelog_engine.graph.key_groups import key_group
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history import log_views
 from changelog_engine.history.catalog import CHANGELOG_TABLE, SNAPSHOTS_TABLE, Catalog, Frames
 from changelog_engine.history.changes_sql import history_sql
@@ -345,7 +345,7 @@ def _key_filter(operator: dict[str, Any], key: Any) -> tuple[range, str]:
         TypeMismatchError: the operator's keys are of another type.
     """
     if key is _ANY_KEY:
-        return range(32_768), "true"
+        return ALL_KEY_GROUPS, "true"
     spec = operator.get("key_type")
     codec = key_codec_for(None if spec is None else type_from_spec(spec))
     identity = codec.identity(key)

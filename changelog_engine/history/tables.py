@@ -30,10 +30,10 @@ from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.snapshots import usable_snapshots
 from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.storage.delta_log import DeltaLog
 
 When = int | str | datetime | None
-_ALL = range(32_768)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ class Tables:
         """Files that may hold rows of any kind."""
         return [file.path for file in self._files if file.name is None]
 
-    def state(self, checkpoint: Checkpoint, operator: str | None, key_groups: range = _ALL) -> Selection:
+    def state(
+        self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS
+    ) -> Selection:
         """The files that make up a state: the newest snapshot of the lineage and the log after it.
 
         Args:
@@ -162,7 +164,9 @@ class Tables:
         self._check_complete(checkpoint, None)
         return self._selected(checkpoint, operator, key_groups, None)
 
-    def history(self, checkpoint: Checkpoint, operator: str | None, key_groups: range = _ALL) -> Selection:
+    def history(
+        self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS
+    ) -> Selection:
         """The files of all mutations up to a checkpoint that are there; after truncation, the snapshot before them.
 
         Args:

@@ -23,13 +23,13 @@ from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import ConfigurationError, RestoreError, UserFunctionError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.testing.capture import capture_job
 from changelog_engine.testing.replay_compare import Difference, Types, differences, types_of
 from changelog_engine.testing.replay_run import ReplayRun
 
-_ALL_KEY_GROUPS = range(32_768)
 _SHUFFLING = (Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
 
 
@@ -215,7 +215,7 @@ class _History:
         """The log's rows by checkpoint."""
         after = None if self.start is None else self.start.id
         found: dict[int, list[pa.Table]] = {row.id: [] for row in self.checkpoints}
-        for table in read_suffix(self.point(self.end), after, _ALL_KEY_GROUPS):
+        for table in read_suffix(self.point(self.end), after, ALL_KEY_GROUPS):
             for number in pc.unique(table["checkpoint_id"]).to_pylist():
                 found[number].append(table.filter(pc.equal(table["checkpoint_id"], number)))
         return found
@@ -231,7 +231,7 @@ def _compare(run: ReplayRun, history: _History, report: ReplayReport) -> None:
         report.replayed += sum(table.num_rows for table in replayed)
         types, now = types_of(checkpoint.operators), Types(*run.types())
         report.mutations += differences(rows, replayed, types, now, checkpoint.id)
-    expected = live_rows(list(read_parts(history.point(history.end), _ALL_KEY_GROUPS)))
+    expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
     types, (specs, keys) = types_of(history.end.operators), run.types()
     now = Types({**types.specs, **specs}, keys)  # what the job no longer declares is as it was
     report.state = differences(expected.values(), run.live_rows(), types, now, None)

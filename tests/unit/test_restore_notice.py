@@ -1,0 +1,73 @@
+"""What a user hears of a restore."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+from support.materialized import finishes, stopped
+
+from changelog_engine.changelog.model import RestorePoint
+from changelog_engine.changelog.part_reader import RestoreSize, restore_size
+from changelog_engine.checkpoint import restore_notice
+from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.checkpoint.restore_notice import RestoreNotice, in_words
+from changelog_engine.checkpoint.restore_plan import plan_restore
+from materializer.materialize import materialize
+
+
+def test_a_restore_says_how_long_it_took(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "changelog_engine")
+    job, graph, _ = stopped(tmp_path, epochs=6)
+    assert "restored" not in caplog.text
+    finishes(job, graph)
+    assert "job 'job': state of checkpoint 6 restored in 0." in caplog.text
+    assert "restoring" not in caplog.text, "it was short"
+
+
+def test_a_long_restore_says_what_it_reads_and_that_it_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "changelog_engine")
+    monkeypatch.setattr(restore_notice, "_SILENT_S", 0.0)
+    monkeypatch.setattr(restore_notice, "_EVERY_S", 0.01)
+    _, _, folder = stopped(tmp_path, epochs=6)
+    materialize(folder, 4)
+    point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
+    warned = threading.Event()
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno == logging.WARNING:
+                warned.set()
+
+    logger, handler = logging.getLogger("changelog_engine"), Listening()
+    logger.addHandler(handler)
+    try:
+        with RestoreNotice("mine", point):
+            assert warned.wait(60)
+    finally:
+        logger.removeHandler(handler)
+    size = restore_size(point)
+    assert (size.snapshot, size.snapshot_rows) == (4, 5)
+    assert size.log_rows == 10
+    rows = f"5 rows (0.0 MB) of the snapshot of checkpoint 4, and {size.log_rows} (0.0 MB) of the log"
+    assert f"job 'mine': restoring the state of checkpoint 6: {rows}" in caplog.messages
+    assert any(
+        message.startswith("job 'mine': restoring the state of checkpoint 6 for 0 s now: 5 rows")
+        for message in caplog.messages
+    )
+
+
+def test_an_empty_start_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "changelog_engine")
+    for point in (None, RestorePoint("nowhere", None, (), None)):
+        with RestoreNotice("mine", point) as notice:
+            notice.restored(5.0)
+    assert not caplog.messages
+
+
+def test_a_log_alone_in_words() -> None:
+    assert in_words(RestoreSize(None, 0, 0, 1_234_567, 3_700_000)) == "1,234,567 rows (3.7 MB) of the log"
