@@ -62,7 +62,7 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 test: $(STAMP) check-java  ## all tests
 	@status=0
 	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
-	$(PY) -m pytest -m slow || status=1
+	$(PY) -m pytest -m slow -n 2 --dist loadfile || status=1
 	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark

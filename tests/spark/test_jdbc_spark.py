@@ -47,19 +47,18 @@ def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
         before = written()
         driver.wait_for(lambda: written() > before, what="rows")
 
-    for _ in range(2):
-        with Driver(*arguments, **settings) as driver:
-            wait_for_rows(driver)
-            driver.wait_for(driver.pinned, what="worker")
-            os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
-            wait_for_rows(driver)
-            time.sleep(chance.uniform(0, 0.3))
-            postgres.kill()
-            postgres.start()
-            wait_for_rows(driver)
-            time.sleep(chance.uniform(0, 0.3))
-            driver.kill()
-            driver.wait_gone()
+    with Driver(*arguments, **settings) as driver:
+        wait_for_rows(driver)
+        driver.wait_for(driver.pinned, what="worker")
+        os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+        wait_for_rows(driver)
+        time.sleep(chance.uniform(0, 0.3))
+        postgres.kill()
+        postgres.start()
+        wait_for_rows(driver)
+        time.sleep(chance.uniform(0, 0.3))
+        driver.kill()
+        driver.wait_gone()
     with Driver(*arguments, **settings) as driver:
         driver.hurry()
         assert driver.end(120) == 0, driver.output

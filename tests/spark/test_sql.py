@@ -19,7 +19,7 @@ def test_spark_sql_counts_what_the_checkpoints_say(tmp_path: Path) -> None:
     env = environment(tmp_path / "log", python__fn_execution__bundle__size=500)
     source = NumberSequenceSource(0, 2_999)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
-    numbers = numbers.map(Slowly(0.002), Types.LONG())  # several checkpoints, however fast the machine
+    numbers = numbers.map(Slowly(0.001), Types.LONG())  # several checkpoints, however fast the machine
     numbers.key_by(lambda v: v % 10, Types.LONG()).process(Count()).uid("counts").filter(
         lambda v: False
     ).print()

@@ -17,7 +17,7 @@ from final_state import assert_counted_once
 pytestmark = pytest.mark.slow
 
 NUMBERS, KEYS = 60_000, 100
-EPOCHS = 10
+EPOCHS = 5
 
 
 def test_pins_hold_on_two_executors_and_one_may_die(tmp_path: Path) -> None:
