@@ -18,6 +18,7 @@ from driver_process import FLIGHTS, Driver, checkpoints
 from compare import differences
 from materializer.fold import state_at
 from prepare import prepare
+from watch import progress
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +69,9 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     assert folded.checkpoint.finished
     assert not any(folded.timers.values()), "every timer has fired"
     assert folded.checkpoint.attempt > DRIVER_KILLS
+    seen = progress(table)  # as the demo watches it
+    assert (seen.checkpoint, seen.attempt) == (folded.checkpoint.id, folded.checkpoint.attempt)
+    assert (seen.position, seen.finished) == (flights.stat().st_size, True)
 
 
 def _wait_for_checkpoint(driver: Driver, table: Path) -> None:

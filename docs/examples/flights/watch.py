@@ -41,11 +41,12 @@ def progress(table: Path) -> Progress:
     if not checkpoints:
         return Progress()
     newest = checkpoints[-1]
-    positions = [split[0] for source in newest["sources"].values() for split in source.values()]
+    # A file's position is what was read of it, its size and its time.
+    positions = [position for files in newest["sources"].values() for position, _ in files.values()]
     return Progress(
         checkpoint=newest["id"],
         attempt=newest["attempt"],
-        position=sum(positions),
+        position=sum(read for read, _size, _changed in positions),
         checkpoints=len(checkpoints),
         mutations=sum(row["rows"] for row in checkpoints),
         bytes=sum(row["bytes"] for row in checkpoints),
