@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from changelog_engine.changelog.conversion import fill_versions, versions_of
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.replay import group_by_state, timers_of
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing
 from changelog_engine.changelog.model import Part, RestorePoint
-from changelog_engine.changelog.part_reader import SNAPSHOTS, read_part, read_suffix
+from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.replay import group_by_state
+from changelog_engine.changelog.state_reader import SNAPSHOTS, read_suffix
 from changelog_engine.storage.filesystem import Storage
 from materializer.pieces import ENTRIES, TIMER_STATES, TIMERS, Piece, cut
 

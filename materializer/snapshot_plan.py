@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_reader import is_logged
 from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files, select_suffix
 from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.changelog.state_reader import is_logged
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from changelog_engine.changelog.replay import Pending, by_state
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.state.local_folder import LocalFolder
 
 _CHUNK_ROWS = 131_072  # a chunk is decoded at once
@@ -41,6 +41,8 @@ def spilled(tables: Iterable[pa.Table], folder: LocalFolder) -> Pending:
             for writer in writers.values():
                 writer.close()
         return {name: _mapped(os.path.join(folder.path, str(number))) for number, name in enumerate(writers)}
+    except ChangelogEngineError:
+        raise  # of reading the rows
     except OSError as error:
         raise StorageError(f"restored rows cannot be kept in {folder.path}: {error}") from error
     finally:

@@ -243,7 +243,7 @@ class AttemptRun:
             self.pending.extend(report.parts)
             for uid, states in report.states.items():
                 known, stage = self.states.setdefault(uid, {}), self.plan.stages[report.stage]
-                learn(known, states, stage, report.subtask, next_id)
+                learn(known, states, stage, report.subtask, next_id, self.job.last is None)
             if report.next_timer_ms is not None:
                 timers.append(report.next_timer_ms)
             self._take_output(report)

@@ -207,11 +207,13 @@ def learn(
     stage: Stage,
     subtask: int,
     checkpoint: int,
+    first: bool,
 ) -> None:
     """Take note of the states that a subtask declared.
 
-    A state stays known once it was declared: subtasks may declare theirs late, or not again after a restore. Where its type
-    changed, the others' key groups hold values of the earlier type until they declare it too.
+    The log may have rows of a state that is new: of a dropped one with its name, of any type. A state stays known once it
+    was declared: subtasks may declare theirs late, or not again after a restore. Where its type changed, the others' key
+    groups hold values of the earlier type until they declare it too.
 
     Args:
         known: the operator's states by name; changed.
@@ -219,12 +221,15 @@ def learn(
         stage: the stage of the subtask.
         subtask: who declared them.
         checkpoint: the next one, to which the converted values will belong.
+        first: the job has no checkpoint yet.
     """
     for state in declared:
         before = known.get(state["name"])
-        known[state["name"]] = (
-            state if before is None else _succeeding(before, state, stage, subtask, checkpoint)
-        )
+        if before is not None:
+            state = _succeeding(before, state, stage, subtask, checkpoint)
+        elif not first:
+            state = {**state, "since": checkpoint}
+        known[state["name"]] = state
 
 
 def _succeeding(

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.changelog.part_reader import SNAPSHOTS
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.state_reader import SNAPSHOTS
 from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage

@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 
 from changelog_engine.changelog.model import RestorePoint
-from changelog_engine.changelog.part_reader import RestoreSize, restore_size
+from changelog_engine.changelog.state_reader import RestoreSize, restore_size
 from changelog_engine.errors import ChangelogEngineError
 
 log = logging.getLogger("changelog_engine")

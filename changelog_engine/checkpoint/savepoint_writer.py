@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
-from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.commit import verify_parts
 from changelog_engine.checkpoint.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.checkpoint.lineage import Lineage

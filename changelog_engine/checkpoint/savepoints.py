@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_row, read_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint
-from changelog_engine.changelog.part_reader import SNAPSHOTS, read_part
+from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, part_files
+from changelog_engine.changelog.state_reader import SNAPSHOTS
 from changelog_engine.checkpoint.job_folder import (
     CHANGELOG,
     FORMAT_PROPERTY,

@@ -3,8 +3,9 @@
 The driver asks for the states that it can see in the graph, before anything is changed; a subtask asks for each state that
 is declared to it. Both say the same.
 
-In a checkpoint a state may have, besides its type: ``since``, the checkpoint at which the type changed last, and
-``earlier``, the key groups whose entries are in other types still, because no subtask declared the state for them yet.
+In a checkpoint a state may have, besides its type: ``since``, the checkpoint at which the state began or its type changed
+last, and ``earlier``, the key groups whose entries are in other types still, because no subtask declared the state for them
+yet.
 """
 
 from __future__ import annotations

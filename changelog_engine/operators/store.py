@@ -16,11 +16,11 @@ from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.conversion import Versions, clear_all, fill_versions
 from changelog_engine.changelog.model import Part, RestorePoint
-from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
+from changelog_engine.changelog.state_reader import give_parts, read_parts
 from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
@@ -123,8 +123,8 @@ class KeyedStore:
         if not waiting:
             return
         table, namespaces = self.inner.table(*name), self.namespaces.get(name)
-        if versions is None:
-            fill_state(waiting, spec, self.key_type, table, namespaces)
+        if versions is None:  # the rows are of one with its name that was dropped, and cleared
+            fill_state([fold_state(waiting)], spec, self.key_type, table, namespaces)
             return
         log = self._log_of(name) if self.changelog else None
         fill_versions(waiting, versions, name[0], spec, self.key_type, table, namespaces, log)
@@ -153,20 +153,28 @@ class KeyedStore:
             described: Checkpoint.operators there.
         """
         if point is not None and point.checkpoint is not None:
-            bounded = self._rows_folder is not None
-            self.take(read_parts(point, self.key_groups, self.operators, bounded), described)
+            self._describe(described)
+            folder = self._rows_folder
+            if folder is None:
+                self._pending = group_by_state(read_parts(point, self.key_groups, self.operators))
+            else:
+                self._pending = give_parts(
+                    lambda tables: spilled(tables, folder()), point, self.key_groups, self.operators
+                )
         for name, queue in self.inner.queues.items():
             self._restore_timers(name, queue)
 
     def take(self, tables: Iterable[Any], described: list[dict[str, Any]]) -> None:
         """Keep log rows for the states that will be declared; see load."""
+        self._describe(described)
+        self._pending = group_by_state(tables)
+
+    def _describe(self, described: list[dict[str, Any]]) -> None:
         self._described = {
             (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
             for operator in described
             for state in operator.get("states", ())
         }
-        folder = self._rows_folder
-        self._pending = group_by_state(tables) if folder is None else spilled(tables, folder())
 
     def _drop_removed(self) -> None:
         """Remove the states that are to go because nobody declared them while the functions were opened."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_reader import read_parts, read_suffix
 from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.state_reader import read_parts, read_suffix
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore

@@ -33,6 +33,7 @@ def restore(base: str, backend: str) -> tuple[float, list[KeyedStore]]:
     folder = find_job_folder(base, "job")
     began = time.perf_counter()
     checkpoint = Lineage(folder.open_changelog()).newest_checkpoint()
+    assert checkpoint is not None
     point = plan_restore(folder, checkpoint)
     stores = []
     for subtask in range(SUBTASKS):
@@ -49,7 +50,7 @@ def restore(base: str, backend: str) -> tuple[float, list[KeyedStore]]:
             operators=frozenset(["count"]),
             backend=open_backend(JobSettings(state_backend=backend), "bench", 1, subtask),
         )
-        store.load(point, [])
+        store.load(point, checkpoint.operators)
         store.state("count", StateSpec("count", StateKind.VALUE, Types.LONG()))
         stores.append(store)
     return time.perf_counter() - began, stores

@@ -19,7 +19,7 @@ from support.same import exact
 from support.script import Script
 from support.scripts import scripts
 
-from changelog_engine.changelog.part_reader import read_parts
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.programs import KEYS, Program, Versions
+from support.script import Failure, Fault
 
 from api.common import Row, Time
 from api.common.typeinfo import Types
@@ -144,6 +145,43 @@ def test_case_26_a_dropped_state_may_come_back_with_another_type(tmp_path: Path)
     assert first == {key: {"goes": None} for key in range(KEYS)}
     first = versions.run(Program(values("goes", value_type=Types.STRING()), str))
     assert first == {key: {"goes": str(25 + key)} for key in range(KEYS)}
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("lost", [False, True])
+def test_case_26_a_state_begins_anew_in_any_form(
+    tmp_path: Path, settings: dict[str, Any], lost: bool
+) -> None:
+    """A later run declares one with the name of a dropped one, of another type or kind: the log has the rows of both."""
+    pairs = Types.TUPLE([Types.STRING(), Types.LONG()])
+
+    def before() -> list[Any]:
+        one = ValueStateDescriptor("one", Types.DOUBLE())
+        return [one, MapStateDescriptor("two", Types.LONG(), Types.LONG())]
+
+    def after() -> list[Any]:
+        return [ValueStateDescriptor("one", pairs), ListStateDescriptor("two", pairs)]
+
+    def pair(number: int) -> tuple[str, int]:
+        return "n", number
+
+    versions = Versions(tmp_path)
+    versions.run(Program(before, {"one": float, "two": int}), **settings)
+    versions.run(Program(list), drop_removed_state=True, epochs=1, **settings)
+    if lost:  # in the middle of the run, so that what it wrote itself is restored
+        assert versions.job.progress is not None
+        versions.job.progress.waiting.append(Failure(versions.job.progress.epoch + 1, Fault.GONE))
+    first = versions.run(Program(after, pair), **settings)
+    assert first == {key: {"one": None, "two": []} for key in range(KEYS)}
+    first = versions.run(Program(after, pair), 2, **settings)
+    numbers = {key: [20 + key, 25 + key, 30 + key] for key in range(KEYS)}
+    assert first == {
+        key: {"one": ("n", written[-1]), "two": [("n", number) for number in written]}
+        for key, written in numbers.items()
+    }
+    if settings["changelog"]:
+        folded = state_at(versions.job.table(), 7)
+        assert folded.states["process", "one"] == {key: ("n", at[-1]) for key, at in numbers.items()}
 
 
 class Newest(AggregateFunction):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from support.materialized import LATER, merging_few, rows_read, states, stopped
 
-from changelog_engine.changelog.part_reader import read_parts
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore

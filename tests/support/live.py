@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.replay import fill_state, group_by_state, timers_of
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, RestorePoint
-from changelog_engine.changelog.part_reader import read_parts
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.job_folder import JobFolder, open_job_folder
 from changelog_engine.checkpoint.lineage import Lineage, extend

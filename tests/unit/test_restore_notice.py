@@ -10,7 +10,7 @@ import pytest
 from support.materialized import finishes, stopped
 
 from changelog_engine.changelog.model import RestorePoint
-from changelog_engine.changelog.part_reader import RestoreSize, restore_size
+from changelog_engine.changelog.state_reader import RestoreSize, restore_size
 from changelog_engine.checkpoint import restore_notice
 from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_notice import RestoreNotice, in_words

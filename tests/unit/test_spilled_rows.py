@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.materialized import damage, stopped
 
-from changelog_engine.changelog import part_reader
+from changelog_engine.changelog import state_reader
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.changelog.spilled_rows import spilled
@@ -77,7 +77,10 @@ def test_a_disk_that_is_full() -> None:
 def rows_of(folder: JobFolder, bounded: bool) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """The live rows that a restore of the newest checkpoint comes to."""
     point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
-    live = live_rows(list(part_reader.read_parts(point, ALL_GROUPS, None, bounded)))
+    if bounded:
+        live = state_reader.give_parts(lambda tables: live_rows(list(tables)), point, ALL_GROUPS)
+    else:
+        live = live_rows(list(state_reader.read_parts(point, ALL_GROUPS)))
     return {name: table.select(["key", "operation", "value"]).to_pylist() for name, table in live.items()}
 
 
@@ -89,7 +92,7 @@ def test_a_restore_piece_by_piece_comes_to_the_same(tmp_path: Path, snapshots: t
     expected = rows_of(folder, bounded=False)
     assert len(expected["process", "count"]) == 5
     assert rows_of(folder, bounded=True) == expected
-    with mock.patch.multiple(part_reader, _MANY_ROWS=0, CONDENSE_ROWS=3):
+    with mock.patch.multiple(state_reader, _MANY_ROWS=0, CONDENSE_ROWS=3):
         assert rows_of(folder, bounded=True) == expected
 
 
