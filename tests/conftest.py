@@ -34,6 +34,9 @@ settings.register_profile(
 )  # no shrinking
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# Of Spark's drivers: most live for seconds, in which the JVM's second compiler costs more than it gains.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 if os.environ.get("TEST_STATE_BACKEND"):
     from support.backends import run_all_jobs_on
 
