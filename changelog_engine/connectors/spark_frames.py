@@ -4,13 +4,15 @@ A DataFrame may give its rows in another order, or other rows, each time it is c
 files that belong to the stream: a batch DataFrame into one version, a streaming DataFrame into one version a micro-batch.
 The job reads the files by ranges, and so do its restores.
 
-    <staging>/<8 digits of the version>/part-....parquet, _SUCCESS
+    <staging>/<32 hex digits>/part-....parquet   what one write of a version gave
+    <staging>/<8 digits of the version>          names the folder with its rows
     <staging>/_query/      the streaming query's own checkpoint
     <staging>/_ended       of a query that ends: the number of versions
 
 Invariants:
-    * A version is there when its ``_SUCCESS`` is, and does not change any more.
-    * A micro-batch that Spark runs again finds its version there, and leaves it.
+    * A version is there when its file is, and does not change any more: what was written is published last, and at once.
+    * A micro-batch that Spark runs again finds its version there, and leaves it. A write that Spark has given up may still
+      go on: each has a folder of its own, and the first to be published counts.
 
 This module gets DataFrames handed and calls their methods; it imports nothing of PySpark.
 """
@@ -36,7 +38,6 @@ from changelog_engine.storage.delta_commits import TableFile
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation
 
-_SUCCESS = "_SUCCESS"
 _ENDED = "_ended"
 _FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder of their own
 _DEFAULT_BASE = "./changelog-data"
@@ -63,11 +64,23 @@ class StagedVersions:
         """See Versions."""
         if self.ended(version):
             return None
-        names = [entry.name for entry in Storage(self.root).list(folder_of(version))]
-        if _SUCCESS not in names:
+        storage = Storage(self.root)
+        try:
+            folder = storage.read(name_of(version)).to_pybytes().decode()
+        except FileNotFoundError:
             return None
-        parts = (name for name in sorted(names) if not name.startswith((".", "_")))
-        return [TableFile(f"{folder_of(version)}/{name}", {}) for name in parts]
+        names = sorted(entry.name for entry in storage.list(folder))
+        return [TableFile(f"{folder}/{name}", {}) for name in names if not name.startswith((".", "_"))]
+
+    def stage(self, dataframe: Any, version: int) -> None:
+        """Let Spark write the rows of a version, unless it is there."""
+        storage = Storage(self.root)
+        if storage.exists(name_of(version)):
+            return
+        folder = uuid.uuid4().hex
+        dataframe.write.parquet(f"{self.root}/{folder}")
+        if not _published(storage, version, folder):
+            storage.delete_tree(folder)
 
     def ended(self, version: int) -> bool:
         """See Versions."""
@@ -116,9 +129,9 @@ class DataFrameSource:
         """Compute the rows, once, and share out the files. Split ids name the folder: a restore finds it again."""
         if self._staged is None:
             name = uuid.uuid4().hex
-            folder = f"{self.staging}/{name}/{folder_of(0)}"
+            folder = f"{self.staging}/{name}"
             try:
-                self.dataframe.write.mode("overwrite").parquet(folder)
+                StagedVersions(folder, only=True).stage(self.dataframe, 0)
             except Exception as error:
                 raise ConnectorError(f"Spark could not stage the DataFrame in {folder}: {error}") from error
             self._staged = name
@@ -164,14 +177,12 @@ class StreamingDataFrameSource:
         self._query: Any = None
         self._asked = 0.0
         self._lapsed = threading.Event()
+        self._writing = threading.Lock()
+        self._over = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "dataframe": None,
-            "_query": None,
-            "_lapsed": None,
-        }  # they stay in the driver
+        in_driver = ("dataframe", "_query", "_lapsed", "_writing")
+        return {**self.__dict__, **dict.fromkeys(in_driver)}
 
     def splits(self, parallelism: int) -> list[Split]:
         """Let Spark stage what there is, and share out the files."""
@@ -205,6 +216,7 @@ class StreamingDataFrameSource:
                 self._end()
                 return
         self._lapsed.clear()
+        self._over = False
         writer = self.dataframe.writeStream.foreachBatch(self._stage)
         writer = writer.option("checkpointLocation", f"{self.staging}/_query")
         if self.available_now:
@@ -216,24 +228,26 @@ class StreamingDataFrameSource:
         if time.monotonic() - self._asked > _LEASE_S:
             self._lapsed.set()
             raise ConnectorError("the job that read this stream has ended")
-        folder = folder_of(number)
-        if any(entry.name == _SUCCESS for entry in Storage(self.staging).list(folder)):
-            return
-        batch.write.mode("overwrite").parquet(f"{self.staging}/{folder}")
+        with self._writing:
+            if self._over:
+                raise ConnectorError("the job that read this stream has ended")
+            self.versions.stage(batch, number)
 
     def _end(self) -> None:
         storage = Storage(self.staging)
         count = 0
-        while any(entry.name == _SUCCESS for entry in storage.list(folder_of(count))):
+        while storage.exists(name_of(count)):
             count += 1
         storage.write_durable(_ENDED, str(count).encode())
 
     def job_ended(self) -> None:
-        """Stop the query; it goes on from its checkpoint when it is started again."""
+        """Stop the query, and wait for a write that it leaves behind; started again it goes on from its checkpoint."""
         query, self._query = self._query, None
         if query is not None:
             with contextlib.suppress(Exception):
                 query.stop()
+        with self._writing:
+            self._over = True
 
 
 def dataframe_source(
@@ -261,9 +275,20 @@ def dataframe_source(
     return StreamingDataFrameSource(dataframe, staging, available_now)
 
 
-def folder_of(version: int) -> str:
-    """The name of a version's folder."""
+def name_of(version: int) -> str:
+    """The name of the file that says where a version's rows are."""
     return f"{version:08d}"
+
+
+def _published(storage: Storage, version: int, folder: str) -> bool:
+    """Say where a version's rows are; whether nobody had said it before."""
+    name, data = name_of(version), folder.encode()
+    if storage.local is not None:
+        return storage.put_if_absent(name, data)
+    if storage.exists(name):
+        return False
+    storage.write_durable(name, data)
+    return True
 
 
 def _schema_of(dataframe: Any) -> Any:

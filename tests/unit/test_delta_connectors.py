@@ -28,7 +28,7 @@ from api.datastream.connectors import DeltaSink, DeltaSource
 from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.delta.reader import Columns, splits_of
 from changelog_engine.connectors.protocols import SinkContext, Split
-from changelog_engine.connectors.spark_frames import StagedVersions, folder_of
+from changelog_engine.connectors.spark_frames import StagedVersions, name_of
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.testing.conformance import check_committing_sink, check_source
@@ -434,13 +434,16 @@ class TestStaged:
     SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
     def stage(self, folder, version, *files, finished=True):
-        place = folder / folder_of(version)
+        place = folder / f"rows of {version}"
         place.mkdir(parents=True)
         for index, numbers in enumerate(files):
             table = pa.table({"n": numbers, "at": [n * 1000 for n in numbers]}, self.SCHEMA)
             pq.write_table(table, place / f"part-{index:05d}.parquet")
         if finished:
-            (place / "_SUCCESS").touch()
+            self.publish(folder, version)
+
+    def publish(self, folder, version):
+        (folder / name_of(version)).write_text(f"rows of {version}")
 
     def source(self, folder, parts=2):
         row_type = engine.row_type_of(self.SCHEMA)
@@ -468,7 +471,7 @@ class TestStaged:
             found += [row.n for row in values]
             assert not finished
         assert found == [1, 2, 3]
-        (tmp_path / folder_of(1) / "_SUCCESS").touch()
+        self.publish(tmp_path, 1)
         values, position, finished, *_ = reader.read(position, 2)
         assert [(row.n, row.at) for row in values] == [(4, Instant(0, 4_000_000)), (5, Instant(0, 5_000_000))]
         (tmp_path / "_ended").write_text("2")
@@ -476,6 +479,41 @@ class TestStaged:
         assert ([row.n for row in values], finished) == ([6], True)
         assert reader.read(position, 2).finished
         reader.close()
+
+    def test_a_write_that_was_given_up_changes_nothing(self, tmp_path):
+        """Spark runs a micro-batch again while its first write still goes on: the first to be published counts."""
+        versions = StagedVersions(str(tmp_path), only=False)
+        schema = self.SCHEMA
+
+        class Batch:
+            """Rows that are written as Spark writes them; while they are, something else happens."""
+
+            def __init__(self, numbers, meanwhile=lambda: None):
+                self.write, self.numbers, self.meanwhile = self, numbers, meanwhile
+
+            def parquet(self, path):
+                folder = Path(path)
+                folder.mkdir()
+                halves = self.numbers[::2], self.numbers[1::2]
+                for index, numbers in enumerate(halves):
+                    table = pa.table({"n": numbers, "at": numbers}, schema)
+                    pq.write_table(table, folder / f"part-{index:05d}.parquet")
+                    self.meanwhile()
+                (folder / "_SUCCESS").touch()
+
+        again = Batch([1, 2, 3, 4])
+        given_up = Batch([1, 2, 3, 4], lambda: versions.stage(again, 0))
+        versions.stage(given_up, 0)
+        files = versions.files(0)
+        found = [n for file in files for n in pq.read_table(tmp_path / file.path)["n"].to_pylist()]
+        assert sorted(found) == [1, 2, 3, 4]
+        folders = {file.path.partition("/")[0] for file in files}
+        assert {path.name for path in tmp_path.iterdir()} == {name_of(0), *folders}, (
+            "the other's rows are gone"
+        )
+        versions.stage(Batch([5]), 0)
+        assert versions.files(0) == files
+        assert versions.files(1) is None
 
     def test_reading_again(self, tmp_path):
         for version in range(4):
