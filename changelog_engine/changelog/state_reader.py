@@ -80,7 +80,10 @@ def give_parts(
     key_groups: range,
     operators: frozenset[str] | None = None,
 ) -> Taken:
-    """As ``read_parts``, and never more than one file's rows, or a million and a part of the log, in memory.
+    """As ``read_parts``, with no more than one file's rows, or a million and a part of the log, in memory.
+
+    Merged files of the log are the exception: their rows are put into order together. Only restores of checkpoints before
+    the newest snapshot read them.
 
     Args:
         take: is given the rows, and again those of an older snapshot when a file of the first turns out to be corrupt.
@@ -98,17 +101,10 @@ def give_parts(
         return take(())
     reader = _Reader(point, key_groups, operators)
     for base in reader.bases():
-        log_begins: list[int | None] = []
-
-        def rows(base: _Base = base, log_begins: list[int | None] = log_begins) -> Iterator[pa.Table]:
-            yield from reader.rows_of(base)
-            log_begins.append(base.snapshot)
-            yield from reader.passing(base.snapshot, CONDENSE_ROWS)
-
         try:
-            return take(rows())
+            return take(reader.all_rows(base, CONDENSE_ROWS))
         except CorruptChangelogError as error:
-            if log_begins:
+            if reader.in_log:
                 raise
             reader.note(error)
     raise AssertionError("the last base is the whole log, or an error")
@@ -199,6 +195,7 @@ class _Reader:
         self.changelog = Storage(point.table)
         self.listing = DeltaLog(self.changelog).files()
         self.files = part_files(self.listing)
+        self.in_log = False  # whether ``all_rows`` has come past the snapshot
         self._first_error: CorruptChangelogError | None = None
 
     def bases(self) -> Iterator[_Base]:
@@ -236,6 +233,12 @@ class _Reader:
         """A snapshot's rows of this subtask, file by file."""
         for part in base.parts:
             yield self._filtered(read_part(base.storage, part), part)
+
+    def all_rows(self, base: _Base, at_a_time: int | None) -> Iterator[pa.Table]:
+        """A snapshot's rows and those of the log after it."""
+        yield from self.rows_of(base)
+        self.in_log = True
+        yield from self.passing(base.snapshot, at_a_time)
 
     def passing(self, after: int | None, at_a_time: int | None) -> Iterator[pa.Table]:
         """The log's rows after a snapshot; of a long log only those that matter, of so many rows at a time."""

@@ -20,6 +20,7 @@ This module gets DataFrames handed and calls their methods; it imports nothing o
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import threading
 import time
@@ -33,7 +34,7 @@ from changelog_engine.connectors.delta.reader import Columns, File, VersionsRead
 from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import Position, Split, SplitReader
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError, StorageError
 from changelog_engine.storage.delta_commits import TableFile
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation
@@ -78,9 +79,14 @@ class StagedVersions:
         if storage.exists(name_of(version)):
             return
         folder = uuid.uuid4().hex
-        dataframe.write.parquet(f"{self.root}/{folder}")
-        if not _published(storage, version, folder):
-            storage.delete_tree(folder)
+        published = False
+        try:
+            dataframe.write.parquet(f"{self.root}/{folder}")
+            published = _published(storage, version, folder)
+        finally:
+            if not published:
+                with contextlib.suppress(StorageError):  # what stays behind is never read
+                    storage.delete_tree(folder)
 
     def ended(self, version: int) -> bool:
         """See Versions."""
@@ -178,7 +184,6 @@ class StreamingDataFrameSource:
         self._asked = 0.0
         self._lapsed = threading.Event()
         self._writing = threading.Lock()
-        self._over = False
 
     def __getstate__(self) -> dict[str, Any]:
         in_driver = ("dataframe", "_query", "_lapsed", "_writing")
@@ -216,7 +221,6 @@ class StreamingDataFrameSource:
                 self._end()
                 return
         self._lapsed.clear()
-        self._over = False
         writer = self.dataframe.writeStream.foreachBatch(self._stage)
         writer = writer.option("checkpointLocation", f"{self.staging}/_query")
         if self.available_now:
@@ -225,11 +229,9 @@ class StreamingDataFrameSource:
 
     def _stage(self, batch: Any, number: int) -> None:
         """Called by Spark for each micro-batch, again if it does not know that it was."""
-        if time.monotonic() - self._asked > _LEASE_S:
-            self._lapsed.set()
-            raise ConnectorError("the job that read this stream has ended")
         with self._writing:
-            if self._over:
+            if time.monotonic() - self._asked > _LEASE_S:
+                self._lapsed.set()
                 raise ConnectorError("the job that read this stream has ended")
             self.versions.stage(batch, number)
 
@@ -247,7 +249,7 @@ class StreamingDataFrameSource:
             with contextlib.suppress(Exception):
                 query.stop()
         with self._writing:
-            self._over = True
+            self._asked = -math.inf
 
 
 def dataframe_source(

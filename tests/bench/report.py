@@ -139,7 +139,7 @@ GOALS = (
     Goal(
         "restore of 10 M keys into RocksDB", ("restore10m",), _field("restore10m", "rocksdb_restore_s"), "s"
     ),
-    Goal("its memory, at most", ("restore10m",), _field("restore10m", "rocksdb_peak_mb"), "MB"),
+    Goal("memory of that, at most", ("restore10m",), _field("restore10m", "rocksdb_peak_mb"), "MB"),
     Goal("throughput beside snapshots every 10 s", ("beside",), _field("beside", "ratio"), "x", 0.85),
     Goal("throughput beside snapshots and merges", ("beside",), _field("beside", "merging_ratio"), "x", 0.85),
     Goal(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -102,6 +103,11 @@ class Driver:
     def pinned(self) -> dict[str, list[int]]:
         """The pinned worker processes: "slot/stage/subtask" to pids; their daemons are not among them."""
         return pinned_of(self.processes())
+
+    def kill_a_worker(self, chance: random.Random) -> None:
+        """SIGKILL for one of the pinned worker processes, once there are some."""
+        self.wait_for(self.pinned, what="worker")
+        os.kill(chance.choice([pid for pids in self.pinned().values() for pid in pids]), signal.SIGKILL)
 
     def executors(self) -> list[int]:
         """Pids of the executors' JVMs (local-cluster)."""

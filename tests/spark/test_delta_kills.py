@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,7 @@ def test_each_number_is_there_once(tmp_path: Path) -> None:
 
     with Driver("delta_job.py", table, NUMBERS, **settings) as driver:
         wait_for_rows(driver)
-        driver.wait_for(driver.pinned, what="worker")
-        os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+        driver.kill_a_worker(chance)
         wait_for_rows(driver)
         time.sleep(chance.uniform(0, 0.5))
         driver.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -58,8 +57,7 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
 
     with Driver(*arguments, **settings) as driver:
         wait_for_files(driver)
-        driver.wait_for(driver.pinned, what="worker")
-        os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+        driver.kill_a_worker(chance)
         wait_for_files(driver)
         time.sleep(chance.uniform(0, 0.3))
         driver.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,7 @@ def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
 
     with Driver(*arguments, **settings) as driver:
         wait_for_rows(driver)
-        driver.wait_for(driver.pinned, what="worker")
-        os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+        driver.kill_a_worker(chance)
         wait_for_rows(driver)
         time.sleep(chance.uniform(0, 0.3))
         postgres.kill()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -51,8 +50,7 @@ def test_each_count_is_there_once(kafka: KafkaServer, tmp_path: Path) -> None:
     with Driver(*arguments, **settings) as driver:
         wait_for_records(driver, "the start")
         time.sleep(chance.uniform(0, 0.5))
-        driver.wait_for(driver.pinned, what="worker")
-        os.kill(chance.choice([pid for pids in driver.pinned().values() for pid in pids]), signal.SIGKILL)
+        driver.kill_a_worker(chance)
         wait_for_records(driver, "a worker's end")
         time.sleep(chance.uniform(0, 0.5))
         kafka.kill()

@@ -78,7 +78,10 @@ def rows_of(folder: JobFolder, bounded: bool) -> dict[tuple[str, str], list[dict
     """The live rows that a restore of the newest checkpoint comes to."""
     point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
     if bounded:
-        live = state_reader.give_parts(lambda tables: live_rows(list(tables)), point, ALL_GROUPS)
+        waiting = state_reader.give_parts(
+            lambda tables: spilled(tables, LocalFolder(None, "test")), point, ALL_GROUPS
+        )
+        live = live_rows([table for tables in waiting.values() for table in tables])
     else:
         live = live_rows(list(state_reader.read_parts(point, ALL_GROUPS)))
     return {name: table.select(["key", "operation", "value"]).to_pylist() for name, table in live.items()}
