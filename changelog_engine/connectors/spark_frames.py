@@ -79,14 +79,15 @@ class StagedVersions:
         if storage.exists(name_of(version)):
             return
         folder = uuid.uuid4().hex
-        published = False
         try:
             dataframe.write.parquet(f"{self.root}/{folder}")
-            published = _published(storage, version, folder)
-        finally:
-            if not published:
-                with contextlib.suppress(StorageError):  # what stays behind is never read
-                    storage.delete_tree(folder)
+        except BaseException:
+            with contextlib.suppress(StorageError):  # what stays behind is never read
+                storage.delete_tree(folder)
+            raise
+        # Where publishing fails the folder stays: its name may have been written all the same.
+        if not _published(storage, version, folder):
+            storage.delete_tree(folder)
 
     def ended(self, version: int) -> bool:
         """See Versions."""

@@ -29,8 +29,15 @@ from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.delta.reader import Columns, splits_of
 from changelog_engine.connectors.protocols import SinkContext, Split
 from changelog_engine.connectors.spark_frames import StagedVersions, name_of
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
+from changelog_engine.errors import (
+    ConfigurationError,
+    ConnectorError,
+    NotSupportedError,
+    StorageError,
+    TypeMismatchError,
+)
 from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.storage.filesystem import Storage
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Instant
 
@@ -514,6 +521,48 @@ class TestStaged:
         versions.stage(Batch([5]), 0)
         assert versions.files(0) == files
         assert versions.files(1) is None
+
+    @pytest.mark.parametrize("written", [False, True])
+    def test_a_version_whose_publication_fails(self, tmp_path, monkeypatch, written):
+        """Its name may have been written: then its rows are there, and else the micro-batch is staged again."""
+        versions = StagedVersions(str(tmp_path), only=False)
+        schema = self.SCHEMA
+
+        class Batch:
+            def __init__(self):
+                self.write = self
+
+            def parquet(self, path):
+                Path(path).mkdir()
+                pq.write_table(pa.table({"n": [1], "at": [1]}, schema), Path(path) / "part-0.parquet")
+
+        inner = Storage.put_if_absent
+
+        def failing(storage, path, data):
+            if written:
+                inner(storage, path, data)
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(Storage, "put_if_absent", failing)
+        with pytest.raises(StorageError, match="the disk is gone"):
+            versions.stage(Batch(), 0)
+        monkeypatch.undo()
+        versions.stage(Batch(), 0)
+        (file,) = versions.files(0)
+        assert pq.read_table(tmp_path / file.path)["n"].to_pylist() == [1]
+
+    def test_a_write_that_fails_leaves_nothing(self, tmp_path):
+        class Broken:
+            def __init__(self):
+                self.write = self
+
+            def parquet(self, path):
+                Path(path).mkdir()
+                raise OSError("full")
+
+        with pytest.raises(OSError, match="full"):
+            StagedVersions(str(tmp_path), only=False).stage(Broken(), 0)
+        assert list(tmp_path.iterdir()) == []
 
     def test_reading_again(self, tmp_path):
         for version in range(4):
