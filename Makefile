@@ -18,10 +18,10 @@ SHARED ?= ../shared
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 # What users import; the reference is made of its docstrings.
-DOCUMENTED := api.common api.datastream api.datastream.state api.datastream.window api.datastream.functions \
-    api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols changelog_engine.state.backend
+DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream changelog_engine.api.datastream.state changelog_engine.api.datastream.window changelog_engine.api.datastream.functions \
+    changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols changelog_engine.state.backend
 
-.PHONY: help setup servers demo test test-fast lint format docs bench golden clean check-java
+.PHONY: help setup servers demo test test-fast lint format docs bench soak golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -38,8 +38,20 @@ $(STAMP): pyproject.toml
 	    rm -rf $(VENV)
 	    $(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make environments: install its venv module (apt-get install python3.11-venv)." >&2; exit 1; }
 	fi
-	echo "Installing into $(VENV) (first time: some 600 MB to download) ..."
-	$(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,avro,test,lint,demo,bench,docs]'
+	echo "Installing into $(VENV) (first time: some 600 MB to download, 1,200 MB on the disk) ..."
+	# Downloads go into the same folder, so that its size shows them too.
+	mkdir -p $(VENV)/.downloads
+	pip=
+	trap 'kill $$pip 2>/dev/null || true; rm -rf $(VENV)/.downloads' EXIT
+	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
+	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,avro,test,lint,demo,bench,soak,docs]' &
+	pip=$$!
+	while [ -t 1 ] && kill -0 $$pip 2>/dev/null; do
+	    printf '\r\033[K  %s MB on the disk, %s s ' "$$(du -sm $(VENV) 2>/dev/null | cut -f 1)" "$$SECONDS"
+	    sleep 1
+	done
+	[ ! -t 1 ] || printf '\r\033[K'
+	wait $$pip
 	touch $@
 	echo "$(VENV) is ready."
 
@@ -81,11 +93,14 @@ format: $(STAMP)  ## put the code into its format
 docs: $(STAMP)  ## the API reference, docs/api/index.html, out of the docstrings
 	@rm -rf docs/api
 	$(VENV)/bin/pdoc --docformat google --no-show-source -o docs/api $(DOCUMENTED) 2>&1 | { grep -v 'Error parsing type annotation' || true; }
-	test -s docs/api/api/datastream.html
+	test -s docs/api/changelog_engine/api/datastream.html
 	echo "The API reference is docs/api/index.html"
 
 bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
 	@$(PY) tests/bench/bench.py
+
+soak: $(STAMP) check-java  ## one job for an hour (SOAK_MINUTES=10), with kills: is everything flat? A report with plots
+	@$(PY) tests/soak/soak.py
 
 golden: $(STAMP) check-java  ## the golden programs and the documented API, where $(SHARED) is at hand
 	@if [ ! -d "$(SHARED)" ]; then echo "golden: no $(SHARED) here, nothing to compare with"; exit 0; fi

@@ -1,12 +1,20 @@
 """The PyFlink-compatible API: what users write.
 
-``api.datastream`` and ``api.common`` mirror ``pyflink.datastream`` and ``pyflink.common``; a job moves by
-replacing the word ``pyflink`` with ``api`` in its imports, or as it is with ``changelog-engine run``. Importing and
-building run nothing; ``execute()`` loads the engine.
+``changelog_engine.api.datastream`` and ``changelog_engine.api.common`` mirror ``pyflink.datastream`` and ``pyflink.common``;
+``api`` is a shorter name for the same modules, where no other package is called so. A job moves by replacing the word
+``pyflink`` in its imports, or as it is with ``changelog-engine run``. Importing and building run nothing; ``execute()``
+loads the engine.
 """
 
-from api._unsupported import module_getattr
+import importlib
+import sys
 
-__all__: list[str] = []
+if __name__ == "changelog_engine.api":
+    from ._unsupported import module_getattr
 
-__getattr__ = module_getattr(__name__, {"fn_execution", "ml", "shell", "testing", "util", "version"})
+    __all__: list[str] = []
+
+    __getattr__ = module_getattr(__name__, {"fn_execution", "ml", "shell", "testing", "util", "version"})
+else:
+    # Found on the import path under the short name: the modules exist once, under the long one.
+    sys.modules[__name__] = importlib.import_module("changelog_engine.api")

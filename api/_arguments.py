@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation, Types
 
 MAX_PARALLELISM_LIMIT = 1 << 15
@@ -17,7 +18,7 @@ def whole_number(value: Any, what: str, least: int, most: int | None = None) -> 
         ConfigurationError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{what} must be a whole number, got {value!r}")
+        raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
     if value < least or (most is not None and value > most):
         bounds = f"at least {least}" if most is None else f"between {least} and {most}"
         raise ConfigurationError(f"{what} must be {bounds}, got {value}")
@@ -43,7 +44,7 @@ def type_info(value: Any, what: str) -> TypeInformation | None:
     if value is None or isinstance(value, TypeInformation):
         return value
     hint = "; call it: write its parentheses" if callable(value) else ""
-    raise ConfigurationError(f"{what} must be a TypeInformation such as Types.STRING(), got {value!r}{hint}")
+    raise ArgumentTypeError(f"{what} must be a TypeInformation such as Types.STRING(), got {value!r}{hint}")
 
 
 def output_type(value: Any, what: str) -> TypeInformation | None:
@@ -52,14 +53,15 @@ def output_type(value: Any, what: str) -> TypeInformation | None:
 
 
 def text(value: Any, what: str) -> str:
-    """The value if it is a str that is not blank.
+    """The value if it is a str that is not blank, and can be written.
 
     Raises:
-        ConfigurationError: it is not.
+        ArgumentTypeError: it is not a str, or blank.
+        ConfigurationError: it holds a lone surrogate.
     """
     if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{what} must be a text that is not empty, got {value!r}")
-    return value
+        raise ArgumentTypeError(f"{what} must be a non-empty str, got {value!r}")
+    return writable(value, what)
 
 
 def flag(value: Any, what: str) -> bool:
@@ -69,5 +71,5 @@ def flag(value: Any, what: str) -> bool:
         ConfigurationError: it is not.
     """
     if not isinstance(value, bool):
-        raise ConfigurationError(f"{what} must be True or False, got {value!r}")
+        raise ArgumentTypeError(f"{what} must be True or False, got {value!r}")
     return value

@@ -13,8 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
+from changelog_engine.api_names import refuse_other_names
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
+from changelog_engine.launcher.pyflink_modules import is_pyflinks
 
+from ._reexports import elsewhere as names_from
+from ._reexports import pythons, why_no_module, why_not
+
+refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
 
@@ -22,9 +28,23 @@ class NotSupportedImportError(ChangelogEngineError, ImportError):
     """``from api... import name`` of something that PyFlink has and this version does not."""
 
 
-def not_supported(what: str) -> str:
-    """The sentence that all of these errors share."""
+def not_supported(what: str, why: str | None = None) -> str:
+    """The sentence that all of these errors share.
+
+    Args:
+        what: is not here.
+        why: the rest of the sentence, where there is more to say.
+    """
+    if why is not None:
+        return f"{what} {why}; see docs/compatibility.md"
     return f"{what} is not part of this version of changelog-engine; see docs/compatibility.md"
+
+
+def no_module(name: str) -> ImportError:
+    """The error for a module of PyFlink's name that is not here."""
+    if not is_pyflinks(name):
+        return ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return NotSupportedImportError(not_supported(name, why_no_module(name)), name=name)
 
 
 class _Missing(type):
@@ -37,10 +57,10 @@ class _Missing(type):
 class NamesOfPyFlink(metaclass=_Missing):
     """Base of classes some of whose PyFlink methods are not in this version.
 
-    A subclass lists them in ``_not_here``.
+    A subclass lists them in ``_not_here``, or says of each why, as the end of a sentence that begins with the name.
     """
 
-    _not_here: frozenset[str] = frozenset()
+    _not_here: frozenset[str] | Mapping[str, str] = frozenset()
 
     def __getattr__(self, name: str) -> Any:
         raise _attribute_error(type(self), name)
@@ -49,8 +69,10 @@ class NamesOfPyFlink(metaclass=_Missing):
 def _attribute_error(owner: type, name: str) -> AttributeError:
     # object.__getattribute__ style lookup: no name may lead back into __getattr__.
     for base in owner.__mro__:
-        if name in base.__dict__.get("_not_here", ()):
-            return NotSupportedError(not_supported(f"{owner.__name__}.{name}"))
+        missing = base.__dict__.get("_not_here", ())
+        if name in missing:
+            why = missing[name] if isinstance(missing, Mapping) else None
+            return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     message = f"{owner.__name__!r} object has no attribute {name!r}"
     near = difflib.get_close_matches(name, [known for known in dir(owner) if not known.startswith("_")], n=1)
     if near and not name.startswith("_"):
@@ -58,29 +80,30 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
     return AttributeError(message)
 
 
-def module_getattr(
-    module: str, not_here: Iterable[str], elsewhere: Mapping[str, str] | None = None
-) -> Callable[[str], Any]:
+def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str], Any]:
     """Make a module's ``__getattr__``.
 
     Args:
         module: its name.
-        not_here: names that the module of the same path has in PyFlink.
-        elsewhere: names that it has too, with the modules they come from, which are loaded when asked for.
+        not_here: names that the module of the same path has in PyFlink, besides those of `_reexports`.
 
     Returns:
-        A function that gives the names from elsewhere, and raises for every other one: NotSupportedError for
-        those that are not here, AttributeError for the rest.
+        A function that gives the names of other modules that PyFlink's has too, and raises for every other one:
+        NotSupportedError for those that are not here, AttributeError for the rest.
     """
     missing = frozenset(not_here)
-    origins = dict(elsewhere or {})
+    origins = names_from(module)
 
     def __getattr__(name: str) -> Any:
         if name in origins:
             return getattr(importlib.import_module(origins[name]), name)
-        if name not in missing:
+        why = why_not(name)
+        home = pythons(name)
+        if home is not None:
+            why = f"is Python's own: from {home} import {name}"
+        if name not in missing and why is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        message = not_supported(f"{module}.{name}")
+        message = not_supported(f"{module}.{name}", why)
         # Python turns an AttributeError under "from module import name" into an ImportError without our
         # message.
         if _is_import_from(sys._getframe(1)):

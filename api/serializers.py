@@ -13,6 +13,10 @@ from typing import Any, BinaryIO
 
 import cloudpickle
 
+from changelog_engine.api_names import refuse_other_names
+
+refuse_other_names(__name__)
+
 __all__ = ["PickleSerializer", "Serializer"]
 
 _LENGTH = struct.Struct("!i")

@@ -4,3 +4,5 @@ Data flows through the packages in this order: ``graph`` plans stages, ``spark``
 ranges, ``operators`` process them on ``state``, ``changelog`` logs every mutation, ``checkpoint`` makes it durable
 through ``storage``.
 """
+
+import changelog_engine.api_names  # noqa: F401  # lets changelog_engine.api be found, and pyflink where it was asked for

@@ -1,33 +1,158 @@
 """The one tree of exceptions.
 
 A message says what happened, to which file, key, state or operator, and what to do next.
+
+Invariants:
+    * Where PyFlink raises one of Python's or Py4J's exceptions, the one here is an instance of it too, so that the
+      ``except`` of a program that was written for PyFlink still catches it (docs/errors.md has the table).
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+
+HOW_TO_SHIP = (
+    "Install what is missing in the Python of the workers, or ship it with the job: env.add_python_file(path) for modules "
+    "and packages of your own, env.set_python_requirements(path) for others"
+)
+
+
+class Origin(NamedTuple):
+    """What raised first, as it travels from a worker to the driver.
+
+    Args:
+        classes: names of its class and of those it derives from, its own first.
+        message: what it said, cut to a length.
+        frame: the innermost line of the user's code, as ``file:line function``.
+        outage: something around the program failed, not the program: a connection, a disk, a database.
+    """
+
+    classes: tuple[str, ...]
+    message: str
+    frame: str
+    outage: bool
+
 
 class ChangelogEngineError(Exception):
-    """Base of every error this engine raises on purpose."""
+    """Base of every error this engine raises on purpose.
+
+    Attributes:
+        origin: what raised it in another process; None where ``__cause__`` has it.
+    """
+
+    origin: Origin | None = None
 
 
-class ConfigurationError(ChangelogEngineError, ValueError):
+class RefusedByFlink(Py4JJavaError):  # type: ignore[misc] # Py4J has no types
+    """What Flink refuses in Java, and PyFlink therefore raises as a Py4JJavaError.
+
+    There is no Java behind these errors: ``str(error)`` is all of the message.
+    """
+
+    def __str__(self) -> str:
+        """The message."""
+        return Exception.__str__(self)
+
+    @property
+    def java_exception(self) -> Any:
+        """Not there.
+
+        Raises:
+            NotSupportedError: always.
+        """
+        raise NotSupportedError("there is no Java exception behind this error; str(error) is the message")
+
+
+class ConfigurationError(ChangelogEngineError, ValueError, RefusedByFlink):
     """An option, a name or an argument that cannot be used."""
 
 
-class InvalidJobError(ChangelogEngineError, ValueError):
+class ArgumentTypeError(ConfigurationError, TypeError, AttributeError):
+    """An argument of a class that cannot be used there.
+
+    PyFlink raises a TypeError where it looks, an AttributeError where it does not, and Py4J's error where Java looks.
+    """
+
+
+class InvalidJobError(ChangelogEngineError, ValueError, RefusedByFlink):
     """A job graph that cannot run: duplicate uid, keyed state without a key, nothing to execute."""
 
 
-class TypeMismatchError(ChangelogEngineError, TypeError):
+class NoCurrentKeyError(InvalidJobError):
+    """Keyed state, timers or the current key were touched where there is no key.
+
+    Args:
+        operator: name of the operator; None while it is not known.
+        call: which of the user's functions did so; None in a thread of its own.
+    """
+
+    def __init__(self, operator: str | None = None, call: str | None = None) -> None:
+        self.operator = operator
+        self.call = call
+        where = "" if operator is None else f" in {call} of operator {operator!r}"
+        super().__init__(
+            f"keyed state, timers or the current key were touched{where} where there is no current key. There is one only "
+            "while an element of a keyed stream or a timer is processed: in open() get the state, and read and write it in "
+            "process_element() or on_timer(), in the thread that calls them; what all keys share belongs into broadcast "
+            "state, or into fields that open() fills"
+        )
+
+    def __reduce__(self) -> tuple[type[NoCurrentKeyError], tuple[str | None, str | None]]:
+        return type(self), (self.operator, self.call)
+
+
+class TypeMismatchError(ChangelogEngineError, TypeError, RefusedByFlink):
     """A value that does not fit its declared type."""
+
+
+class UnknownFieldError(ChangelogEngineError, KeyError, ValueError, AttributeError):
+    """A row has no field of that name.
+
+    PyFlink raises any of the three, by whether the row has names and how the field is asked for.
+    """
+
+    def __str__(self) -> str:
+        """The message, without the quotes that KeyError puts round it."""
+        return Exception.__str__(self)
 
 
 class NotSerializableError(ChangelogEngineError, TypeError):
     """A function or value that cannot be shipped to the workers."""
 
 
+class NotLoadableError(ChangelogEngineError, ImportError):
+    """A worker cannot load a function of the job: a module is missing there, or its pickled form does not fit."""
+
+
 class NotSupportedError(ChangelogEngineError, AttributeError):
     """Something that PyFlink has and this version does not; the message says what to use instead."""
+
+
+class StrangersApiError(ChangelogEngineError, ModuleNotFoundError):
+    """``api`` is somebody else's package here, and a module of the engine's API was asked for under this name.
+
+    Args:
+        wanted: the name of the module, such as ``api.common``.
+        found: the file or folder that ``api`` is.
+
+    Attributes:
+        path: the file or folder that ``api`` is.
+        write: the name that always works, such as ``changelog_engine.api.common``.
+    """
+
+    def __init__(self, wanted: str, found: str) -> None:
+        self.write = f"changelog_engine.{wanted}"
+        super().__init__(
+            f"{wanted!r} is not changelog-engine's here, because 'api' is {found}; write {self.write!r} instead of "
+            f"{wanted!r}",
+            name=wanted,
+            path=found,
+        )
+
+    def __reduce__(self) -> tuple[type[StrangersApiError], tuple[str | None, str | None]]:
+        return type(self), (self.name, self.path)
 
 
 class EnvironmentNotReadyError(ChangelogEngineError, RuntimeError):
@@ -36,6 +161,34 @@ class EnvironmentNotReadyError(ChangelogEngineError, RuntimeError):
 
 class StorageError(ChangelogEngineError, OSError):
     """Reading or writing the job's folder failed after bounded retries."""
+
+
+class DiskFullError(StorageError):
+    """A local disk has no room for the state that a worker process keeps there.
+
+    Attributes:
+        path: the folder.
+        needed_bytes: size of what could not be written; 0 where that is not known.
+        free_bytes: what the disk had left; None where it does not say.
+        held_bytes: size of what the folder holds.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        path: str = "",
+        needed_bytes: int = 0,
+        free_bytes: int | None = None,
+        held_bytes: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes
+        self.held_bytes = held_bytes
+
+    def __reduce__(self) -> tuple[type[DiskFullError], tuple[str, str, int, int | None, int]]:
+        return type(self), (str(self), self.path, self.needed_bytes, self.free_bytes, self.held_bytes)
 
 
 class ConnectorError(ChangelogEngineError, RuntimeError):
@@ -51,7 +204,23 @@ class FormatVersionError(StorageError):
 
 
 class CorruptChangelogError(StorageError):
-    """A part or checkpoint that fails its checksum or is missing; nothing was changed."""
+    """A part or checkpoint that fails its checksum or is missing; nothing was changed.
+
+    Attributes:
+        path: the file, or the table when a file is missing whose name nobody knows; "" when the message alone says it.
+    """
+
+    def __init__(self, message: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class LostCommitError(CorruptChangelogError):
+    """The newest commit of a table is gone or another one: nobody could read what would be committed after it."""
+
+
+class NotLoggedError(CorruptChangelogError):
+    """Mutations that are not in the log any more, or never were: truncated, or made while the changelog was off."""
 
 
 class FencedError(ChangelogEngineError, RuntimeError):
@@ -71,16 +240,61 @@ class StateTooLargeError(ChangelogEngineError, RuntimeError):
 
 
 class EpochFailedError(ChangelogEngineError, RuntimeError):
-    """An epoch did not complete for a reason outside user code (a worker, executor or commit failed)."""
+    """An epoch did not complete for a reason outside user code (a worker, executor or commit failed).
+
+    Attributes:
+        in_engine: this engine's own code raised in a task; nothing was lost.
+    """
+
+    in_engine = False
+
+
+class SparkEndedError(ChangelogEngineError, RuntimeError):
+    """The JVM of Spark that the driver works with has ended, and the job with it.
+
+    Attributes:
+        pid: its process; None where another process started it.
+        status: its exit status, negative for the signal that killed it; None where that is not known.
+    """
+
+    pid: int | None = None
+    status: int | None = None
 
 
 class UserFunctionError(ChangelogEngineError, RuntimeError):
-    """A user's function raised. The message holds operator, key and the user's own traceback."""
+    """A user's function raised. The message holds operator, key, element and the user's own traceback.
+
+    Attributes:
+        operator: the operator's name.
+        call: which of its functions, such as ``process_element``.
+        key: the current key as a message shows it; None where there is none.
+        element: what the function was called with, likewise.
+    """
+
+    operator: str | None = None
+    call: str | None = None
+    key: str | None = None
+    element: str | None = None
 
 
-class JobExecutionError(ChangelogEngineError, RuntimeError):
-    """The job failed and its restart strategy gave up; ``__cause__`` is the last failure."""
+class JobExecutionError(ChangelogEngineError, RuntimeError, RefusedByFlink):
+    """The job failed and its restart strategy gave up; ``__cause__`` is the last failure.
+
+    Attributes:
+        seen: how often the same mistake came in a row, where that was the reason to give up; else None.
+    """
+
+    seen: int | None = None
 
 
-class JobCancelledError(ChangelogEngineError, RuntimeError):
+class JobCancelledError(ChangelogEngineError, RuntimeError, RefusedByFlink):
     """The job was cancelled before it finished."""
+
+
+class JobInterruptedError(JobCancelledError, SystemExit):
+    """Ctrl-C ended the job, and what there is to say was said: a program that does not catch it ends with status 130.
+
+    It is a SystemExit too, for which Python prints no traceback.
+    """
+
+    code = 130  # what shells say of a program that Ctrl-C ended

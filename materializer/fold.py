@@ -14,18 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.conversion import fill_versions, versions_of
-from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.replay import group_by_state, timers_of
-from changelog_engine.changelog.state_reader import read_parts
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation, type_from_spec
 from materializer.entries import StateEntries
 
@@ -114,12 +112,13 @@ def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool
 
 
 def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> FoldedState:
-    lineage = Lineage(DeltaLog(Storage(table)))
+    ledger = Ledger.at(table)
+    lineage = ledger.lineage
     checkpoint = lineage.newest_checkpoint() if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
     if checkpoint is None:
         raise RestoreError(f"there is no checkpoint in {table} yet")
-    point = RestorePoint(table, checkpoint.id, checkpoint.lineage, checkpoint.snapshot)
-    pending = group_by_state(read_parts(point, ALL_KEY_GROUPS))
+    point = ledger.restore_point(checkpoint)
+    pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, ledger=ledger))
     withheld: dict[tuple[str, str], str] = {}
     folded = FoldedState(checkpoint, FoldedStates(withheld), withheld=withheld)
     for operator in checkpoint.operators:

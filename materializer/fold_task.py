@@ -23,7 +23,8 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.replay import group_by_state
-from changelog_engine.changelog.state_reader import SNAPSHOTS, read_suffix
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.filesystem import Storage
 from materializer.pieces import ENTRIES, TIMER_STATES, TIMERS, Piece, cut
 

@@ -36,7 +36,7 @@ class MaterializerLock:
     def __enter__(self) -> MaterializerLock:
         if self._storage.local is None:
             return self
-        path = self._storage.join(LOCK)
+        path = self._storage.place(LOCK)
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from changelog_engine.checkpoint.commit import verify_parts
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.snapshots import SnapshotStore, warn_unusable
+from changelog_engine.checkpoint.snapshots import SnapshotStore
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldResult, FoldTask, run_here
 from materializer.lock import MaterializerLock
 from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
@@ -102,9 +103,7 @@ def _fold(
             return None if plan is None else (plan, run(plan.tasks))
         except CorruptChangelogError as error:
             unusable = None if plan is None else plan.previous
-            of_snapshots = str(error).startswith(
-                folder.snapshots.root
-            )  # an error begins with the file's path
+            of_snapshots = error.path.startswith(folder.snapshots.root)
             if unusable is None or unusable in broken or not of_snapshots:
                 raise
             warn_unusable(unusable, error)

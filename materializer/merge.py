@@ -12,7 +12,6 @@ A byte is merged again at most so many times.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed_values
 from changelog_engine.changelog.part_writer import REQUIRED, ROW_GROUP_ROWS, open_writer
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.clock import wall_ms
 from changelog_engine.storage.delta_log import AddFile
 from changelog_engine.storage.filesystem import Storage
 from materializer.retention import Needed
@@ -79,7 +79,7 @@ def merge_small(
     for group in _groups(fresh):
         if len(group) < least:
             continue
-        size, rows = sum(part.size for part in group), sum(map(_rows, group))
+        size, rows = sum(part.size for part in group), sum([_rows(part) for part in group])
         while merged and merged[-1].size <= size and _fits(size, rows, merged[-1]):
             size, rows = size + merged[-1].size, rows + _rows(merged[-1])
             group.append(merged.pop())
@@ -139,7 +139,7 @@ def _merge(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
     bounds = pc.min_max(table["checkpoint_id"]).as_py()
     path = merged_name(bounds["min"], bounds["max"], crc32(data))
     storage.write_durable(path, data)
-    return Change([AddFile(path, data.size, int(time.time() * 1000), delta_stats(footer_of(data)))], removes)
+    return Change([AddFile(path, data.size, wall_ms(), delta_stats(footer_of(data)))], removes)
 
 
 def _order(table: pa.Table, in_log_order: bool) -> Any:

@@ -21,7 +21,7 @@ from changelog_engine.changelog.row_files import (
     read_merged_rows,
 )
 from changelog_engine.changelog.rows import CHECKPOINT
-from changelog_engine.checkpoint.lineage import write_merged_rows
+from changelog_engine.ledger.lineage import write_merged_rows
 from changelog_engine.storage.delta_log import AddFile
 from changelog_engine.storage.filesystem import Storage
 from materializer.merge import Change

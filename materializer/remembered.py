@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from changelog_engine.checkpoint.job_folder import JobFolder
 from materializer.retention import Retention
@@ -21,7 +20,7 @@ def remember(folder: JobFolder, retention: Retention) -> None:
     Raises:
         StorageError: it could not be written.
     """
-    if _read(folder) != retention._asdict():
+    if folder.changelog.read_document(RETENTION) != retention._asdict():
         folder.changelog.write_durable(RETENTION, json.dumps(retention._asdict()).encode())
 
 
@@ -34,17 +33,9 @@ def recall(folder: JobFolder) -> Retention:
     Raises:
         StorageError: the folder could not be read.
     """
-    found = _read(folder)
+    found = folder.changelog.read_document(RETENTION)
     known = {
         name: found[name] for name in Retention._fields
         if isinstance(found.get(name), int) and not isinstance(found[name], bool) and found[name] >= 0
     }  # fmt: skip
     return Retention(**known)
-
-
-def _read(folder: JobFolder) -> dict[str, Any]:
-    try:
-        document = json.loads(folder.changelog.read(RETENTION).to_pybytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -3,6 +3,7 @@
 Invariants:
     * Every checkpoint whose row stays can be restored from the snapshots and parts that stay.
     * The checkpoint that the job goes on from, and the newest id there ever was, stay whatever the settings say.
+    * Times are those that the rows of checkpoints have.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.row_files import Index, Numbers
-from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.ledger.lineage import Lineage
 from materializer.snapshot_plan import newest_point
 
 Mask = npt.NDArray[np.bool_]
@@ -181,7 +182,8 @@ def _history(index: Index, retention: Retention, now_ms: int) -> dict[int, tuple
 
 def _time_of(lineage: Lineage, snapshot: tuple[int, int]) -> int:
     entry = lineage.checkpoints.get(snapshot[0])
-    return entry.time_ms if entry is not None and entry.attempt == snapshot[1] else 0
+    rows = lineage.checkpoints
+    return rows.time_of(entry) if entry is not None and entry.attempt == snapshot[1] else 0
 
 
 def _spread(

@@ -4,6 +4,7 @@ Invariants:
     * One in flight; the next one begins an interval after the last began, or at once when that took longer.
     * The job's thread never waits for it: the fold runs in another process, and commits go to another table. Only a
       truncation commits to the job's table: a few times, with pauses.
+    * The clock of the machine may be set: intervals are measured, and no age grows faster than time passes.
     * A failure is tolerated; more than so many in a row fail the job, as in Flink.
 """
 
@@ -11,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.nodes import JobSettings
 from materializer.lock import MaterializerBusyError
@@ -57,6 +58,7 @@ class Schedule:
         self._max_failures = max_failures
         self._give_up = give_up
         self._run = run or FoldProcesses(keep=interval_ms <= _SOON_MS)
+        self._now_s = CautiousWall(SystemClock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="materializer", daemon=True)
 
@@ -75,7 +77,7 @@ class Schedule:
         """One materialization and truncation; a failure is counted."""
         try:
             if self._retention is not None:
-                sweep_expired(self._folder, self._retention)  # room for what is written now
+                sweep_expired(self._folder, self._retention, self._now_s)  # room for what is written now
             done = materialize(self._folder, run=self._run)
             if done is not None:
                 self.done = done
@@ -84,7 +86,9 @@ class Schedule:
                     done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
                 )  # fmt: skip
             if self._retention is not None:
-                self._run.map(_truncate, [(self._folder, self._retention)])  # merging takes long, too
+                self._run.map(
+                    _truncate, [(self._folder, self._retention, self._now_s())]
+                )  # merging takes long, too
             self.failures = 0
         except MaterializerBusyError as busy:
             log.info("%s", busy)
@@ -108,13 +112,14 @@ class Schedule:
     def _loop(self) -> None:
         wait = self._interval_s
         while not self._stopping.wait(wait):
-            began = time.monotonic()
+            began_ms = monotonic_ms()
             self.once()
-            wait = max(0.0, self._interval_s - (time.monotonic() - began))
+            wait = max(0.0, self._interval_s - (monotonic_ms() - began_ms) / 1000)
 
 
-def _truncate(order: tuple[JobFolder, Retention]) -> Truncation:
-    return truncate(*order)
+def _truncate(order: tuple[JobFolder, Retention, float]) -> Truncation:
+    folder, retention, now_s = order
+    return truncate(folder, retention, lambda: now_s)
 
 
 def beside_job(

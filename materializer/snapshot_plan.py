@@ -6,22 +6,18 @@ lineage is ever read.
 
 from __future__ import annotations
 
-import json
-from typing import Any, NamedTuple
-
-import pyarrow.parquet as pq
+from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files, select_suffix
-from changelog_engine.changelog.row_files import read_marker
-from changelog_engine.changelog.state_reader import is_logged
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.part_stats import operators_of
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
-from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore
-from changelog_engine.checkpoint.snapshots import marker_paths, warn_unusable
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.ledger.bounds import check_listed, footer_of_file
+from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldTask
 from materializer.pieces import Piece, pieces_of
 
@@ -69,28 +65,22 @@ def plan_snapshot(
         RestoreError: there is no such checkpoint, or neither snapshot nor log to make its state from.
         CorruptChangelogError: a row about the log can't be read. (Snapshots that can't be used are passed over.)
     """
-    delta = folder.open_changelog()
-    lineage = Lineage(delta)
+    ledger = Ledger(folder.open_changelog())
+    lineage = ledger.lineage
     checkpoint = newest_point(lineage) if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
     if checkpoint is None:
         return None
-    point = plan_restore(folder, checkpoint)
-    while True:
-        previous = _previous(folder, checkpoint, point, broken)
-        try:
-            document, base = _base(folder, checkpoint, previous)
-            break
-        except CorruptChangelogError as error:
-            assert previous is not None
-            warn_unusable(previous, error)
-            broken |= {previous}
+    found, base = _base(ledger, checkpoint, broken)
+    previous = found.checkpoint
     if previous == checkpoint.id:
         return None
-    suffix = select_suffix(part_files(delta.files()), checkpoint.lineage, previous)
+    point = RestorePoint(folder.changelog.root, checkpoint.id, checkpoint.lineage, previous)
+    document = {} if found.snapshot is None else found.snapshot.document
+    suffix = found.suffix.files
     tasks = []
     cells = {}
     shapes = {op["uid"]: (op["parallelism"], op["max_parallelism"]) for op in checkpoint.operators}
-    for stage, operator in enumerate(sorted(_operators(folder, checkpoint, base, suffix))):
+    for stage, operator in enumerate(sorted(_operators(ledger, checkpoint, found, base))):
         parallelism, groups = shapes.get(operator, (1, len(_ALL_KEY_GROUPS)))
         size = sum(file.size for _, file in base if file.first_operator == operator)
         size += sum(file.size for file in suffix if file.first_operator == operator)
@@ -128,63 +118,51 @@ def newest_point(lineage: Lineage) -> Checkpoint | None:
     return newest
 
 
-def _previous(
-    folder: JobFolder, checkpoint: Checkpoint, point: RestorePoint, broken: frozenset[int]
-) -> int | None:
-    """The newest snapshot to build on; an older one, or none, when the log is complete from there on."""
-    if point.snapshot is None or point.snapshot not in broken:
-        return point.snapshot
-    usable = [
-        id for id, attempts in complete_snapshots(folder).items()
-        if id <= checkpoint.id and id not in broken and attempt_of(checkpoint.lineage, id) in attempts
-    ]  # fmt: skip
-    previous = max(usable, default=None)
-    if not is_logged(point, previous, point.snapshot):
-        raise RestoreError(
-            f"the snapshot of checkpoint {point.snapshot} in {folder.snapshots.root} can't be read, and the log before it "
-            "was truncated"
-        )
-    return previous
-
-
 def _base(
-    folder: JobFolder, checkpoint: Checkpoint, previous: int | None
-) -> tuple[dict[str, Any], list[tuple[Piece, PartFile]]]:
-    """The marker of the previous snapshot, and its pieces with their files."""
-    if previous is None:
-        return {}, []
-    listing = DeltaLog(folder.snapshots).files()
-    attempt = attempt_of(checkpoint.lineage, previous)
-    marker = next((path for path, name in marker_paths(listing) if name == (previous, attempt)), None)
-    if marker is None:
-        raise CorruptChangelogError(f"the snapshot of checkpoint {previous} was removed just now: try again")
-    document = read_marker(folder.snapshots, marker)
-    files = {file.path: file for file in part_files(listing)}
-    own = [f for f in files.values() if f.name and (f.name.checkpoint, f.name.attempt) == (previous, attempt)]
-    pieces = pieces_of(document, sorted(own, key=lambda file: file.name or ()))
-    missing = [piece.path for piece in pieces if piece.path not in files]
-    if missing:
-        raise CorruptChangelogError(f"{folder.snapshots.join(missing[0])} is not in its table any more")
-    if len(pieces) != document["parts"]:
-        raise CorruptChangelogError(
-            f"{folder.snapshots.join(marker)} counts {document['parts']} parts, there are {len(pieces)}"
-        )
-    return document, [(piece, files[piece.path]) for piece in pieces]
+    ledger: Ledger, checkpoint: Checkpoint, broken: frozenset[int]
+) -> tuple[Base, list[tuple[Piece, PartFile]]]:
+    """What to build on, and the pieces of its snapshot with their files; what can't be used is passed over."""
+    for who in ledger.snapshots.on(checkpoint.lineage, checkpoint.id):
+        if who[0] not in broken:
+            try:
+                ledger.snapshots.get(who)
+                break
+            except CorruptChangelogError as error:
+                warn_unusable(who[0], error)
+    try:
+        found = ledger.base(checkpoint, broken)
+    except CorruptChangelogError as error:
+        if not broken:
+            raise
+        raise RestoreError(
+            f"the snapshot of checkpoint {max(broken)} in {ledger.snapshots.storage.root} can't be read, and the log before "
+            f"it was truncated: {error}"
+        ) from error
+    snapshot = found.snapshot
+    if snapshot is None:
+        return found, []
+    if "files" not in snapshot.document:  # the row says no bounds, so the list's must be those of the files
+        check_listed(ledger.snapshots.storage, snapshot.files)
+    files = {file.path: file for file in snapshot.files}
+    return found, [(piece, files[piece.path]) for piece in pieces_of(snapshot.document, snapshot.files)]
 
 
 def _operators(
-    folder: JobFolder, checkpoint: Checkpoint, base: list[tuple[Piece, PartFile]], suffix: list[PartFile]
+    ledger: Ledger, checkpoint: Checkpoint, found: Base, base: list[tuple[Piece, PartFile]]
 ) -> set[str]:
-    """All that have rows, those included that the job has no more."""
-    found = {operator["uid"] for operator in checkpoint.operators if "states" in operator}
-    for storage, files in ((folder.snapshots, [file for _, file in base]), (folder.changelog, suffix)):
+    """All that have rows, those included that the job has no more: by rows of checkpoints, by the snapshot's, by footers."""
+    operators = {piece.operator for piece, _ in base if piece.operator is not None}
+    ends = [segment.last for segment in checkpoint.lineage if segment.last > (found.checkpoint or 0)]
+    for row in (checkpoint, *(ledger.lineage.checkpoint(identity) for identity in ends)):
+        operators.update(operator["uid"] for operator in row.operators if "states" in operator)
+    unnamed = [file for piece, file in base if piece.operator is None]
+    for storage, files in (
+        (ledger.snapshots.storage, unnamed),
+        (ledger.storage, found.suffix.files),
+    ):
         for file in files:
-            if file.first_operator is not None and file.first_operator == file.last_operator:
-                found.add(file.first_operator)
-            elif not {file.first_operator, file.last_operator} <= found:
-                metadata: pq.FileMetaData = storage.read_footer(file.path)
-                found.update(json.loads((metadata.metadata or {}).get(b"changelog.operators", b"[]")))
-    return found
+            operators.update(operators_of(footer_of_file(storage, file.path)))
+    return operators
 
 
 def _cells(wanted: int, before: int | None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from changelog_engine.changelog.log_files import parse_merged_rows, parse_part, parse_row
 from changelog_engine.changelog.rows import ATTEMPT
-from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 
@@ -49,7 +49,7 @@ def expires(storage: Storage, grace_ms: int, clock: Callable[[], float]) -> bool
 
 def _sweep(table: DeltaLog, lineage: Lineage, grace_ms: int, now_ms: int) -> int:
     storage = table.storage
-    on_disk = [entry.name for entry in storage.list() if not entry.is_folder]
+    on_disk = [entry.name for entry in storage.list() if not entry.is_folder and not entry.is_other]
     listed = {str(path) for path in table.files()["path"].to_pylist()}
     noted = _read_notes(storage)
     notes = {
@@ -86,10 +86,5 @@ def _is_garbage(name: str, newest_attempt: int, newest_checkpoint: int) -> bool:
 
 
 def _read_notes(storage: Storage) -> dict[str, int]:
-    try:
-        found = json.loads(storage.read(NOTES).to_pybytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: since for name, since in found.items() if isinstance(since, int)}
+    notes = storage.read_document(NOTES).items()
+    return {name: since for name, since in notes if isinstance(since, int)}

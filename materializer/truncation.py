@@ -10,6 +10,7 @@ Steps (a crash after any of them is finished by the next truncation):
 
 Invariants:
     * Every checkpoint whose row is there can be restored, after each commit too.
+    * Nothing is removed, from the tables or from the disk, while the checkpoint that the job goes on from can't be restored.
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
@@ -25,18 +26,23 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from changelog_engine.changelog.part_selection import PartFile, part_files
+from changelog_engine.changelog.log_files import merged_bounds
+from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.protection import protected_checkpoints, protected_snapshots
-from changelog_engine.checkpoint.snapshots import snapshot_of, usable_snapshots
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
+from changelog_engine.ledger.suffix import counted_rows
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.filesystem import Storage
 from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
 from materializer.merge_rows import row_changes
 from materializer.retention import Needed, Retention, needed
+from materializer.snapshot_plan import newest_point
 from materializer.sweep import expires, sweep
 
 MOST_ACTIONS = 1_000
@@ -63,7 +69,7 @@ class Truncation(NamedTuple):
 def truncate(
     folder: JobFolder,
     retention: Retention,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_s,
     stopping: Callable[[], bool] = lambda: False,
 ) -> Truncation:
     """Truncate a job's log and snapshots.
@@ -79,6 +85,7 @@ def truncate(
 
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
+        RestoreError, CorruptChangelogError: the checkpoint that the job goes on from can't be restored; nothing was removed.
         StorageError: storage failed, or it was stopped; the next truncation finishes.
     """
     snapshots = folder.open_snapshots()
@@ -92,7 +99,7 @@ def truncate(
     return Truncation(log_files, merged, snapshot_removed, deleted)
 
 
-def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], float] = time.time) -> int:
+def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], float] = wall_s) -> int:
     """Step 4 alone, when there is something to delete: make room before a materialization writes.
 
     Args:
@@ -113,6 +120,7 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
         ):
             return 0
         log = folder.open_changelog()
+        refuse_incomplete(Ledger(log))
         return sweep((log, snapshots), log, retention.grace_ms, clock)
 
 
@@ -127,16 +135,18 @@ def _truncate_log(
     """Steps 1 and 2."""
     removed = added = 0
     for _ in range(_COMMIT_TRIES):
-        lineage = Lineage(log)
+        ledger = Ledger(log)
+        lineage = ledger.lineage
+        refuse_incomplete(ledger)
         stays = needed(
             lineage,
-            [who for who, _ in usable_snapshots(snapshots.storage, snapshots.files())],
+            [(found.checkpoint, found.attempt) for found in Snapshots(snapshots.storage, snapshots).usable()],
             retention,
             protected_checkpoints(folder, clock),
             protected_snapshots(folder, clock),
             int(clock() * 1000),
         )
-        for number, change in enumerate(_commits(_changes(folder, lineage, stays))):
+        for number, change in enumerate(_commits(_changes(folder, ledger, stays))):
             if number:
                 time.sleep(_PAUSE_S)  # the job's own commits come in between
             if stopping():
@@ -152,13 +162,13 @@ def _truncate_log(
     )
 
 
-def _changes(folder: JobFolder, lineage: Lineage, stays: Needed) -> Iterator[Change]:
+def _changes(folder: JobFolder, ledger: Ledger, stays: Needed) -> Iterator[Change]:
     """All that is to be done, in an order in which every checkpoint whose row is there can be restored."""
     storage = folder.changelog
-    for rows in (lineage.checkpoints, lineage.attempts):
+    for rows in (ledger.lineage.checkpoints, ledger.lineage.attempts):
         yield from row_changes(storage, rows, stays)
-    parts = part_files(lineage.files)
-    kept = [part for part in parts if _stays(part, stays)]
+    parts = ledger.files
+    kept = [part for part in parts if _stays(storage, part, stays)]
     for part in sorted({part.path for part in parts} - {part.path for part in kept}):
         yield Change([], [part])
     yield from merge_small(storage, kept, stays)
@@ -199,12 +209,24 @@ def _commit(log: DeltaLog, change: Change) -> bool:
     )
 
 
-def _stays(part: PartFile, stays: Needed) -> bool:
+def refuse_incomplete(ledger: Ledger) -> None:
+    """Raise when the checkpoint that the job goes on from can't be restored: what is there may be needed to mend it.
+
+    Raises:
+        RestoreError, CorruptChangelogError: as ``Ledger.base``.
+    """
+    point = newest_point(ledger.lineage)
+    if point is not None:
+        ledger.base(point)
+
+
+def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:
     if part.name is not None:
         return stays.logs(part.name.attempt, part.name.checkpoint)
-    if part.first_checkpoint is None or part.last_checkpoint is None:
-        return True
-    return stays.logs_any(part.first_checkpoint, part.last_checkpoint)
+    bounds = merged_bounds(part.path)
+    if bounds is not None:
+        return stays.logs_any(*bounds)
+    return any(stays.logs(attempt, checkpoint) for attempt, checkpoint in counted_rows(storage, part.path))
 
 
 def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
@@ -212,11 +234,11 @@ def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
     newest = max((checkpoint for checkpoint, _ in stays.snapshots), default=0)
     committed = max(stays.singles, default=0)
     for _ in range(_COMMIT_TRIES):
-        listing = snapshots.files()
-        usable = dict(usable_snapshots(snapshots.storage, listing))
+        found = Snapshots(snapshots.storage, snapshots)
+        usable = {(one.checkpoint, one.attempt): one.paths for one in found.usable()}
         kept = {path for who, files in usable.items() if who in stays.snapshots for path in files}
         gone = [
-            path for path in listing["path"].to_pylist()
+            path for path in found.paths
             if path not in kept and (who := snapshot_of(path)) is not None
             and who[0] <= (committed if who in usable else newest)
         ]  # fmt: skip

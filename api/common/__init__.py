@@ -3,30 +3,35 @@
 Source: pyflink.common
 """
 
-from api._unsupported import module_getattr
-from api.common.completable_future import CompletableFuture
-from api.common.configuration import Configuration
-from api.common.execution_config import ExecutionConfig
-from api.common.execution_mode import ExecutionMode
-from api.common.input_dependency_constraint import InputDependencyConstraint
-from api.common.job_client import JobClient
-from api.common.job_execution_result import JobExecutionResult
-from api.common.job_id import JobID
-from api.common.job_status import JobStatus
-from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from api.common.serialization import (
+from .._unsupported import module_getattr
+from .completable_future import CompletableFuture
+from .config_options import ConfigOption, ConfigOptions
+from .configuration import Configuration
+from .execution_config import ExecutionConfig
+from .execution_mode import ExecutionMode
+from .input_dependency_constraint import InputDependencyConstraint
+from .job_client import JobClient
+from .job_execution_result import JobExecutionResult
+from .job_id import JobID
+from .job_status import JobStatus
+from .restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from .serialization import (
+    ByteArraySchema,
     DeserializationSchema,
     Encoder,
     SerializationSchema,
     SimpleStringSchema,
 )
-from api.common.time import Duration, Instant, Time
-from api.common.typeinfo import TypeInformation, Types
-from api.common.types import Row, RowKind
-from api.common.watermark_strategy import WatermarkStrategy
+from .time import Duration, Instant, Time
+from .typeinfo import TypeInformation, Types
+from .types import Row, RowKind
+from .watermark_strategy import WatermarkStrategy
 
 __all__ = [
+    "ByteArraySchema",
     "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
     "Configuration",
     "DeserializationSchema",
     "Duration",
@@ -51,15 +56,4 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-__getattr__ = module_getattr(
-    __name__,
-    {
-        "AvroRowDeserializationSchema",
-        "AvroRowSerializationSchema",
-        "ConfigOptions",
-        "CsvRowDeserializationSchema",
-        "CsvRowSerializationSchema",
-        "JsonRowDeserializationSchema",
-        "JsonRowSerializationSchema",
-    },
-)
+__getattr__ = module_getattr(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo
 
 
@@ -24,7 +24,7 @@ class BulkWriterFactory:
 
     def __init__(self, factory: Any) -> None:
         if not isinstance(factory, files.BulkFactory):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"BulkWriterFactory needs an object with open(stream) and check(), got {factory!r}"
             )
         self._factory = factory

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from api import _arguments
-from api.common.execution_mode import ExecutionMode
-from api.common.input_dependency_constraint import InputDependencyConstraint
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from .. import _arguments
+from .execution_mode import ExecutionMode
+from .input_dependency_constraint import InputDependencyConstraint
 
 
 class KeptSettings:
@@ -74,17 +75,13 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("generic types disabled", False)
 
-    def enable_object_reuse(self) -> Self:
-        """Keep that objects are reused. Returns this object."""
-        return self._keep("object reuse", True)
+    def disable_auto_type_registration(self) -> Self:
+        """Keep that Kryo is not told of types. Returns this object."""
+        return self._keep("auto type registration disabled", True)
 
-    def disable_object_reuse(self) -> Self:
-        """Keep that objects are not reused. Returns this object."""
-        return self._keep("object reuse", False)
-
-    def is_object_reuse_enabled(self) -> bool:
+    def is_auto_type_registration_disabled(self) -> bool:
         """What was set; False by default."""
-        return self._flag("object reuse", False)
+        return self._flag("auto type registration disabled", False)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
         """Keep whether snapshots are compressed; the engine's files always are.
@@ -175,7 +172,7 @@ class KeptSettings:
             ConfigurationError: another object.
         """
         if not isinstance(execution_mode, ExecutionMode):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "ExecutionConfig.set_execution_mode needs an ExecutionMode such as ExecutionMode.PIPELINED, got "
                 f"{execution_mode!r}; STREAMING and BATCH are set by env.set_runtime_mode()"
             )
@@ -201,7 +198,7 @@ class KeptSettings:
             ConfigurationError: another object.
         """
         if not isinstance(input_dependency_constraint, InputDependencyConstraint):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "ExecutionConfig.set_default_input_dependency_constraint needs an InputDependencyConstraint, got "
                 f"{input_dependency_constraint!r}"
             )
@@ -265,7 +262,7 @@ class KeptSettings:
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return self._add("pojo types", "register_pojo_type", type_class_name)
 
@@ -283,7 +280,7 @@ class KeptSettings:
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return self._add("kryo types", "register_kryo_type", type_class_name)
 

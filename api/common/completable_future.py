@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
+from .._unsupported import module_getattr
+
 
 class CompletableFuture:
     """A value that is there later.
@@ -39,6 +41,16 @@ class CompletableFuture:
         """Wait, and return what made it fail, or None."""
         return self._future.exception()
 
-    def __str__(self) -> str:
-        """Its state."""
-        return f"CompletableFuture({'done' if self.done() else 'pending'})"
+    def __repr__(self) -> str:
+        """Its state: what it holds, if that is there; ``result()`` gives the value itself."""
+        if not self.done():
+            return "CompletableFuture(pending)"
+        if self.cancelled():
+            return "CompletableFuture(cancelled)"
+        error = self.exception()
+        if error is not None:
+            return f"CompletableFuture(failed: {type(error).__name__}: {error})"
+        return f"CompletableFuture(done: {self.result()})"
+
+
+__getattr__ = module_getattr(__name__)

@@ -7,12 +7,29 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from changelog_engine.config import find, parse_bool, parse_float, parse_int
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from .._unsupported import NamesOfPyFlink, module_getattr
 
 _V = TypeVar("_V")
+_HIDDEN = "******"
+_SECRET = (  # words in the keys of options whose values nobody is to read in a log
+    "password",
+    "secret",
+    "fs.azure.account.key",
+    "apikey",
+    "api-key",
+    "auth-params",
+    "service-key",
+    "token",
+    "basic-auth",
+    "jaas.config",
+    "http-headers",
+)
 
 
-class Configuration:
+class Configuration(NamesOfPyFlink):
     """Options by Flink's keys. Keys are checked when an environment takes the configuration, not before.
 
     Args:
@@ -26,6 +43,10 @@ class Configuration:
     Source: pyflink.common.Configuration
     """
 
+    _not_here: Mapping[str, str] = {
+        "parse_jars_value": "asks Flink's Java process how it reads its configuration: use parse_list_value()"
+    }
+
     def __init__(self, other: Configuration | Mapping[str, Any] | None = None) -> None:
         self._entries: dict[str, Any] = {}
         if isinstance(other, Configuration):
@@ -34,7 +55,38 @@ class Configuration:
             for key, value in other.items():
                 self._set(key, value, (str, bool, int, float, bytes))
         elif other is not None:
-            raise ConfigurationError(f"Configuration takes another Configuration or a dict, got {other!r}")
+            raise ArgumentTypeError(f"Configuration takes another Configuration or a dict, got {other!r}")
+
+    @classmethod
+    def from_dict(cls, map: Mapping[str, str]) -> Configuration:
+        """A configuration with the entries of a dict.
+
+        Raises:
+            ArgumentTypeError: it is not a dict, or has a key that is not a str.
+        """
+        given: object = map
+        if not isinstance(given, Mapping):
+            raise ArgumentTypeError(f"Configuration.from_dict needs a dict, got {given!r}")
+        return cls(map)
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[Any]:
+        """The items of an option's value: a list in YAML's form, ``[a, b]``, or items between semicolons.
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        if not value:
+            return []
+        import yaml  # seldom needed, and slow to load
+
+        try:
+            items = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigurationError(
+                f"Configuration.parse_list_value: {value!r} is not YAML: {error}"
+            ) from None
+        return items if isinstance(items, list) else value.split(";")
 
     def get_string(self, key: str, default_value: str) -> str:
         """The value as text.
@@ -47,7 +99,7 @@ class Configuration:
         return default_value if value is None else _text(value)
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set a text.
+        """Set a str.
 
         Args:
             key: the option.
@@ -107,12 +159,13 @@ class Configuration:
         if value is None:
             return default_value
         if not isinstance(value, bytes):
-            raise ConfigurationError(f"option {key!r} holds no bytes but {value!r}")
+            raise ArgumentTypeError(f"option {key!r} holds no bytes but {value!r}")
         return bytearray(value)
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
         """Set bytes. Returns this object."""
-        return self._set(key, bytes(value), (bytes,))
+        given: object = value
+        return self._set(key, bytes(given) if isinstance(given, bytearray) else given, (bytes,))
 
     def key_set(self) -> set[str]:
         """The keys that are set."""
@@ -165,10 +218,13 @@ class Configuration:
 
     def _set(self, key: Any, value: Any, classes: tuple[type, ...]) -> Configuration:
         if not isinstance(key, str) or not key.strip():
-            raise ConfigurationError(f"the key of an option must be a text that is not empty, got {key!r}")
+            raise ArgumentTypeError(f"the key of an option must be a non-empty str, got {key!r}")
+        writable(key, "the key of an option")
+        if isinstance(value, str):
+            writable(value, f"option {key!r}")
         if not isinstance(value, classes) or (isinstance(value, bool) and bool not in classes):
             wanted = " or ".join(cls.__name__ for cls in classes)
-            raise ConfigurationError(f"option {key!r} must be set to {wanted} here, got {value!r}")
+            raise ArgumentTypeError(f"option {key!r} must be set to {wanted} here, got {value!r}")
         self._entries[key] = value
         return self
 
@@ -198,8 +254,12 @@ class Configuration:
         return isinstance(other, Configuration) and self.to_dict() == other.to_dict()
 
     def __str__(self) -> str:
-        """The entries, as a dict."""
-        return str(self.to_dict())
+        """The entries as Flink shows them, ``{parallelism.default=2, s3.secret-key=******}``; secrets are hidden."""
+        shown = (
+            f"{key}={_HIDDEN if any(word in key.lower() for word in _SECRET) else value}"
+            for key, value in self.to_dict().items()
+        )
+        return f"{{{', '.join(shown)}}}"
 
     __repr__ = __str__
 
@@ -210,3 +270,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
+
+
+__getattr__ = module_getattr(__name__)

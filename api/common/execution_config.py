@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.common._kept_settings import KeptSettings
-from api.common.restart_strategy import RestartStrategyConfiguration
 from changelog_engine.config import options
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink, module_getattr
+from ._kept_settings import KeptSettings
+from .restart_strategy import RestartStrategyConfiguration
 
 if TYPE_CHECKING:
-    from api.datastream._settings import EnvironmentSettings
+    from ..datastream._settings import EnvironmentSettings
 
 
 class ExecutionConfig(KeptSettings, NamesOfPyFlink):
@@ -25,9 +26,7 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
     PARALLELISM_DEFAULT = -1
     PARALLELISM_UNKNOWN = -2
 
-    _not_here = frozenset(
-        {"disable_auto_type_registration", "get_closure_cleaner_level", "set_closure_cleaner_level"}
-    )
+    _not_here = frozenset({"get_closure_cleaner_level", "set_closure_cleaner_level"})
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
@@ -97,6 +96,21 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
         self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{value} ms")
         return self
 
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Never copy elements: functions change neither what they are given nor what they gave. Returns this object."""
+        self._settings.set(options.OBJECT_REUSE, "true")
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Give each function elements of its own, as they were when they were given; the default. Returns this object."""
+        self._settings.set(options.OBJECT_REUSE, "false")
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        """Whether elements are never copied; False by default."""
+        value: bool = self._settings.get(options.OBJECT_REUSE)
+        return value
+
     def set_restart_strategy(
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> ExecutionConfig:
@@ -125,16 +139,29 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
             ConfigurationError: a name or value is no str.
         """
         if not isinstance(global_job_parameters_dict, Mapping):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"ExecutionConfig.set_global_job_parameters needs a dict, got {global_job_parameters_dict!r}"
             )
         for name, value in global_job_parameters_dict.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     f"ExecutionConfig.set_global_job_parameters needs texts, got {name!r}: {value!r}"
                 )
         self._settings.set_job_parameters(dict(global_job_parameters_dict))
         return self
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one has the same settings."""
+        return isinstance(other, ExecutionConfig) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        """The same of all: settings change, and equal ones have equal hashes."""
+        return hash(type(self))
+
+    def _all(self) -> dict[str, Any]:
+        """What every getter gives."""
+        getters = (name for name in dir(type(self)) if name.startswith(("get_", "is_", "has_")))
+        return {name: getattr(self, name)() for name in getters}
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
         """Give operators without a ``uid()`` a stable id by their place in the graph. Returns this object."""
@@ -147,3 +174,6 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
     def has_auto_generated_uids_enabled(self) -> bool:
         """Whether operators without a ``uid()`` are given one; True by default."""
         return self._flag("generated uids", True)
+
+
+__getattr__ = module_getattr(__name__)

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from api import _arguments
-from api.common.completable_future import CompletableFuture
-from api.common.job_execution_result import JobExecutionResult
-from api.common.job_id import JobID
-from api.common.job_status import JobStatus
 from changelog_engine.errors import JobCancelledError
+
+from .. import _arguments
+from .._unsupported import module_getattr
+from .completable_future import CompletableFuture
+from .job_execution_result import JobExecutionResult
+from .job_id import JobID
+from .job_status import JobStatus
 
 
 class JobClient:
@@ -141,3 +143,6 @@ def _later(action: Callable[[], Any]) -> CompletableFuture:
     # A daemon: a script that ends does not wait for a future that nobody looks at.
     threading.Thread(target=run, name="job-client", daemon=True).start()
     return CompletableFuture(future)
+
+
+__getattr__ = module_getattr(__name__)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.common.job_id import JobID
 from changelog_engine.errors import ConfigurationError
+
+from .._unsupported import module_getattr
+from .job_id import JobID
 
 
 class JobExecutionResult:
@@ -53,3 +55,6 @@ class JobExecutionResult:
             f"Program execution finished\nJob with JobID {self._job_id} has finished.\n"
             f"Job Runtime: {self._net_runtime_ms} ms"
         )
+
+
+__getattr__ = module_getattr(__name__)

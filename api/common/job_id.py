@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .._unsupported import module_getattr
+
 
 class JobID:
     """Identity of one run of a job; ``str()`` gives 32 hexadecimal digits.
@@ -30,3 +32,6 @@ class JobID:
     def __hash__(self) -> int:
         """Hash of the digits."""
         return hash(self._job_id)
+
+
+__getattr__ = module_getattr(__name__)

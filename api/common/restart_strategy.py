@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from api._arguments import whole_number
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from .._arguments import whole_number
+from .._unsupported import module_getattr
 
 _FOREVER = 2**31 - 1
 
@@ -119,11 +121,11 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
         self._max_ms = whole_number(max_backoff, f"{what}: max_backoff", self._initial_ms)
         self._reset_ms = whole_number(reset_backoff_threshold, f"{what}: reset_backoff_threshold", 1)
         if not isinstance(backoff_multiplier, (int, float)) or not 1 <= backoff_multiplier < float("inf"):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what}: backoff_multiplier must be a number from 1, got {backoff_multiplier!r}"
             )
         if not isinstance(jitter_factor, (int, float)) or not 0 <= jitter_factor < 1:
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what}: jitter_factor must be a number from 0 to 1, got {jitter_factor!r}"
             )
         self._multiplier = float(backoff_multiplier)
@@ -220,7 +222,7 @@ class RestartStrategies:
             backoff_multiplier: growth from pause to pause.
             reset_backoff_threshold: time in ms without a failure after which the pause is the first one
                 again.
-            jitter_factor: kept, not applied: one driver restarts one job.
+            jitter_factor: how far a pause is from its length at random, as a fraction of it.
 
         Raises:
             ConfigurationError: a number out of range.
@@ -228,3 +230,6 @@ class RestartStrategies:
         return _ExponentialDelayRestart(
             initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor
         )
+
+
+__getattr__ = module_getattr(__name__)

@@ -9,12 +9,20 @@ import codecs
 from abc import ABC, abstractmethod
 from typing import Any
 
-from api import _arguments
-from api._unsupported import module_getattr
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import Row, TypeInformation, Types
 
-__all__ = ["DeserializationSchema", "Encoder", "SerializationSchema", "SimpleStringSchema"]
+from .. import _arguments
+from .._unsupported import module_getattr
+
+__all__ = [
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
 
 
 class SerializationSchema(ABC):
@@ -116,6 +124,90 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return Types.STRING()
 
 
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    r"""Bytes as they are.
+
+    Example:
+        >>> schema = ByteArraySchema()
+        >>> schema.serialize(bytearray(b"\0a")), schema.deserialize(b"a"), schema.get_produced_type()
+        (b'\x00a', b'a', PrimitiveArrayTypeInfo<Byte>)
+
+    Source: pyflink.common.serialization.ByteArraySchema
+    """
+
+    def serialize(self, element: bytes) -> bytes:
+        """The element.
+
+        Args:
+            element: bytes.
+
+        Raises:
+            TypeMismatchError: not bytes.
+        """
+        return _bytes(element, "ByteArraySchema", "the element")
+
+    def deserialize(self, message: bytes) -> bytes:
+        """The message.
+
+        Args:
+            message: its bytes.
+        """
+        return bytes(message)
+
+    def get_produced_type(self) -> TypeInformation:
+        """``Types.PRIMITIVE_ARRAY(Types.BYTE())``."""
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """The bytes in one field of a row, such as the key of a message.
+
+    Args:
+        field_index: of the field, from 0.
+
+    Raises:
+        ArgumentTypeError: not a whole number.
+        ConfigurationError: below 0.
+
+    Example:
+        >>> from changelog_engine.api.common import Row
+        >>> RowFieldExtractorSchema(1).serialize(Row("one", b"1"))
+        b'1'
+
+    Source: pyflink.common.serialization.RowFieldExtractorSchema
+    """
+
+    def __init__(self, field_index: int) -> None:
+        self._field_index = _arguments.whole_number(field_index, "RowFieldExtractorSchema: field_index", 0)
+
+    def serialize(self, element: Row) -> bytes:
+        """The bytes of the field.
+
+        Args:
+            element: a row, or a tuple.
+
+        Raises:
+            TypeMismatchError: not a row, without such a field, or the field is not bytes.
+        """
+        if not isinstance(element, (Row, tuple)) or self._field_index >= len(element):
+            raise TypeMismatchError(
+                f"RowFieldExtractorSchema takes field {self._field_index} of rows, got {element!r} of type "
+                f"{type(element).__name__}"
+            )
+        return _bytes(
+            element[self._field_index], "RowFieldExtractorSchema", f"field {self._field_index} of {element!r}"
+        )
+
+
+def _bytes(value: Any, schema: str, what: str) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeMismatchError(
+            f"{schema} writes bytes, and {what} is {value!r} of type {type(value).__name__}; make bytes of it in a map() "
+            "before"
+        )
+    return value if type(value) is bytes else bytes(value)
+
+
 class Encoder:
     """Writes elements to the files of a sink, each by itself. Made by `simple_string_encoder`.
 
@@ -156,19 +248,4 @@ def _known(charset: Any, what: str) -> str:
     return name
 
 
-_FORMATS = "api.datastream.formats"
-
-__getattr__ = module_getattr(
-    __name__,
-    set(),
-    {
-        "AvroRowDeserializationSchema": f"{_FORMATS}.avro",
-        "AvroRowSerializationSchema": f"{_FORMATS}.avro",
-        "BulkWriterFactory": "api.common._bulk_writers",
-        "CsvRowDeserializationSchema": f"{_FORMATS}.csv",
-        "CsvRowSerializationSchema": f"{_FORMATS}.csv",
-        "JsonRowDeserializationSchema": f"{_FORMATS}.json",
-        "JsonRowSerializationSchema": f"{_FORMATS}.json",
-        "RowDataBulkWriterFactory": "api.common._bulk_writers",
-    },
-)
+__getattr__ = module_getattr(__name__)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from api._arguments import whole_number
 from changelog_engine.types import Instant
+
+from .._arguments import whole_number
+from .._unsupported import module_getattr
 
 __all__ = ["Duration", "Instant", "Time"]
 
@@ -129,3 +131,6 @@ class Time:
     def __repr__(self) -> str:
         """Its length in ms."""
         return f"Time({self._milliseconds} ms)"
+
+
+__getattr__ = module_getattr(__name__)

@@ -18,6 +18,8 @@ from changelog_engine.types import (
     Types,
 )
 
+from .._unsupported import module_getattr
+
 __all__ = [
     "BasicArrayTypeInfo",
     "BasicTypeInfo",
@@ -32,3 +34,5 @@ __all__ = [
     "TypeInformation",
     "Types",
 ]
+
+__getattr__ = module_getattr(__name__)

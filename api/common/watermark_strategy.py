@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import abc
 import copy
+from collections.abc import Mapping
 from typing import Any
 
-from api._arguments import whole_number
-from api._unsupported import NamesOfPyFlink
-from api.common.time import Duration
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import WatermarkSpec
+
+from .._arguments import whole_number
+from .._unsupported import NamesOfPyFlink, module_getattr
+from .time import Duration
 
 
 class TimestampAssigner(abc.ABC):
@@ -44,7 +46,11 @@ class WatermarkStrategy(NamesOfPyFlink):
     Source: pyflink.common.WatermarkStrategy
     """
 
-    _not_here = frozenset({"for_generator", "with_watermark_alignment"})
+    _not_here: Mapping[str, str] = {
+        "for_generator": "takes a generator of Java's: use for_bounded_out_of_orderness() or for_monotonous_timestamps()",
+        "with_watermark_alignment": "holds back sources whose event time is ahead, and here each epoch reads from every "
+        "source: leave it out; what waits for the watermark of a slower source is kept in state, which RocksDB has room for",
+    }
 
     def __init__(self, out_of_orderness_ms: int | None) -> None:
         self._out_of_orderness_ms = out_of_orderness_ms
@@ -96,7 +102,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         if isinstance(timestamp_assigner, type) or not callable(
             getattr(timestamp_assigner, "extract_timestamp", None)
         ):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, "
                 f"got {timestamp_assigner!r}"
             )
@@ -135,7 +141,7 @@ def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
         ConfigurationError: it is not.
     """
     if not isinstance(strategy, WatermarkStrategy):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs a WatermarkStrategy such as WatermarkStrategy.no_watermarks(), got {strategy!r}"
         )
     return strategy
@@ -143,7 +149,8 @@ def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
 
 def _duration_ms(duration: Any, what: str, least: int) -> int:
     if not isinstance(duration, Duration):
-        raise ConfigurationError(
-            f"{what} must be a Duration such as Duration.of_seconds(2), got {duration!r}"
-        )
+        raise ArgumentTypeError(f"{what} must be a Duration such as Duration.of_seconds(2), got {duration!r}")
     return whole_number(duration.to_milliseconds(), f"{what} in ms", least)
+
+
+__getattr__ = module_getattr(__name__)

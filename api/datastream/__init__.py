@@ -3,24 +3,30 @@
 Source: pyflink.datastream
 """
 
-from api.datastream import _bindings
-from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-from api.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
-from api.datastream.checkpoint_storage import (
+from .._unsupported import module_getattr
+from . import _bindings
+from .async_data_stream import AsyncDataStream
+from .broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from .checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
+from .checkpoint_storage import (
     CheckpointStorage,
     CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from api.datastream.checkpointing_mode import CheckpointingMode
-from api.datastream.closeable_iterator import CloseableIterator
-from api.datastream.connected_streams import ConnectedStreams
-from api.datastream.data_stream import DataStream
-from api.datastream.data_stream_sink import DataStreamSink
-from api.datastream.execution_mode import RuntimeExecutionMode
-from api.datastream.functions import (
+from .checkpointing_mode import CheckpointingMode
+from .closeable_iterator import CloseableIterator
+from .connected_streams import ConnectedStreams
+from .data_stream import DataStream
+from .data_stream_sink import DataStreamSink
+from .execution_mode import RuntimeExecutionMode
+from .externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from .functions import (
     AggregateFunction,
     AllWindowFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -43,10 +49,10 @@ from api.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
-from api.datastream.keyed_stream import KeyedStream
-from api.datastream.output_tag import OutputTag
-from api.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from api.datastream.state_backend import (
+from .keyed_stream import KeyedStream
+from .output_tag import OutputTag
+from .slot_sharing_group import MemorySize, SlotSharingGroup
+from .state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     FsStateBackend,
@@ -56,12 +62,12 @@ from api.datastream.state_backend import (
     RocksDBStateBackend,
     StateBackend,
 )
-from api.datastream.state_ttl import StateTtlConfig
-from api.datastream.stream_execution_environment import StreamExecutionEnvironment
-from api.datastream.time_characteristic import TimeCharacteristic
-from api.datastream.time_domain import TimeDomain
-from api.datastream.timerservice import TimerService
-from api.datastream.window import (
+from .state_ttl import StateTtlConfig
+from .stream_execution_environment import StreamExecutionEnvironment
+from .time_characteristic import TimeCharacteristic
+from .time_domain import TimeDomain
+from .timerservice import TimerService
+from .window import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     CountWindow,
@@ -73,12 +79,16 @@ from api.datastream.window import (
     Window,
     WindowAssigner,
 )
-from api.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from .windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -99,6 +109,7 @@ __all__ = [
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
     "ExternalizedCheckpointCleanup",
+    "ExternalizedCheckpointRetention",
     "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
@@ -145,3 +156,5 @@ __all__ = [
 ]
 
 _bindings.register()
+
+__getattr__ = module_getattr(__name__)

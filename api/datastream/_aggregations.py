@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
 from changelog_engine.types import BasicTypeInfo, Row, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.row import field_names_of, make_row
 
@@ -111,7 +111,7 @@ def aggregation(method: str, position: Any, element_type: TypeInformation | None
     """
     what = f"KeyedStream.{method}: the position"
     if isinstance(position, bool) or not isinstance(position, (int, str)):
-        raise ConfigurationError(f"{what} must be the number or the name of a field, got {position!r}")
+        raise ArgumentTypeError(f"{what} must be the number or the name of a field, got {position!r}")
     if isinstance(element_type, RowTypeInfo):
         names = element_type.get_field_names()
         if isinstance(position, str) and position not in names:
@@ -119,7 +119,7 @@ def aggregation(method: str, position: Any, element_type: TypeInformation | None
         _check_number(position, len(names), what)
     elif isinstance(element_type, TupleTypeInfo):
         if isinstance(position, str):
-            raise ConfigurationError(f"{what} must be a number, as tuples have no names, got {position!r}")
+            raise ArgumentTypeError(f"{what} must be a number, as tuples have no names, got {position!r}")
         _check_number(position, len(element_type.get_field_types()), what)
     elif isinstance(element_type, BasicTypeInfo) and position != 0:
         raise ConfigurationError(

@@ -9,29 +9,6 @@ from __future__ import annotations
 
 from abc import ABCMeta
 
-from api.common.serializer import TypeSerializer
-from api.datastream.functions import (
-    BroadcastProcessFunction,
-    CoProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-    RuntimeContext,
-)
-from api.datastream.runtime_context import KeyedStateStore
-from api.datastream.state import (
-    AggregatingState,
-    BroadcastState,
-    ListState,
-    MapState,
-    ReadOnlyBroadcastState,
-    ReducingState,
-    ValueState,
-)
-from api.datastream.timerservice import TimerService
-from api.datastream.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
-from api.metrics.metricbase import Counter, Distribution, Meter, MetricGroup
 from changelog_engine.operators.broadcast import (
     BroadcastContext,
     BroadcastMap,
@@ -59,6 +36,30 @@ from changelog_engine.windowing.serializers import (
     GlobalWindowSerializer,
     TimeWindowSerializer,
 )
+
+from ..common.serializer import TypeSerializer
+from ..metrics.metricbase import Counter, Distribution, Meter, MetricGroup
+from .functions import (
+    BroadcastProcessFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+    RuntimeContext,
+)
+from .runtime_context import KeyedStateStore
+from .state import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ValueState,
+)
+from .timerservice import TimerService
+from .window_functions import ProcessAllWindowFunction, ProcessWindowFunction
 
 ENGINE_CLASSES: list[tuple[ABCMeta, type]] = [
     (RuntimeContext, TaskContext),

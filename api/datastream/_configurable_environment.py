@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Self
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.common.configuration import Configuration
-from api.common.execution_config import ExecutionConfig
-from api.common.restart_strategy import RestartStrategyConfiguration
-from api.datastream._settings import EnvironmentSettings
-from api.datastream._state_settings import STATE_BACKEND, backend_from_code
-from api.datastream.checkpoint_config import CheckpointConfig
-from api.datastream.checkpointing_mode import CheckpointingMode
-from api.datastream.execution_mode import RuntimeExecutionMode
-from api.datastream.state_backend import StateBackend
 from changelog_engine.config import options
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
+from ..common.configuration import Configuration
+from ..common.execution_config import ExecutionConfig
+from ..common.restart_strategy import RestartStrategyConfiguration
+from ._settings import EnvironmentSettings
+from ._state_settings import STATE_BACKEND, backend_from_code
+from .checkpoint_config import CheckpointConfig
+from .checkpointing_mode import CheckpointingMode
+from .execution_mode import RuntimeExecutionMode
+from .state_backend import StateBackend
 
 
 class ConfigurableEnvironment(NamesOfPyFlink):
@@ -96,7 +97,7 @@ class ConfigurableEnvironment(NamesOfPyFlink):
             ConfigurationError: no RuntimeExecutionMode.
         """
         if not isinstance(execution_mode, RuntimeExecutionMode):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "StreamExecutionEnvironment.set_runtime_mode needs a RuntimeExecutionMode such as "
                 f"RuntimeExecutionMode.STREAMING, got {execution_mode!r}"
             )
@@ -132,6 +133,10 @@ class ConfigurableEnvironment(NamesOfPyFlink):
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """The guarantee asked for."""
         return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """As `get_checkpointing_mode`, under the name that it has from 1.20 on."""
+        return self.get_checkpointing_mode()
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
         """Log every change of keyed state in a Delta table, so that a checkpoint is one small commit.
@@ -171,7 +176,7 @@ class ConfigurableEnvironment(NamesOfPyFlink):
             ConfigurationError: another object.
         """
         if not isinstance(state_backend, StateBackend) or state_backend._kind is None:
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "StreamExecutionEnvironment.set_state_backend needs a backend such as HashMapStateBackend() or "
                 f"EmbeddedRocksDBStateBackend(), got {state_backend!r}"
             )

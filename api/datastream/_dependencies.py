@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from typing import TYPE_CHECKING
 
-from api import _arguments
 from changelog_engine.config import Option, local_path, program_options
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirements
 
-if TYPE_CHECKING:
-    from api.datastream._settings import EnvironmentSettings
+from .. import _arguments
 
+if TYPE_CHECKING:
+    from ._settings import EnvironmentSettings
+
+_LOG = logging.getLogger("changelog_engine")
+# Connectors, formats and state backends of Flink, clients of Kafka, and drivers of JDBC.
+_NEEDLESS_JAR = re.compile(
+    r"(flink|kafka-clients|postgresql|mysql-connector|mariadb-java-client|ojdbc|mssql-jdbc|sqlite-jdbc|h2|derby|db2jcc)"
+    r"[0-9]*([-_.].*)?\.jar",
+    re.IGNORECASE,
+)
 _ARCHIVE_ENDINGS = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
 
 
@@ -51,7 +61,7 @@ class Dependencies:
 
     def add_jar(self, path: str, what: str) -> None:
         """See StreamExecutionEnvironment.add_jars."""
-        self._jars.append(jar(path, what))
+        self._jars += jars([(path, what)])
 
     def add_cached(self, path: str, name: str, executable: bool, what: str) -> None:
         """See StreamExecutionEnvironment.register_cached_file."""
@@ -82,10 +92,10 @@ class Dependencies:
         archives = [
             archive(*_named(item), what) for item, what in self._listed(program_options.PYTHON_ARCHIVES, ",")
         ]
-        jars = [
-            jar(path, what)
+        named = [
+            item
             for option in (program_options.JARS, program_options.CLASSPATHS)
-            for path, what in self._listed(option, ";")
+            for item in self._listed(option, ";")
         ]
         made = [*archives, *self._archives]
         _refuse_same_target(made)
@@ -95,7 +105,7 @@ class Dependencies:
             requirements=self._requirements or self._configured_requirements(),
             python_executable=self._settings.get(program_options.PYTHON_EXECUTABLE),
             cached=tuple(self._cached.values()),
-            jars=tuple(dict.fromkeys([*jars, *self._jars])),
+            jars=tuple(dict.fromkeys([*jars(named), *self._jars])),
         )
 
     def _configured_requirements(self) -> Requirements | None:
@@ -138,19 +148,32 @@ def existing(path: str, what: str) -> str:
     return found
 
 
-def jar(path: str, what: str) -> str:
-    """The absolute path of a jar file.
+def jars(named: list[tuple[str, str]]) -> list[str]:
+    """The absolute paths of jar files. Flink's, Kafka's and JDBC's may be missing: the engine needs none of them.
 
     Args:
-        path: plain, or a ``file:`` URI.
-        what: names method and parameter in errors.
+        named: paths, plain or ``file:`` URIs, each with what names method and parameter in errors.
 
     Raises:
         ConfigurationError: there is no such file.
     """
-    found = existing(path, what)
-    if not os.path.isfile(found):
-        raise ConfigurationError(f"{what}: {found!r} is a folder; name the jar files in it")
+    found = []
+    for path, what in named:
+        try:
+            jar = existing(path, what)
+        except (ConfigurationError, NotSupportedError):
+            if not _NEEDLESS_JAR.fullmatch(path.replace("\\", "/").rpartition("/")[2]):
+                raise
+            _LOG.warning(
+                "%s: there is no file %r on this machine, and the engine needs none: its connectors and formats are written "
+                "in Python. Without the jar the job runs as it is; you can leave out the call.",
+                what,
+                path,
+            )
+            continue
+        if not os.path.isfile(jar):
+            raise ConfigurationError(f"{what}: {jar!r} is a folder; name the jar files in it")
+        found.append(jar)
     return found
 
 

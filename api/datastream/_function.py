@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC
 
-from api.datastream.runtime_context import RuntimeContext
+from changelog_engine.graph.nodes import does_nothing
+
+from .runtime_context import RuntimeContext
 
 
 class Function(ABC):  # noqa: B024 - subclasses have the abstract methods
@@ -20,5 +22,6 @@ class Function(ABC):  # noqa: B024 - subclasses have the abstract methods
             runtime_context: where the function runs.
         """
 
-    def close(self) -> None:  # noqa: B027 - a hook
+    @does_nothing  # noqa: B027 - a hook
+    def close(self) -> None:
         """Called once in each subtask after the last element."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.common.execution_config import ExecutionConfig
-from api.datastream import _operator_settings
-from api.datastream._transformation import Chaining, Transformation
 from changelog_engine.types import TypeInformation, Types
 
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
+from ..common.execution_config import ExecutionConfig
+from . import _operator_settings
+from ._transformation import Chaining, Transformation
+
 if TYPE_CHECKING:
-    from api.datastream.slot_sharing_group import SlotSharingGroup
-    from api.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from .slot_sharing_group import SlotSharingGroup
+    from .stream_execution_environment import StreamExecutionEnvironment
 
 
 class NamedStream(NamesOfPyFlink):
@@ -27,6 +28,7 @@ class NamedStream(NamesOfPyFlink):
     ) -> None:
         self._environment = environment
         self._transformation = transformation
+        environment._add(transformation)
         # What name(), uid() and set_parallelism() mean; the source where watermarks were added to it.
         self._named = named or transformation
 
@@ -60,7 +62,7 @@ class NamedStream(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
             InvalidJobError: the stream is keyed, partitioned or a union, which is no operator; so with all
             methods that set something on it.
         """
@@ -79,7 +81,7 @@ class NamedStream(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         self._operator("uid").uid = _arguments.text(uid, "DataStream.uid: the uid")
         return self
@@ -157,7 +159,7 @@ class NamedStream(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         _operator_settings.set_description(
             self._operator("set_description"), description, "DataStream.set_description"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from api import _arguments
-from api.datastream._transformation import Chaining, Transformation
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import NodeKind, Partitioner
+
+from .. import _arguments
+from ._transformation import Chaining, Transformation
 
 _UID_HASH = re.compile("[0-9A-Fa-f]{32}")
 _METHODS = {NodeKind.KEY_BY: "key_by", NodeKind.UNION: "union"}
@@ -69,7 +71,7 @@ def set_uid_hash(operator: Transformation, uid_hash: Any, what: str) -> None:
         ConfigurationError: not 32 hexadecimal digits.
     """
     if not isinstance(uid_hash, str) or not _UID_HASH.fullmatch(uid_hash):
-        raise ConfigurationError(f"{what}: uid_hash must be 32 hexadecimal digits, got {uid_hash!r}")
+        raise ArgumentTypeError(f"{what}: uid_hash must be 32 hexadecimal digits, got {uid_hash!r}")
     operator.uid_hash = uid_hash
 
 
@@ -77,10 +79,11 @@ def set_description(operator: Transformation, description: Any, what: str) -> No
     """Set the description.
 
     Raises:
-        ConfigurationError: no text.
+        ConfigurationError: not a str.
     """
     if not isinstance(description, str):
-        raise ConfigurationError(f"{what}: the description must be a text, got {description!r}")
+        raise ArgumentTypeError(f"{what}: the description must be a str, got {description!r}")
+    writable(description, f"{what}: the description")
     operator.description = description
 
 
@@ -104,10 +107,12 @@ def set_slot_sharing_group(operator: Transformation, group: Any, what: str) -> N
     Raises:
         ConfigurationError: neither a name nor a SlotSharingGroup.
     """
-    from api.datastream.slot_sharing_group import SlotSharingGroup
+    from .slot_sharing_group import SlotSharingGroup
 
     if not isinstance(group, SlotSharingGroup) and (not isinstance(group, str) or not group.strip()):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: slot_sharing_group must be a name or a SlotSharingGroup, got {group!r}"
         )
+    if isinstance(group, str):
+        writable(group, f"{what}: slot_sharing_group")
     operator.slot_sharing_group = group

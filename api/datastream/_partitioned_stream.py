@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from api.datastream import _wrappers
-from api.datastream._named_stream import NamedStream
-from api.datastream._transformation import Transformation
 from changelog_engine.errors import ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
 
+from . import _wrappers
+from ._named_stream import NamedStream
+from ._transformation import Transformation
+
 if TYPE_CHECKING:
-    from api.datastream.broadcast_streams import BroadcastStream
-    from api.datastream.data_stream import DataStream
-    from api.datastream.functions import KeySelector
-    from api.datastream.functions import Partitioner as CustomPartitioner
-    from api.datastream.state_descriptors import MapStateDescriptor
+    from .broadcast_streams import BroadcastStream
+    from .data_stream import DataStream
+    from .functions import KeySelector
+    from .functions import Partitioner as CustomPartitioner
+    from .state_descriptors import MapStateDescriptor
 
 
 class PartitionedStream(NamedStream):
@@ -97,7 +98,7 @@ class PartitionedStream(NamedStream):
         Raises:
             ConfigurationError: no MapStateDescriptor, or two with the same name.
         """
-        from api.datastream.broadcast_streams import BroadcastStream
+        from .broadcast_streams import BroadcastStream
 
         stream = self._partitioned("broadcast", "Broadcast", Partitioner.BROADCAST)
         if broadcast_state_descriptor is None and not other_broadcast_state_descriptors:
@@ -129,7 +130,7 @@ class PartitionedStream(NamedStream):
     def _partitioned(
         self, method: str, name: str, partitioner: Partitioner, custom: Any = None, key_selector: Any = None
     ) -> DataStream:
-        from api.datastream.data_stream import DataStream
+        from .data_stream import DataStream
 
         if self._transformation.kind is NodeKind.KEY_BY:
             raise InvalidJobError(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Self
 
-from api import _arguments
-from api.datastream import _settings
-from api.datastream._configurable_environment import ConfigurableEnvironment
-from api.datastream.checkpoint_storage import normalized
-from api.datastream.slot_sharing_group import SlotSharingGroup
-from api.datastream.time_characteristic import TimeCharacteristic
 from changelog_engine.config import program_options
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from .. import _arguments
+from . import _settings
+from ._configurable_environment import ConfigurableEnvironment
+from .checkpoint_storage import normalized
+from .slot_sharing_group import SlotSharingGroup
+from .time_characteristic import TimeCharacteristic
 
 _ENVIRONMENT = "StreamExecutionEnvironment"
 
@@ -72,7 +73,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
                 one of an archive: ``venv.zip/bin/python``.
 
         Raises:
-            ConfigurationError: no text, or an empty one.
+            ConfigurationError: not a str, or an empty one.
         """
         what = f"{_ENVIRONMENT}.set_python_executable: python_exec"
         self._settings.dependencies.set_executable(python_exec, what)
@@ -81,13 +82,14 @@ class ProgramEnvironment(ConfigurableEnvironment):
         """Put jar files on the class path of Spark, such as those of a catalog or a file system.
 
         They reach a Spark session that the job starts itself; one that is active already keeps its class path, and the
-        job warns.
+        job warns. Connectors and formats need none: a jar of Flink, of Kafka's clients or of a JDBC driver may be missing,
+        with a warning.
 
         Args:
             jars_path: paths of jar files.
 
         Raises:
-            ConfigurationError: one is not there.
+            ConfigurationError: another one is not there.
             NotSupportedError: a path of another file system.
         """
         for path in jars_path:
@@ -138,7 +140,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
             ConfigurationError: no SlotSharingGroup.
         """
         if not isinstance(slot_sharing_group, SlotSharingGroup):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{_ENVIRONMENT}.register_slot_sharing_group needs a SlotSharingGroup such as "
                 f"SlotSharingGroup.builder('name').build(), got {slot_sharing_group!r}"
             )
@@ -153,7 +155,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
             type_class_name: the class.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         self._execution_config.register_pojo_type(type_class_name)
 
@@ -216,6 +218,11 @@ class ProgramEnvironment(ConfigurableEnvironment):
         enabled: bool = self._settings.get(program_options.OPERATOR_CHAINING)
         return enabled
 
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators of different maximum parallelism are to be chained, as set; True by default."""
+        enabled: bool = self._settings.get(program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM)
+        return enabled
+
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """Set the parallelism of environments made from now on, in this process, that nothing else gives one.
 
@@ -242,7 +249,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
             This object.
 
         Raises:
-            ConfigurationError: no text, or an empty one.
+            ConfigurationError: not a str, or an empty one.
         """
         what = f"{_ENVIRONMENT}.set_default_savepoint_directory: directory"
         self._settings.set(program_options.SAVEPOINT_DIR, _arguments.text(directory, what))
@@ -263,7 +270,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
             ConfigurationError: another object.
         """
         if not isinstance(characteristic, TimeCharacteristic):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{_ENVIRONMENT}.set_stream_time_characteristic needs a TimeCharacteristic such as "
                 f"TimeCharacteristic.EventTime, got {characteristic!r}"
             )

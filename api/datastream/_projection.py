@@ -5,9 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from api import _arguments
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types
+
+from .. import _arguments
 
 
 class Projection:
@@ -38,7 +39,7 @@ def projected_type(type_info: TypeInformation, field_indexes: tuple[Any, ...]) -
         ConfigurationError: no tuple type, no field, or one that the type does not have.
     """
     if not isinstance(type_info, TupleTypeInfo):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"DataStream.project needs a stream of tuples, declared as Types.TUPLE([...]); this one has type "
             f"{type_info.name}"
         )

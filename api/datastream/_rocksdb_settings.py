@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from api._arguments import flag, text, whole_number
 from changelog_engine.config import rocksdb_options as keys
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.state.backends import local_dirs
+
+from .._arguments import flag, text, whole_number
 
 
 class PredefinedOptions(Enum):
@@ -74,7 +75,7 @@ class RocksDBSettings:
             ConfigurationError: no PredefinedOptions.
         """
         if not isinstance(options, PredefinedOptions):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{self._what}.set_predefined_options needs one such as PredefinedOptions.FLASH_SSD_OPTIMIZED, got "
                 f"{options!r}"
             )
@@ -93,7 +94,7 @@ class RocksDBSettings:
                 a ``rocksdict.Options``; ``configure(options)`` gets the job's options as a dict before.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         self._factory = text(
             options_factory_class_name, f"{self._what}.set_options: options_factory_class_name"

@@ -13,12 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from api._arguments import max_parallelism as checked_max_parallelism
-from api._arguments import parallelism as checked_parallelism
-from api.common.configuration import Configuration
-from api.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from api.datastream._dependencies import Dependencies
-from api.datastream._state_settings import STATE_BACKEND, legacy_path, state_settings
 from changelog_engine.config import (
     ConfigLayers,
     Option,
@@ -29,8 +23,15 @@ from changelog_engine.config import (
     program_options,
 )
 from changelog_engine.connectors import IterableSource, Source
-from changelog_engine.errors import ConfigurationError, InvalidJobError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+
+from .._arguments import max_parallelism as checked_max_parallelism
+from .._arguments import parallelism as checked_parallelism
+from ..common.configuration import Configuration
+from ..common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from ._dependencies import Dependencies
+from ._state_settings import STATE_BACKEND, legacy_path, state_settings
 
 _LOG = logging.getLogger("changelog_engine")
 DEFAULT_BASE_PATH = "./changelog-data"
@@ -58,7 +59,7 @@ class EnvironmentSettings:
     def configure(self, configuration: Configuration) -> None:
         """Take over all entries of a configuration; nothing changes when one of them cannot be used."""
         if not isinstance(configuration, Configuration):
-            raise ConfigurationError(f"a Configuration is needed, got {configuration!r}")
+            raise ArgumentTypeError(f"a Configuration is needed, got {configuration!r}")
         entries = canonical(configuration.to_dict(), "the Configuration")
         _refuse_unsupported(ConfigLayers(code=entries))
         self._code.update(entries)
@@ -99,7 +100,7 @@ class EnvironmentSettings:
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> None:
         """Replace the program's restart strategy."""
         if not isinstance(strategy, RestartStrategyConfiguration):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "set_restart_strategy needs a strategy such as RestartStrategies.no_restart(), got "
                 f"{strategy!r}"
             )
@@ -176,6 +177,7 @@ class EnvironmentSettings:
             history_retention_ms=get(options.HISTORY_RETENTION),
             truncation_grace_ms=get(options.TRUNCATION_GRACE),
             restart=self._restart(),
+            same_failure_limit=get(options.SAME_FAILURE_LIMIT),
             restore=self._restore(),
             claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",
             ignore_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
@@ -184,8 +186,10 @@ class EnvironmentSettings:
             batch=batch,
             thread_mode=get(program_options.EXECUTION_MODE) == "thread",
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
+            epoch_timeout_ms=get(options.EPOCH_TIMEOUT),
             epoch_max_records=get(options.BUNDLE_SIZE),
             part_max_bytes=get(options.PART_MAX_BYTES),
+            object_reuse=get(options.OBJECT_REUSE),
             parameters=self.job_parameters(),
             spark=self.layers().spark(),
             file_systems=self.layers().file_systems(),
@@ -260,6 +264,7 @@ class EnvironmentSettings:
             max_backoff_ms=get(options.EXPONENTIAL_MAX),
             backoff_multiplier=get(options.EXPONENTIAL_MULTIPLIER),
             reset_backoff_ms=get(options.EXPONENTIAL_RESET),
+            jitter=get(options.EXPONENTIAL_JITTER),
         )
 
 

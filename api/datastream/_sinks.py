@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.datastream.connectors.base import Sink
-from api.datastream.functions import SinkFunction
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+
+from .connectors.base import Sink
+from .functions import SinkFunction
 
 
 def as_sink_function(sink_func: Any, what: str) -> engine.Sink | engine.CommittingSink:
@@ -18,7 +19,7 @@ def as_sink_function(sink_func: Any, what: str) -> engine.Sink | engine.Committi
         NotSupportedError: the name of a Java class.
     """
     if isinstance(sink_func, Sink):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} takes a SinkFunction; give this {type(sink_func).__name__} to sink_to()"
         )
     function = sink_func._function if isinstance(sink_func, SinkFunction) else sink_func
@@ -36,11 +37,11 @@ def as_sink(sink: Any, what: str) -> engine.Sink | engine.CommittingSink:
         NotSupportedError: the name of a Java class.
     """
     if isinstance(sink, SinkFunction):
-        raise ConfigurationError(f"{what} takes a Sink; give this SinkFunction to add_sink()")
+        raise ArgumentTypeError(f"{what} takes a Sink; give this SinkFunction to add_sink()")
     inner = sink._sink if isinstance(sink, Sink) else sink
     _refuse_java(inner, what)
     if not isinstance(inner, (engine.Sink, engine.CommittingSink)):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs a Sink, or an object with writer(subtask, parallelism) or committing_writer(context), "
             f"got {sink!r}"
         )

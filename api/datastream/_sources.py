@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.datastream.connectors.base import Source
-from api.datastream.functions import SourceFunction
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 from changelog_engine.types import TypeInformation
+
+from .connectors.base import Source
+from .functions import SourceFunction
 
 
 def as_source(source: Any, what: str) -> engine.Source:
@@ -19,12 +20,12 @@ def as_source(source: Any, what: str) -> engine.Source:
         NotSupportedError: the name of a Java class.
     """
     if isinstance(source, SourceFunction):
-        raise ConfigurationError(f"{what} takes a Source; give this SourceFunction to add_source()")
+        raise ArgumentTypeError(f"{what} takes a Source; give this SourceFunction to add_source()")
     inner = source._source if isinstance(source, Source) else source
     _refuse_java(inner, what)
     if not isinstance(inner, engine.Source):
         hint = "; build() it" if hasattr(source, "build") else ""
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs a Source, or an object with bounded, parallel, output_type, splits() and "
             f"reader(), got {source!r}{hint}"
         )
@@ -39,7 +40,7 @@ def as_source_function(source_func: Any, type_info: TypeInformation | None, what
         NotSupportedError: the name of a Java class.
     """
     if isinstance(source_func, Source):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} takes a SourceFunction; give this {type(source_func).__name__} to from_source()"
         )
     function = source_func._function if isinstance(source_func, SourceFunction) else source_func

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api.common.watermark_strategy import WatermarkStrategy
-from api.datastream.connectors.base import Source
-from api.datastream.connectors.delta import as_row_type
-from api.datastream.data_stream_sink import DataStreamSink
 from changelog_engine.connectors.delta import DeltaSink
 from changelog_engine.connectors.spark_frames import dataframe_source
 
+from .. import _arguments
+from ..common.watermark_strategy import WatermarkStrategy
+from .connectors.base import Source
+from .connectors.delta import as_row_type
+from .data_stream_sink import DataStreamSink
+
 if TYPE_CHECKING:
-    from api.datastream.data_stream import DataStream
+    from .data_stream import DataStream
 
 
 class SparkSources:

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from api.datastream.checkpoint_storage import CheckpointStorage, JobManagerCheckpointStorage
-from api.datastream.state_backend import (
-    CustomStateBackend,
-    EmbeddedRocksDBStateBackend,
-    HashMapStateBackend,
-    PredefinedOptions,
-    StateBackend,
-)
 from changelog_engine.config import options
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.state.backends import (
@@ -25,8 +17,17 @@ from changelog_engine.state.backends import (
     pickled_class,
 )
 
+from .checkpoint_storage import CheckpointStorage, JobManagerCheckpointStorage
+from .state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
+
 if TYPE_CHECKING:
-    from api.datastream._settings import EnvironmentSettings
+    from ._settings import EnvironmentSettings
 
 STATE_BACKEND, CHECKPOINT_STORAGE = "state backend", "checkpoint storage"  # in EnvironmentSettings.kept
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api.datastream._partitioned_stream import PartitionedStream
-from api.datastream._sinks import as_sink, as_sink_function
-from api.datastream._transformation import Transformation
-from api.datastream.closeable_iterator import CloseableIterator
-from api.datastream.connectors.base import Sink
-from api.datastream.data_stream_sink import DataStreamSink
-from api.datastream.functions import SinkFunction
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import NodeKind
 
+from .. import _arguments
+from ._partitioned_stream import PartitionedStream
+from ._sinks import as_sink, as_sink_function
+from ._transformation import Transformation
+from .closeable_iterator import CloseableIterator
+from .connectors.base import Sink
+from .data_stream_sink import DataStreamSink
+from .functions import SinkFunction
+
 if TYPE_CHECKING:
-    from api.datastream.data_stream import DataStream
+    from .data_stream import DataStream
 
 
 class StreamOutputs(PartitionedStream):
@@ -38,15 +39,15 @@ class StreamOutputs(PartitionedStream):
             ConfigurationError: the identifier is no text.
         """
         if sink_identifier is not None and not isinstance(sink_identifier, str):
-            raise ConfigurationError(
-                f"DataStream.print: sink_identifier must be a text, got {sink_identifier!r}"
+            raise ArgumentTypeError(
+                f"DataStream.print: sink_identifier must be a str, got {sink_identifier!r}"
             )
         return self._end(
             "Print to Std. Out", engine.PrintSink(sink_identifier, self._transformation.output_type)
         )
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Write the stream with a sink function. Only streams that end in a sink are run.
+        """Write the stream with a sink function.
 
         Args:
             sink_func: a SinkFunction; or, beyond PyFlink, what one would be made of.
@@ -60,7 +61,7 @@ class StreamOutputs(PartitionedStream):
         return self._end("Sink", as_sink_function(sink_func, "DataStream.add_sink"))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the stream with a sink. Only streams that end in a sink are run.
+        """Write the stream with a sink.
 
         Args:
             sink: a Sink; or, beyond PyFlink, what one would be made of.
@@ -108,7 +109,7 @@ class StreamOutputs(PartitionedStream):
         if hasattr(sink, "for_type"):
             sink = sink.for_type(self._transformation.output_type)
         transformation = Transformation(NodeKind.SINK, name, (self._transformation,), sink)
-        self._environment._add_sink(transformation)
+        self._environment._add(transformation)
         return DataStreamSink(transformation)
 
     def _unkeyed(self) -> DataStream:

@@ -12,6 +12,15 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
 from changelog_engine.types import TypeInformation
 
+# What has an effect of its own and runs, whether anything follows it or not, as in Flink.
+OPERATORS = frozenset(NodeKind) - {
+    NodeKind.SOURCE,
+    NodeKind.KEY_BY,
+    NodeKind.PARTITION,
+    NodeKind.SIDE_OUTPUT,
+    NodeKind.UNION,
+}
+
 _created = itertools.count()
 
 
@@ -56,13 +65,18 @@ class Transformation:
         return self.uid or self.uid_hash
 
 
+def newest() -> int:
+    """An ``order`` that is after all transformations that were made so far."""
+    return next(_created)
+
+
 def build_graph(
-    sinks: Iterable[Transformation], name: str, parallelism: int, max_parallelism: int | None
+    operators: Iterable[Transformation], name: str, parallelism: int, max_parallelism: int | None
 ) -> tuple[JobGraph, dict[Transformation, int]]:
-    """Freeze the operators that lead to the sinks; all others are left out.
+    """Freeze operators and all that leads to them.
 
     Args:
-        sinks: the ends.
+        operators: what is to run.
         name: the job's name.
         parallelism: of operators that set none.
         max_parallelism: of operators that set none.
@@ -74,7 +88,7 @@ def build_graph(
         InvalidJobError: two operators have the same uid, or a parallelism is above its max parallelism.
     """
     reached: set[Transformation] = set()
-    waiting = list(sinks)
+    waiting = list(operators)
     while waiting:
         transformation = waiting.pop()
         if transformation not in reached:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from api._arguments import whole_number
-from api.common.time import Duration
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from .._arguments import whole_number
+from ..common.time import Duration
 
 
 class CleanupStrategies:
@@ -101,7 +102,7 @@ class CleanupStrategies:
             if periodic_compaction_time is None:
                 periodic_compaction_time = Duration.of_days(30)
             elif not isinstance(periodic_compaction_time, Duration):
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     f"{what}: periodic_compaction_time must be a Duration, got {periodic_compaction_time!r}"
                 )
             self._periodic_compaction_time = periodic_compaction_time

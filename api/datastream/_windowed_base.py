@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.datastream import _wrappers
-from api.datastream._transformation import Transformation
-from api.datastream.window_functions import is_window_function
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import NodeKind, StateKind, StateSpec
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation, Types
@@ -18,9 +13,15 @@ from changelog_engine.windowing.namespaces import window_codec
 from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
 from changelog_engine.windowing.trigger import Trigger
 
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
+from . import _wrappers
+from ._transformation import Transformation
+from .window_functions import is_window_function
+
 if TYPE_CHECKING:
-    from api.datastream.data_stream import DataStream
-    from api.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from .data_stream import DataStream
+    from .stream_execution_environment import StreamExecutionEnvironment
 
 
 class WindowedBase(NamesOfPyFlink):
@@ -58,9 +59,9 @@ class WindowedBase(NamesOfPyFlink):
         """
         what = f"{type(self).__name__}.trigger"
         if not isinstance(trigger, Trigger):
-            raise ConfigurationError(f"{what}: the trigger must be a Trigger, got {trigger!r}")
+            raise ArgumentTypeError(f"{what}: the trigger must be a Trigger, got {trigger!r}")
         if isinstance(self._assigner, MergingWindowAssigner) and trigger.can_merge() is not True:
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what}: windows of {type(self._assigner).__name__} merge, and {type(trigger).__name__} does not support "
                 "that; its can_merge() must return True"
             )
@@ -98,7 +99,7 @@ class WindowedBase(NamesOfPyFlink):
             ConfigurationError: no OutputTag.
         """
         if not isinstance(output_tag, OutputTag):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{type(self).__name__}.side_output_late_data: output_tag must be an OutputTag, got {output_tag!r}"
             )
         self._late_tag = output_tag
@@ -126,7 +127,7 @@ class WindowedBase(NamesOfPyFlink):
     def _listed(self, name: str, wanted: type, function: Any, output_type: Any) -> DataStream:
         what = f"{type(self).__name__}.{name}"
         if not isinstance(function, wanted):
-            raise ConfigurationError(f"{what} needs a {wanted.__name__}, got {function!r}")
+            raise ArgumentTypeError(f"{what} needs a {wanted.__name__}, got {function!r}")
         return self._result(what, contents_spec(StateKind.LIST, self.get_input_type()), function, output_type)
 
     def _result(
@@ -141,7 +142,7 @@ class WindowedBase(NamesOfPyFlink):
             output_type: declared type of the results.
             combined: the user's reduce or aggregate function, for the operator's name.
         """
-        from api.datastream.data_stream import DataStream
+        from .data_stream import DataStream
 
         window_codec(self._assigner.get_window_serializer())  # refuses what is no serializer
         trigger = self._trigger or self._assigner.get_default_trigger(self.get_execution_environment())
@@ -173,7 +174,7 @@ class WindowedBase(NamesOfPyFlink):
                 return firing
         names = " or ".join(wanted.__name__ for wanted in self._firings)
         got = type(function).__name__ if is_window_function(function) else repr(function)
-        raise ConfigurationError(f"{what}: the window function must be a {names}, got {got}")
+        raise ArgumentTypeError(f"{what}: the window function must be a {names}, got {got}")
 
     def _place(self, transformation: Transformation) -> None:
         """Say where the operator runs."""
@@ -181,7 +182,7 @@ class WindowedBase(NamesOfPyFlink):
 
 def as_assigner(assigner: Any, what: str) -> WindowAssigner:
     if not isinstance(assigner, WindowAssigner):
-        raise ConfigurationError(f"{what}: window_assigner must be a WindowAssigner, got {assigner!r}")
+        raise ArgumentTypeError(f"{what}: window_assigner must be a WindowAssigner, got {assigner!r}")
     return assigner
 
 

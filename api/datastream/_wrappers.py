@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 
 
 class MapWrapper:
@@ -83,45 +83,45 @@ class PartitionerWrapper:
 
 def as_map_function(function: Any, what: str) -> Any:
     """A MapFunction as it is, a callable wrapped."""
-    from api.datastream.functions import MapFunction
+    from .functions import MapFunction
 
     return _wrapped(function, MapFunction, MapWrapper, what)
 
 
 def as_flat_map_function(function: Any, what: str) -> Any:
     """A FlatMapFunction as it is, a callable wrapped."""
-    from api.datastream.functions import FlatMapFunction
+    from .functions import FlatMapFunction
 
     return _wrapped(function, FlatMapFunction, FlatMapWrapper, what)
 
 
 def as_filter_function(function: Any, what: str) -> Any:
     """A FilterFunction as it is, a callable wrapped."""
-    from api.datastream.functions import FilterFunction
+    from .functions import FilterFunction
 
     return _wrapped(function, FilterFunction, FilterWrapper, what)
 
 
 def as_reduce_function(function: Any, what: str) -> Any:
     """A ReduceFunction as it is, a callable wrapped."""
-    from api.datastream.functions import ReduceFunction
+    from .functions import ReduceFunction
 
     return _wrapped(function, ReduceFunction, ReduceWrapper, what)
 
 
 def as_aggregate_function(function: Any, what: str) -> Any:
     """An AggregateFunction as it is."""
-    from api.datastream.functions import AggregateFunction
+    from .functions import AggregateFunction
 
     return _wrapped(function, AggregateFunction, None, what)
 
 
 def as_process_function(function: Any, what: str) -> Any:
     """A ProcessFunction as it is."""
-    from api.datastream.functions import KeyedProcessFunction, ProcessFunction
+    from .functions import KeyedProcessFunction, ProcessFunction
 
     if isinstance(function, KeyedProcessFunction):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before process()"
         )
     return _wrapped(function, ProcessFunction, None, what)
@@ -129,32 +129,32 @@ def as_process_function(function: Any, what: str) -> Any:
 
 def as_keyed_process_function(function: Any, what: str) -> Any:
     """A KeyedProcessFunction as it is."""
-    from api.datastream.functions import KeyedProcessFunction
+    from .functions import KeyedProcessFunction
 
     return _wrapped(function, KeyedProcessFunction, None, what)
 
 
 def as_co_map_function(function: Any, what: str) -> Any:
     """A CoMapFunction as it is."""
-    from api.datastream.functions import CoMapFunction
+    from .functions import CoMapFunction
 
     return _wrapped(function, CoMapFunction, None, what)
 
 
 def as_co_flat_map_function(function: Any, what: str) -> Any:
     """A CoFlatMapFunction as it is."""
-    from api.datastream.functions import CoFlatMapFunction
+    from .functions import CoFlatMapFunction
 
     return _wrapped(function, CoFlatMapFunction, None, what)
 
 
 def as_co_process_function(function: Any, keyed: bool, what: str) -> Any:
     """A CoProcessFunction as it is; of keyed streams a KeyedCoProcessFunction too."""
-    from api.datastream.functions import CoProcessFunction, KeyedCoProcessFunction
+    from .functions import CoProcessFunction, KeyedCoProcessFunction
 
     if isinstance(function, KeyedCoProcessFunction):
         if not keyed:
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what}: {type(function).__name__} needs keyed streams; call key_by() before process()"
             )
         return function
@@ -163,28 +163,54 @@ def as_co_process_function(function: Any, keyed: bool, what: str) -> Any:
 
 def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
     """A KeyedBroadcastProcessFunction of a keyed stream, a BroadcastProcessFunction of another, as it is."""
-    from api.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+    from .functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 
     if keyed and isinstance(function, BroadcastProcessFunction):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: the stream is keyed, so {type(function).__name__} must be a KeyedBroadcastProcessFunction"
         )
     if not keyed and isinstance(function, KeyedBroadcastProcessFunction):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before connect()"
         )
     wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
     return _wrapped(function, wanted, None, what)
 
 
+def as_async_function(function: Any, what: str) -> Any:
+    """An AsyncFunction as it is, or anything with its two methods.
+
+    Raises:
+        ConfigurationError: it is something else, or its methods are not one coroutine and one plain method.
+    """
+    from .functions import AsyncFunction
+
+    _refuse_class(function, what)
+    name = type(function).__name__
+    invoke, timeout = getattr(function, "async_invoke", None), getattr(function, "timeout", None)
+    if not isinstance(function, AsyncFunction) and not (callable(invoke) and callable(timeout)):
+        raise ArgumentTypeError(f"{what} needs an AsyncFunction, got {function!r}")
+    if inspect.isasyncgenfunction(invoke):
+        raise ArgumentTypeError(
+            f"{what}: async_invoke of {name} yields; it must return the list of its results instead"
+        )
+    if not inspect.iscoroutinefunction(invoke):
+        raise ArgumentTypeError(f"{what}: async_invoke of {name} must be declared as 'async def'")
+    if inspect.iscoroutinefunction(timeout) or inspect.isasyncgenfunction(timeout):
+        raise ArgumentTypeError(
+            f"{what}: timeout of {name} must be declared as 'def', not 'async def': it gives its results at once"
+        )
+    return function
+
+
 def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
     """A callable from key and number of partitions to partition."""
-    from api.datastream.functions import Function, Partitioner
+    from .functions import Function, Partitioner
 
     _refuse_class(partitioner, what)
     if not isinstance(partitioner, Partitioner):
         if not callable(partitioner) or isinstance(partitioner, Function):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
                 f"{partitioner!r}"
             )
@@ -197,12 +223,12 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
-    from api.datastream.functions import Function, KeySelector
+    from .functions import Function, KeySelector
 
     _refuse_class(selector, what)
     if not isinstance(selector, KeySelector):
         if not callable(selector) or isinstance(selector, Function):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what} needs a KeySelector or a function of one value, got {selector!r}"
             )
         return selector  # type: ignore[no-any-return]
@@ -213,30 +239,30 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
 
 
 def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
-    from api.datastream.functions import Function
+    from .functions import Function
 
     if isinstance(function, wanted):
         return function
     _refuse_class(function, what)
     if isinstance(function, Function):
-        raise ConfigurationError(f"{what} needs a {wanted.__name__}, got {type(function).__name__}")
+        raise ArgumentTypeError(f"{what} needs a {wanted.__name__}, got {type(function).__name__}")
     if wrapper is None or not callable(function):
         also = "" if wrapper is None else " or a function"
-        raise ConfigurationError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
+        raise ArgumentTypeError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
     return wrapper(function)
 
 
 def _has_life_cycle(function: Any) -> bool:
-    from api.datastream.functions import Function
+    from .functions import Function
 
     cls = type(function)
     return cls.open is not Function.open or cls.close is not Function.close
 
 
 def _refuse_class(function: Any, what: str) -> None:
-    from api.datastream.functions import Function
+    from .functions import Function
 
     if inspect.isclass(function) and issubclass(function, Function):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs an object, got the class {function.__name__}; write {function.__name__}()"
         )

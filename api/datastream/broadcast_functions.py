@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from api.datastream._function import Function
-from api.datastream.state import BroadcastState, ReadOnlyBroadcastState
-from api.datastream.state_descriptors import MapStateDescriptor
-from api.datastream.time_domain import TimeDomain
-from api.datastream.timerservice import TimerService
+from ._function import Function
+from .state import BroadcastState, ReadOnlyBroadcastState
+from .state_descriptors import MapStateDescriptor
+from .time_domain import TimeDomain
+from .timerservice import TimerService
 
 KEY = TypeVar("KEY")
 IN1 = TypeVar("IN1")
@@ -89,8 +89,8 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     other stream read it. Which of two elements of different streams comes first is not determined.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream.state import MapStateDescriptor
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream.state import MapStateDescriptor
         >>> prices = MapStateDescriptor("prices", Types.STRING(), Types.LONG())
         >>> class Price(BroadcastProcessFunction):
         ...     def process_broadcast_element(self, value, ctx):

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.datastream import _wrappers
-from api.datastream._transformation import Transformation
-from api.datastream.state_descriptors import MapStateDescriptor
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import BroadcastSpec, NodeKind
 from changelog_engine.types import TypeInformation
 
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
+from . import _wrappers
+from ._transformation import Transformation
+from .state_descriptors import MapStateDescriptor
+
 if TYPE_CHECKING:
-    from api.datastream.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-    from api.datastream.data_stream import DataStream
+    from .broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+    from .data_stream import DataStream
 
 
 class BroadcastStream(NamesOfPyFlink):
@@ -41,7 +42,7 @@ class BroadcastStream(NamesOfPyFlink):
         names: set[str] = set()
         for descriptor in broadcast_state_descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     f"DataStream.broadcast: a broadcast state needs a MapStateDescriptor, got {descriptor!r}"
                 )
             if descriptor.get_name() in names:
@@ -63,9 +64,9 @@ class BroadcastConnectedStream(NamesOfPyFlink):
         broadcast_state_descriptors: declare the broadcast states.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
-        >>> from api.datastream.state import MapStateDescriptor
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream import BroadcastProcessFunction, StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream.state import MapStateDescriptor
         >>> class Price(BroadcastProcessFunction):
         ...     def process_broadcast_element(self, value, ctx):
         ...         ctx.get_broadcast_state(prices).put(value[0], value[1])
@@ -110,7 +111,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
         Raises:
             ConfigurationError: an argument that cannot be used.
         """
-        from api.datastream.data_stream import DataStream
+        from .data_stream import DataStream
 
         what = "BroadcastConnectedStream.process"
         stream = self.non_broadcast_stream

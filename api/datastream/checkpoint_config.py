@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from enum import Enum
 
-from api._arguments import flag, text, whole_number
-from api._unsupported import NamesOfPyFlink
-from api.common.time import Duration
-from api.datastream._settings import EnvironmentSettings
-from api.datastream.checkpoint_storage import (
+from changelog_engine.config import options
+from changelog_engine.errors import ArgumentTypeError
+
+from .._arguments import flag, text, whole_number
+from .._unsupported import NamesOfPyFlink, module_getattr
+from ..common.time import Duration
+from ._settings import EnvironmentSettings
+from .checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
     normalized,
 )
-from api.datastream.checkpointing_mode import CheckpointingMode
-from changelog_engine.config import options
-from changelog_engine.errors import ConfigurationError
+from .checkpointing_mode import CheckpointingMode
+from .externalized_checkpoint_retention import ExternalizedCheckpointRetention
 
 _UNLIMITED = 2**31 - 1
 
@@ -41,7 +43,7 @@ class CheckpointConfig(NamesOfPyFlink):
     It comes from ``env.get_checkpoint_config()``.
 
     Example:
-        >>> from api.datastream import StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
         >>> config = StreamExecutionEnvironment.get_execution_environment().get_checkpoint_config()
         >>> config.set_checkpoint_interval(1000).get_checkpoint_interval()
         1000
@@ -89,7 +91,7 @@ class CheckpointConfig(NamesOfPyFlink):
             ConfigurationError: no CheckpointingMode.
         """
         if not isinstance(checkpointing_mode, CheckpointingMode):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "CheckpointConfig.set_checkpointing_mode needs a CheckpointingMode such as "
                 f"CheckpointingMode.EXACTLY_ONCE, got {checkpointing_mode!r}"
             )
@@ -260,7 +262,7 @@ class CheckpointConfig(NamesOfPyFlink):
             ConfigurationError: no ExternalizedCheckpointCleanup.
         """
         if not isinstance(cleanup_mode, ExternalizedCheckpointCleanup):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "CheckpointConfig.set_externalized_checkpoint_cleanup needs an "
                 "ExternalizedCheckpointCleanup such as "
                 f"ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION, got {cleanup_mode!r}"
@@ -279,6 +281,32 @@ class CheckpointConfig(NamesOfPyFlink):
         The documentation says None for the default; PyFlink gives this.
         """
         return ExternalizedCheckpointCleanup[self._settings.get(options.CHECKPOINT_RETENTION)]
+
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on.
+
+        Args:
+            retention_mode: the mode.
+
+        Returns:
+            This object.
+
+        Raises:
+            ArgumentTypeError: not an ExternalizedCheckpointRetention.
+        """
+        if not isinstance(retention_mode, ExternalizedCheckpointRetention):
+            raise ArgumentTypeError(
+                "CheckpointConfig.set_externalized_checkpoint_retention needs an ExternalizedCheckpointRetention such as "
+                f"ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, got {retention_mode!r}"
+            )
+        self._settings.set(options.CHECKPOINT_RETENTION, retention_mode.name)
+        return self
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """What happens to the job's checkpoints when it is cancelled; default NO_EXTERNALIZED_CHECKPOINTS."""
+        return ExternalizedCheckpointRetention[self._settings.get(options.CHECKPOINT_RETENTION)]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """As set; default False."""
@@ -316,10 +344,18 @@ class CheckpointConfig(NamesOfPyFlink):
         return self
 
     def get_alignment_timeout(self) -> Duration:
+        """As `get_aligned_checkpoint_timeout`, the older name."""
+        return self.get_aligned_checkpoint_timeout()
+
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """As `set_aligned_checkpoint_timeout`, the older name."""
+        return self._set_alignment_timeout("set_alignment_timeout", alignment_timeout)
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
         """As set; default 0."""
         return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
 
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
 
         Args:
@@ -331,11 +367,12 @@ class CheckpointConfig(NamesOfPyFlink):
         Raises:
             ConfigurationError: no Duration, or a negative one.
         """
+        return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
+
+    def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> CheckpointConfig:
         if not isinstance(alignment_timeout, Duration):
-            raise ConfigurationError(
-                f"CheckpointConfig.set_alignment_timeout needs a Duration, got {alignment_timeout!r}"
-            )
-        what = "CheckpointConfig.set_alignment_timeout: the timeout in ms"
+            raise ArgumentTypeError(f"CheckpointConfig.{method} needs a Duration, got {alignment_timeout!r}")
+        what = f"CheckpointConfig.{method}: the timeout in ms"
         timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
         self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
         return self
@@ -355,7 +392,7 @@ class CheckpointConfig(NamesOfPyFlink):
         if isinstance(storage, str):
             return self.set_checkpoint_storage_dir(storage)
         if not isinstance(storage, CheckpointStorage):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "CheckpointConfig.set_checkpoint_storage needs a CheckpointStorage or a path, got "
                 f"{storage!r}"
             )
@@ -375,7 +412,7 @@ class CheckpointConfig(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         path = normalized(
             text(checkpoint_path, "CheckpointConfig.set_checkpoint_storage_dir: checkpoint_path")
@@ -393,3 +430,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def _set_flag(self, option: options.Option, value: bool, what: str) -> None:
         self._settings.set(option, "true" if flag(value, what) else "false")
+
+
+__getattr__ = module_getattr(__name__)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from api._arguments import text, whole_number
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from .._arguments import text, whole_number
+from .._unsupported import module_getattr
 
 
 class CheckpointStorage:
@@ -140,7 +142,7 @@ class CustomCheckpointStorage(CheckpointStorage):
     def __init__(self, checkpoint_storage: Any) -> None:
         what = "CustomCheckpointStorage"
         if not hasattr(checkpoint_storage, "get_checkpoint_path"):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{what}: checkpoint_storage must be an object with get_checkpoint_path(), got {checkpoint_storage!r}"
             )
         path = checkpoint_storage.get_checkpoint_path()
@@ -163,3 +165,6 @@ def normalized(path: str) -> str:
     path = re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+):///(?=[^/])", r"\1:/", path)
     shorter = path.rstrip("/")
     return path if not shorter or shorter.endswith(":") else shorter
+
+
+__getattr__ = module_getattr(__name__)

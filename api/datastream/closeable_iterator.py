@@ -14,7 +14,7 @@ class CloseableIterator:
     """The elements of a stream while its job runs, from ``execute_and_collect``. Close it: that ends the job.
 
     Example:
-        >>> from api.datastream import StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> with env.from_collection([1, 2]).execute_and_collect() as results:  # doctest: +SKIP
         ...     print(list(results))

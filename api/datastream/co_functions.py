@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from api.datastream._function import Function
-from api.datastream.time_domain import TimeDomain
-from api.datastream.timerservice import TimerService
+from ._function import Function
+from .time_domain import TimeDomain
+from .timerservice import TimerService
 
 
 class CoMapFunction(Function):
@@ -122,8 +122,8 @@ class KeyedCoProcessFunction(Function):
     Elements of both streams with the same key see the same state.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream.state import ValueStateDescriptor
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream.state import ValueStateDescriptor
         >>> class Latest(KeyedCoProcessFunction):
         ...     def open(self, runtime_context):
         ...         self.rate = runtime_context.get_state(ValueStateDescriptor("rate", Types.DOUBLE()))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
-from api.datastream import _wrappers
-from api.datastream._transformation import Transformation
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.types import TypeInformation
 
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
+from . import _wrappers
+from ._transformation import Transformation
+
 if TYPE_CHECKING:
-    from api.datastream.data_stream import DataStream
-    from api.datastream.functions import (
+    from .data_stream import DataStream
+    from .functions import (
         CoFlatMapFunction,
         CoMapFunction,
         CoProcessFunction,
@@ -35,7 +36,7 @@ class ConnectedStreams(NamesOfPyFlink):
         stream2: the second stream.
 
     Example:
-        >>> from api.datastream import CoMapFunction, StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream import CoMapFunction, StreamExecutionEnvironment
         >>> class Texts(CoMapFunction):
         ...     def map1(self, value):
         ...         return str(value)
@@ -154,7 +155,7 @@ class ConnectedStreams(NamesOfPyFlink):
         function: Any,
         output_type: TypeInformation | list[TypeInformation] | None,
     ) -> DataStream:
-        from api.datastream.data_stream import DataStream
+        from .data_stream import DataStream
 
         what = f"ConnectedStreams.{method}"
         if not self.is_keyed() and NodeKind.KEY_BY in self._kinds():

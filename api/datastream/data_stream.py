@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
-from api import _arguments
-from api._unsupported import module_getattr
-from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
-from api.datastream import _wrappers
-from api.datastream._projection import Projection, projected_type
-from api.datastream._spark_streams import SparkOutputs, SparkTable
-from api.datastream._stream_outputs import StreamOutputs
-from api.datastream._transformation import Transformation
-from api.datastream.closeable_iterator import CloseableIterator
-from api.datastream.data_stream_sink import DataStreamSink
-from api.datastream.functions import (
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.types import TypeInformation
+
+from .. import _arguments
+from .._unsupported import module_getattr
+from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from . import _wrappers
+from ._projection import Projection, projected_type
+from ._spark_streams import SparkOutputs, SparkTable
+from ._stream_outputs import StreamOutputs
+from ._transformation import Transformation
+from .closeable_iterator import CloseableIterator
+from .data_stream_sink import DataStreamSink
+from .functions import (
     FilterFunction,
     FlatMapFunction,
     KeySelector,
     MapFunction,
     ProcessFunction,
 )
-from api.datastream.output_tag import OutputTag
-from changelog_engine.errors import ConfigurationError, InvalidJobError
-from changelog_engine.graph.nodes import NodeKind
-from changelog_engine.types import TypeInformation
+from .output_tag import OutputTag
 
 if TYPE_CHECKING:
-    from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-    from api.datastream.connected_streams import ConnectedStreams
-    from api.datastream.keyed_stream import KeyedStream
-    from api.datastream.window import WindowAssigner
-    from api.datastream.windowed_stream import AllWindowedStream, WindowedStream
+    from .broadcast_streams import BroadcastConnectedStream, BroadcastStream
+    from .connected_streams import ConnectedStreams
+    from .keyed_stream import KeyedStream
+    from .window import WindowAssigner
+    from .windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AllWindowedStream",
@@ -56,7 +57,7 @@ class DataStream(SparkOutputs, StreamOutputs):
     Without it any Python object passes, by pickling.
 
     Example:
-        >>> from api.datastream import StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> env.from_collection([1, 2, 3]).map(lambda n: n * 2).filter(lambda n: n > 2).get_name()
         'Filter'
@@ -64,7 +65,10 @@ class DataStream(SparkOutputs, StreamOutputs):
     Source: pyflink.datastream.DataStream
     """
 
-    _not_here = frozenset({"cache"})
+    _not_here: Mapping[str, str] = {
+        "cache": "keeps results in Flink's processes, and a job's workers here end with it: write the stream with a "
+        "DeltaSink, and read it with a DeltaSource in the next job"
+    }
 
     def map(
         self,
@@ -160,7 +164,7 @@ class DataStream(SparkOutputs, StreamOutputs):
         Raises:
             ConfigurationError: an argument that cannot be used.
         """
-        from api.datastream.keyed_stream import KeyedStream
+        from .keyed_stream import KeyedStream
 
         transformation = Transformation(
             NodeKind.KEY_BY,
@@ -197,7 +201,7 @@ class DataStream(SparkOutputs, StreamOutputs):
 
     def _check_union(self, stream: Any, position: int) -> None:
         if not isinstance(stream, DataStream):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"DataStream.union: argument {position} must be a DataStream, got {stream!r}"
             )
         self._check_same_environment(stream, f"union: argument {position}")
@@ -227,14 +231,12 @@ class DataStream(SparkOutputs, StreamOutputs):
         Raises:
             ConfigurationError: no stream, or one of another environment.
         """
-        from api.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-        from api.datastream.connected_streams import ConnectedStreams
+        from .broadcast_streams import BroadcastConnectedStream, BroadcastStream
+        from .connected_streams import ConnectedStreams
 
         other = ds.input_stream if isinstance(ds, BroadcastStream) else ds
         if not isinstance(other, DataStream):
-            raise ConfigurationError(
-                f"DataStream.connect needs a DataStream or a BroadcastStream, got {ds!r}"
-            )
+            raise ArgumentTypeError(f"DataStream.connect needs a DataStream or a BroadcastStream, got {ds!r}")
         self._check_same_environment(other, "connect")
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
@@ -270,7 +272,7 @@ class DataStream(SparkOutputs, StreamOutputs):
             InvalidJobError: the operator has no side outputs: those of ``process()`` and of windows have.
         """
         if not isinstance(output_tag, OutputTag):
-            raise ConfigurationError(f"DataStream.get_side_output needs an OutputTag, got {output_tag!r}")
+            raise ArgumentTypeError(f"DataStream.get_side_output needs an OutputTag, got {output_tag!r}")
         producer = self._transformation
         if getattr(self._named.function, "bad_tag", None) == output_tag.tag_id:
             producer = self._named  # a source, whose timestamps are assigned after it
@@ -302,7 +304,7 @@ class DataStream(SparkOutputs, StreamOutputs):
         Raises:
             ConfigurationError: no WindowAssigner.
         """
-        from api.datastream import windowed_stream
+        from . import windowed_stream
 
         return windowed_stream.window_all(self._unkeyed(), window_assigner)
 
@@ -319,7 +321,7 @@ class DataStream(SparkOutputs, StreamOutputs):
         Raises:
             ConfigurationError: out of range.
         """
-        from api.datastream import windowed_stream
+        from . import windowed_stream
 
         return windowed_stream.count_window_all(self._unkeyed(), size, slide)
 
@@ -354,16 +356,4 @@ _WITH_SIDE_OUTPUTS = frozenset(
     {NodeKind.PROCESS, NodeKind.CO_PROCESS, NodeKind.BROADCAST_PROCESS, NodeKind.WINDOW}
 )
 
-# PyFlink has these classes in this module. Their modules need this one, so they are loaded when asked for.
-__getattr__ = module_getattr(
-    __name__,
-    {"CachedDataStream"},
-    elsewhere={
-        "AllWindowedStream": "api.datastream.windowed_stream",
-        "BroadcastConnectedStream": "api.datastream.broadcast_streams",
-        "BroadcastStream": "api.datastream.broadcast_streams",
-        "ConnectedStreams": "api.datastream.connected_streams",
-        "KeyedStream": "api.datastream.keyed_stream",
-        "WindowedStream": "api.datastream.windowed_stream",
-    },
-)
+__getattr__ = module_getattr(__name__)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from api._arguments import text
-from api._unsupported import NamesOfPyFlink
-from api.datastream import _operator_settings
-from api.datastream._transformation import Chaining, Transformation
+from .._arguments import text
+from .._unsupported import NamesOfPyFlink
+from . import _operator_settings
+from ._transformation import Chaining, Transformation
 
 if TYPE_CHECKING:
-    from api.datastream.slot_sharing_group import SlotSharingGroup
+    from .slot_sharing_group import SlotSharingGroup
 
 
 class DataStreamSink(NamesOfPyFlink):
@@ -32,7 +32,7 @@ class DataStreamSink(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         self._transformation.name = text(name, "DataStreamSink.name: the name")
         return self
@@ -47,7 +47,7 @@ class DataStreamSink(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         self._transformation.uid = text(uid, "DataStreamSink.uid: the uid")
         return self
@@ -94,7 +94,7 @@ class DataStreamSink(NamesOfPyFlink):
             This object.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         _operator_settings.set_description(
             self._transformation, description, "DataStreamSink.set_description"

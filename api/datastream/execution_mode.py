@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from .._unsupported import module_getattr
+
 
 class RuntimeExecutionMode(Enum):
     """How a program is executed.
@@ -17,3 +19,6 @@ class RuntimeExecutionMode(Enum):
     STREAMING = 0
     BATCH = 1
     AUTOMATIC = 2
+
+
+__getattr__ = module_getattr(__name__)

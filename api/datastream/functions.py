@@ -6,32 +6,38 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from api.datastream._function import Function
-from api.datastream.broadcast_functions import (
+from changelog_engine.errors import NotSupportedError
+
+from .._unsupported import module_getattr
+from ._function import Function
+from .async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from .broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from api.datastream.co_functions import (
+from .co_functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
-from api.datastream.process_function import KeyedProcessFunction, ProcessFunction
-from api.datastream.runtime_context import KeyedStateStore, RuntimeContext
-from api.datastream.timerservice import TimerService
-from api.datastream.window_functions import (
+from .process_function import KeyedProcessFunction, ProcessFunction
+from .runtime_context import KeyedStateStore, RuntimeContext
+from .timerservice import TimerService
+from .window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from changelog_engine.errors import NotSupportedError
 
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",
@@ -262,3 +268,6 @@ class SinkFunction(JavaFunctionWrapper):
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
+
+
+__getattr__ = module_getattr(__name__)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from api import _arguments
-from api.common.watermark_strategy import WatermarkStrategy
-from api.datastream import _wrappers
-from api.datastream._aggregations import aggregation
-from api.datastream._transformation import Transformation
-from api.datastream.connectors.base import Sink
-from api.datastream.data_stream import DataStream
-from api.datastream.data_stream_sink import DataStreamSink
-from api.datastream.functions import (
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.types import TypeInformation
+
+from .. import _arguments
+from ..common.watermark_strategy import WatermarkStrategy
+from . import _wrappers
+from ._aggregations import aggregation
+from ._transformation import Transformation
+from .connectors.base import Sink
+from .data_stream import DataStream
+from .data_stream_sink import DataStreamSink
+from .functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
@@ -22,13 +25,11 @@ from api.datastream.functions import (
     ReduceFunction,
     SinkFunction,
 )
-from changelog_engine.graph.nodes import NodeKind
-from changelog_engine.types import TypeInformation
 
 if TYPE_CHECKING:
-    from api.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from api.datastream.window import WindowAssigner
-    from api.datastream.windowed_stream import WindowedStream
+    from .stream_execution_environment import StreamExecutionEnvironment
+    from .window import WindowAssigner
+    from .windowed_stream import WindowedStream
 
 
 class KeyedStream(DataStream):
@@ -41,7 +42,7 @@ class KeyedStream(DataStream):
     something on an operator or say where elements go raise InvalidJobError.
 
     Example:
-        >>> from api.datastream import StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> env.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).get_name()
         'Reduce'
@@ -211,7 +212,7 @@ class KeyedStream(DataStream):
         Raises:
             ConfigurationError: no WindowAssigner.
         """
-        from api.datastream import windowed_stream
+        from . import windowed_stream
 
         return windowed_stream.window(self, window_assigner)
 
@@ -228,7 +229,7 @@ class KeyedStream(DataStream):
         Raises:
             ConfigurationError: out of range.
         """
-        from api.datastream import windowed_stream
+        from . import windowed_stream
 
         return windowed_stream.count_window(self, size, slide)
 

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from api.datastream._function import Function
-from api.datastream.time_domain import TimeDomain
-from api.datastream.timerservice import TimerService
+from ._function import Function
+from .time_domain import TimeDomain
+from .timerservice import TimerService
 
 
 class ProcessFunction(Function):
@@ -45,8 +45,8 @@ class KeyedProcessFunction(Function):
     """Makes any number of elements of each element of a keyed stream, with keyed state and timers.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream.state import ValueStateDescriptor
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream.state import ValueStateDescriptor
         >>> class Count(KeyedProcessFunction):
         ...     def open(self, runtime_context):
         ...         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

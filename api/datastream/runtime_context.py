@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from api.datastream.state import (
+from ..metrics.metricbase import MetricGroup
+from .state import (
     AggregatingState,
     AggregatingStateDescriptor,
     ListState,
@@ -17,7 +18,6 @@ from api.datastream.state import (
     ValueState,
     ValueStateDescriptor,
 )
-from api.metrics.metricbase import MetricGroup
 
 
 class KeyedStateStore(ABC):

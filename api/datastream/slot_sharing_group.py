@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from api import _arguments
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+
+from .. import _arguments
+from .._unsupported import module_getattr
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
@@ -143,7 +145,7 @@ class SlotSharingGroup:
             name: its name.
 
         Raises:
-            ConfigurationError: no text, or an empty one.
+            ConfigurationError: not a str, or an empty one.
         """
         return SlotSharingGroup.Builder(_arguments.text(name, "SlotSharingGroup.builder: name"))
 
@@ -361,13 +363,13 @@ class SlotSharingGroup:
 
 def _above_zero(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ConfigurationError(f"SlotSharingGroup.Builder.{what} must be a number above 0, got {value!r}")
+        raise ArgumentTypeError(f"SlotSharingGroup.Builder.{what} must be a number above 0, got {value!r}")
     return float(value)
 
 
 def _size(value: Any, what: str) -> MemorySize:
     if not isinstance(value, MemorySize):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"SlotSharingGroup.Builder.{what} must be a MemorySize such as MemorySize.of_mebi_bytes(64), got "
             f"{value!r}"
         )
@@ -377,3 +379,6 @@ def _size(value: Any, what: str) -> MemorySize:
 def _mebi_bytes(value: Any, what: str, least: int) -> MemorySize:
     count = _arguments.whole_number(value, f"SlotSharingGroup.Builder.{what}", least)
     return MemorySize.of_mebi_bytes(count)
+
+
+__getattr__ = module_getattr(__name__)

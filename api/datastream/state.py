@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from api.datastream.state_descriptors import (
+from .._unsupported import module_getattr
+from .state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -17,7 +18,7 @@ from api.datastream.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from api.datastream.state_ttl import StateTtlConfig
+from .state_ttl import StateTtlConfig
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -366,3 +367,6 @@ class OperatorStateStore(ABC):
         Raises:
             InvalidJobError: it is none of them.
         """
+
+
+__getattr__ = module_getattr(__name__)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from api._arguments import flag, text
-from api.datastream._rocksdb_settings import PredefinedOptions, RocksDBSettings
-from api.datastream.checkpoint_storage import (
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class
+
+from .._arguments import flag, text
+from .._unsupported import module_getattr
+from ._rocksdb_settings import PredefinedOptions, RocksDBSettings
+from .checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
     normalized,
 )
-from changelog_engine.errors import ConfigurationError
-from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class
 
 __all__ = [
     "CustomStateBackend",
@@ -331,3 +333,6 @@ def _path_or_none(path: Any, what: str) -> str | None:
 
 def _asynchronous(value: Any, what: str) -> bool:
     return True if value is None else flag(value, f"{what}: using_asynchronous_snapshots")
+
+
+__getattr__ = module_getattr(__name__)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from api._unsupported import NamesOfPyFlink
-from api.datastream._wrappers import as_aggregate_function, as_reduce_function
-from api.datastream.state_ttl import StateTtlConfig
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.types import TypeInformation
+
+from .._unsupported import NamesOfPyFlink
+from ._wrappers import as_aggregate_function, as_reduce_function
+from .state_ttl import StateTtlConfig
 
 # The engine keeps its own entries, such as timers, under names of this kind.
 RESERVED_PREFIX = "__"
@@ -28,7 +30,8 @@ class StateDescriptor(NamesOfPyFlink):
 
     def __init__(self, name: Any, type_info: TypeInformation) -> None:
         if not isinstance(name, str) or not name.strip():
-            raise ConfigurationError(f"the name of a state must be a text that is not empty, got {name!r}")
+            raise ArgumentTypeError(f"the name of a state must be a non-empty str, got {name!r}")
+        writable(name, "the name of a state")
         if name.startswith(RESERVED_PREFIX):
             raise ConfigurationError(
                 f"the state name {name!r} is reserved: names that begin with {RESERVED_PREFIX!r} are "
@@ -57,7 +60,7 @@ class StateDescriptor(NamesOfPyFlink):
         """
         if not isinstance(ttl_config, StateTtlConfig):
             hint = "; call build() on the builder" if isinstance(ttl_config, StateTtlConfig.Builder) else ""
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"state {self.name!r}: enable_time_to_live needs a StateTtlConfig, got {ttl_config!r}{hint}"
             )
         self._ttl_config = ttl_config
@@ -82,13 +85,13 @@ class StateDescriptor(NamesOfPyFlink):
             ConfigurationError: it cannot be called.
 
         Example:
-            >>> from api.common.typeinfo import Types
+            >>> from changelog_engine.api.common.typeinfo import Types
             >>> cents = ValueStateDescriptor("total", Types.LONG()).set_migration(lambda text: round(float(text) * 100))
             >>> cents.get_name()
             'total'
         """
         if not callable(function):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"state {self.name!r}: set_migration needs a function of one value, got {function!r}"
             )
         self._migration = function
@@ -261,7 +264,7 @@ def _checked_type(type_info: Any, name: str, parameter: str) -> TypeInformation:
     """
     if not isinstance(type_info, TypeInformation):
         hint = "; call it: write its parentheses" if callable(type_info) else ""
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"state {name!r}: {parameter} must be a TypeInformation such as Types.LONG(), got "
             f"{type_info!r}{hint}"
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, TypeVar
 
-from api.common.time import Duration, Time
-from api.datastream._ttl_cleanup import CleanupStrategies
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
+
+from ..common.time import Duration, Time
+from ._ttl_cleanup import CleanupStrategies
 
 E = TypeVar("E", bound=Enum)
 
@@ -30,8 +31,8 @@ class StateTtlConfig:
         ConfigurationError: an argument of another type, or a ttl that is not positive.
 
     Example:
-        >>> from api.common import Time, Types
-        >>> from api.datastream.state import ValueStateDescriptor
+        >>> from changelog_engine.api.common import Time, Types
+        >>> from changelog_engine.api.datastream.state import ValueStateDescriptor
         >>> config = (
         ...     StateTtlConfig.new_builder(Time.hours(1))
         ...     .set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
@@ -271,7 +272,7 @@ class StateTtlConfig:
         )
         self._ttl = _positive(ttl, "StateTtlConfig")
         if not isinstance(cleanup_strategies, CleanupStrategies):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"StateTtlConfig: cleanup_strategies must be CleanupStrategies, got {cleanup_strategies!r}"
             )
         self._cleanup_strategies = cleanup_strategies
@@ -342,7 +343,7 @@ class StateTtlConfig:
 def _positive(ttl: Any, what: str) -> Any:
     """The ttl if it is a Time or Duration of at least a millisecond."""
     if not isinstance(ttl, (Time, Duration)):
-        raise ConfigurationError(f"{what}: the ttl must be a Time such as Time.hours(1), got {ttl!r}")
+        raise ArgumentTypeError(f"{what}: the ttl must be a Time such as Time.hours(1), got {ttl!r}")
     if ttl.to_milliseconds() < 1:
         raise ConfigurationError(f"{what}: the ttl must be at least a millisecond, got {ttl!r}")
     return ttl
@@ -352,5 +353,5 @@ def _member(value: Any, members: type[E], what: str) -> E:
     """The value if it is one of the enum's."""
     if not isinstance(value, members):
         names = ", ".join(f"{members.__name__}.{each.name}" for each in members)
-        raise ConfigurationError(f"{what} must be one of {names}, got {value!r}")
+        raise ArgumentTypeError(f"{what} must be one of {names}, got {value!r}")
     return value

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
-from api import _arguments
-from api.common.configuration import Configuration
-from api.common.job_client import JobClient, to_result
-from api.common.job_execution_result import JobExecutionResult
-from api.common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
-from api.datastream._connector_options import with_options
-from api.datastream._execution_plan import execution_plan, refuse_missing_uids
-from api.datastream._job_names import DEFAULT_JOB_NAME, unnamed_job
-from api.datastream._program_environment import ProgramEnvironment
-from api.datastream._sources import as_source, as_source_function
-from api.datastream._spark_streams import SparkSources
-from api.datastream._transformation import Transformation, build_graph
-from api.datastream.closeable_iterator import CloseableIterator
-from api.datastream.connectors.base import Source
-from api.datastream.connectors.file_system import InputFormat
-from api.datastream.data_stream import DataStream
-from api.datastream.functions import SourceFunction
-from api.serializers import PickleSerializer, Serializer
 from changelog_engine import connectors as engine
 from changelog_engine.config import options
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.java import find_java
 from changelog_engine.types import TypeInformation
+
+from .. import _arguments
+from .._unsupported import module_getattr
+from ..common.configuration import Configuration
+from ..common.job_client import JobClient, to_result
+from ..common.job_execution_result import JobExecutionResult
+from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from ..serializers import PickleSerializer, Serializer
+from ._connector_options import with_options
+from ._execution_plan import execution_plan, refuse_missing_uids
+from ._job_names import DEFAULT_JOB_NAME, name_of_job
+from ._program_environment import ProgramEnvironment
+from ._sources import as_source, as_source_function
+from ._spark_streams import SparkSources
+from ._transformation import OPERATORS, Transformation, build_graph, newest
+from .closeable_iterator import CloseableIterator
+from .connectors.base import Source
+from .connectors.file_system import InputFormat
+from .data_stream import DataStream
+from .functions import SourceFunction
 
 
 class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
@@ -56,7 +60,8 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         """
         super().__init__(configuration)
         self.serializer = PickleSerializer() if serializer is None else serializer
-        self._pending_sinks: list[Transformation] = []
+        self._pending: dict[Transformation, None] = {}  # operators that no execution has run, in their order
+        self._taken = -1  # up to which order of transformations executions have taken what there was
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -171,7 +176,7 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             ConfigurationError: something else.
         """
         if not isinstance(input_format, InputFormat):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"StreamExecutionEnvironment.create_input needs an InputFormat such as AvroInputFormat, got {input_format!r}"
             )
         source = files.FileSource([input_format._path], input_format._format)
@@ -180,11 +185,13 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.
 
-        Everything runs that leads to a sink added since the last execution.
+        Every operator runs that was added since the last execution, and what leads to it, whether it ends in a sink
+        or not.
 
         Args:
             job_name: name of the job, which also names the folder of its tables. Without it: the script's
-                file name, and from the second such execution on with -2, -3 and so on.
+                file name, and from the second such execution on with -2, -3 and so on. ``changelog.job.name``
+                wins over it.
 
         Returns:
             The result: identity and run time.
@@ -195,7 +202,7 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             JobCancelledError: the job was stopped, such as by Ctrl-C.
         """
         graph, settings, _ = self._take_job(job_name)
-        from changelog_engine.spark import launch
+        launch = _launch()
 
         return to_result(launch.run_job(graph, settings))
 
@@ -212,9 +219,15 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
         graph, settings, _ = self._take_job(None if job_name == DEFAULT_JOB_NAME else job_name)
-        from changelog_engine.spark import launch
+        launch = _launch()
 
         return JobClient(launch.start_job(graph, settings))
+
+    def close(self) -> None:
+        """Release the results that ``DataStream.cache()`` keeps in Flink: there are none here, so nothing changes.
+
+        Jobs that run go on, and the environment can be used after it.
+        """
 
     def get_execution_plan(self) -> str:
         """What the next execution would run, as JSON in Flink's form; nothing is run.
@@ -226,7 +239,9 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         Raises:
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
-        graph, ids = self._graph(self._new_sinks(), self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME)
+        graph, ids = self._graph(
+            self._new_operators(), self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
+        )
         descriptions = {number: each.description for each, number in ids.items() if each.description}
         return execution_plan(graph, descriptions)
 
@@ -243,15 +258,15 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
         name = job_name or self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
-        graph, _ = self._graph(self._new_sinks(), name)
+        graph, _ = self._graph(self._new_operators(), name)
         if clear_transformations:
-            self._pending_sinks.clear()
+            self._take_pending()
         return graph
 
     def _execute_and_collect(self, end: Transformation, job_name: str | None) -> CloseableIterator:
         sink = Transformation(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
         graph, settings, ids = self._take_job(job_name, sink)
-        from changelog_engine.spark import launch
+        launch = _launch()
 
         running = launch.start_job(graph, settings)
         return CloseableIterator(running, iter(running.results(ids[sink])))
@@ -260,29 +275,35 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         self, job_name: str | None, *more: Transformation
     ) -> tuple[JobGraph, JobSettings, dict[Transformation, int]]:
         """Freeze what was added since the last execution; an error leaves it there."""
-        sinks = self._new_sinks(*more)
+        operators = self._new_operators(*more)
         if job_name is not None:
             _arguments.text(job_name, "the job name")
-        graph, ids = self._graph(sinks, job_name or "")
+        graph, ids = self._graph(operators, job_name or "")
         graph = with_options(graph, self._settings.layers().merged())
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         settings = self._settings.job_settings(sources)
-        name = job_name or unnamed_job(self._settings.get(options.JOB_NAME))
-        self._pending_sinks.clear()
+        name = _arguments.text(name_of_job(job_name, self._settings.layers()), "the job name")
+        self._take_pending()
         return replace(graph, name=name), settings, ids
 
-    def _new_sinks(self, *more: Transformation) -> list[Transformation]:
-        sinks = [*self._pending_sinks, *more]
-        if not sinks:
+    def _new_operators(self, *more: Transformation) -> list[Transformation]:
+        operators = [*self._pending, *more]
+        if not operators:
             raise InvalidJobError(
-                "no operators to execute: end a stream in a sink first, with print(), add_sink() or "
-                "sink_to(), or use execute_and_collect(); what an earlier execution ran is not run again"
+                "no operators to execute: a source alone does nothing. Add an operator or a sink, such as map(), print(), "
+                "add_sink() or sink_to(), or use execute_and_collect(); what an earlier execution ran is not run again"
             )
-        return sinks
+        return operators
 
-    def _graph(self, sinks: list[Transformation], name: str) -> tuple[JobGraph, dict[Transformation, int]]:
+    def _take_pending(self) -> None:
+        self._pending.clear()
+        self._taken = newest()
+
+    def _graph(
+        self, operators: list[Transformation], name: str
+    ) -> tuple[JobGraph, dict[Transformation, int]]:
         max_parallelism: int | None = self._settings.get(options.MAX_PARALLELISM)
-        graph, ids = build_graph(sinks, name, self._settings.parallelism(), max_parallelism)
+        graph, ids = build_graph(operators, name, self._settings.parallelism(), max_parallelism)
         if not self._execution_config.has_auto_generated_uids_enabled():
             refuse_missing_uids(graph)
         return graph, ids
@@ -292,5 +313,23 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             self, Transformation(NodeKind.SOURCE, name, (), source, declared or source.output_type)
         )
 
-    def _add_sink(self, sink: Transformation) -> None:
-        self._pending_sinks.append(sink)
+    def _add(self, transformation: Transformation) -> None:
+        """Note an operator for the next execution, unless one ran it already."""
+        if transformation.kind in OPERATORS and transformation.order > self._taken:
+            self._pending[transformation] = None
+
+
+def _launch() -> Any:
+    """The way down to Spark, loaded when a job is to run: a missing Java is said before that takes its seconds.
+
+    Raises:
+        EnvironmentNotReadyError: there is no Java.
+    """
+    if "changelog_engine.spark.launch" not in sys.modules:
+        find_java()
+    from changelog_engine.spark import launch
+
+    return launch
+
+
+__getattr__ = module_getattr(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from .._unsupported import module_getattr
+
 
 class TimerService(ABC):
     """Time and timers, from ``ctx.timer_service()``.
@@ -62,3 +64,6 @@ class TimerService(ABC):
         Args:
             timestamp: the time it was registered for.
         """
+
+
+__getattr__ = module_getattr(__name__)

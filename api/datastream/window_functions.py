@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from api.datastream._function import Function
-from api.datastream.runtime_context import KeyedStateStore
+from ._function import Function
+from .runtime_context import KeyedStateStore
 
 __all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"]
 

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from api import _arguments
-from api.datastream._transformation import Transformation
-from api.datastream._windowed_base import WindowedBase, as_assigner, either
-from api.datastream.functions import AggregateFunction, ReduceFunction
-from api.datastream.window_functions import (
-    AllWindowFunction,
-    ProcessAllWindowFunction,
-    ProcessWindowFunction,
-    WindowFunction,
-)
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from changelog_engine.windowing.spec import Firing
 
+from .. import _arguments
+from ._transformation import Transformation
+from ._windowed_base import WindowedBase, as_assigner, either
+from .functions import AggregateFunction, ReduceFunction
+from .window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+
 if TYPE_CHECKING:
-    from api.datastream.data_stream import DataStream
-    from api.datastream.keyed_stream import KeyedStream
+    from .data_stream import DataStream
+    from .keyed_stream import KeyedStream
 
 __all__ = ["AllWindowedStream", "WindowedStream", "count_window", "count_window_all", "window", "window_all"]
 
@@ -42,9 +43,9 @@ class WindowedStream(WindowedBase):
         ConfigurationError: no assigner.
 
     Example:
-        >>> from api.common import Time
-        >>> from api.datastream import StreamExecutionEnvironment
-        >>> from api.datastream.window import TumblingEventTimeWindows
+        >>> from changelog_engine.api.common import Time
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
+        >>> from changelog_engine.api.datastream.window import TumblingEventTimeWindows
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> keyed = env.from_collection([1, 2, 3]).key_by(lambda n: n % 2)
         >>> windows = WindowedStream(keyed, TumblingEventTimeWindows.of(Time.seconds(1)))

@@ -11,7 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from changelog_engine.api_names import refuse_other_names
+
+from .._unsupported import module_getattr
+
 __all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
+
+refuse_other_names(__name__)
 
 
 class Metric:
@@ -163,3 +169,6 @@ class MetricGroup(ABC):
         Args:
             metric_name: its name.
         """
+
+
+__getattr__ = module_getattr(__name__)

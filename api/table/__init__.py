@@ -3,9 +3,9 @@
 Source: pyflink.table
 """
 
-from api._unsupported import module_getattr
-from api.table.table_config import TableConfig
-from api.table.types import DataTypes
+from .._unsupported import module_getattr
+from .table_config import TableConfig
+from .types import DataTypes
 
 __all__ = ["DataTypes", "TableConfig"]
 
@@ -21,8 +21,6 @@ __getattr__ = module_getattr(
         "GroupedTable",
         "Module",
         "ResultKind",
-        "Row",
-        "RowKind",
         "ScalarFunction",
         "Schema",
         "SqlDialect",

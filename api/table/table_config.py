@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from api import _arguments
-from api._unsupported import NamesOfPyFlink
+from .. import _arguments
+from .._unsupported import NamesOfPyFlink
 
 
 class TableConfig(NamesOfPyFlink):
@@ -53,7 +53,7 @@ class TableConfig(NamesOfPyFlink):
             python_exec: path of the interpreter.
 
         Raises:
-            ConfigurationError: no text, or an empty one.
+            ConfigurationError: not a str, or an empty one.
         """
         self._python_executable = _arguments.text(
             python_exec, "TableConfig.set_python_executable: python_exec"

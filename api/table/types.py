@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from api._arguments import text, type_info
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+
+from .._arguments import text, type_info
+from .._unsupported import module_getattr
 
 
 class Field(NamedTuple):
@@ -163,7 +165,7 @@ class DataTypes:
         """
         for field in row_fields:
             if not isinstance(field, Field):
-                raise ConfigurationError(f"DataTypes.ROW needs fields made by DataTypes.FIELD, got {field!r}")
+                raise ArgumentTypeError(f"DataTypes.ROW needs fields made by DataTypes.FIELD, got {field!r}")
         return Types.ROW_NAMED([f.name for f in row_fields], [f.data_type for f in row_fields])
 
 
@@ -172,3 +174,6 @@ def _type(value: Any, what: str) -> TypeInformation:
     if found is None:
         raise ConfigurationError(f"{what} must be a type such as DataTypes.INT(), got None")
     return found
+
+
+__getattr__ = module_getattr(__name__)

@@ -87,8 +87,8 @@ class StateLog:
         """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone."""
         identities, namespace = self.keys, None
         if self._namespaces is not None:
-            identities = list(map(_FIRST, self.keys))
-            namespace = self._namespaces.texts(list(map(_SECOND, self.keys)))
+            identities = list(map(_FIRST, self.keys))  # drives our own code
+            namespace = self._namespaces.texts(list(map(_SECOND, self.keys)))  # drives our own code
         keys = self._key_codec.texts(identities)
         groups = pa.array(key_groups(identities, self._max_parallelism), pa.int32())
         columns: dict[str, Any] = {

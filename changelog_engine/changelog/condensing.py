@@ -67,7 +67,7 @@ def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> 
                 yield _plain(condensed(pieces))
             log = Condensing()
     for pieces in log.tables().values():
-        yield from map(_plain, pieces)
+        yield from (_plain(piece) for piece in pieces)
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -32,7 +32,7 @@ SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
 
 _PART = re.compile(r"part-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _ROW = re.compile(r"(checkpoint|snapshot)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
-_MERGED = re.compile(r"merged-\d+-\d+-([0-9a-f]{8})\.parquet")
+_MERGED = re.compile(r"merged-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _MERGED_ROWS = re.compile(r"(checkpoint|attempt)s-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _ATTEMPT = re.compile(r"attempt-(\d+)-([0-9a-f]{8})\.parquet")
 
@@ -113,6 +113,12 @@ def parse_merged_rows(path: str) -> MergedRowsName | None:
     if match is None:
         return None
     return MergedRowsName(match.group(1), int(match.group(2)), int(match.group(3)), int(match.group(4), 16))
+
+
+def merged_bounds(path: str) -> tuple[int, int] | None:
+    """First and last checkpoint of merged parts, or None when the name isn't one of them."""
+    match = _MERGED.fullmatch(path)
+    return None if match is None else (int(match.group(1)), int(match.group(2)))
 
 
 def is_merged(path: str) -> bool:

@@ -24,7 +24,11 @@ _REPEATED = ("operator", "state", "operation")
 
 
 def read_part(
-    storage: Storage, file: PartFile, dictionaries: Sequence[str] = (), columns: Sequence[str] | None = None
+    storage: Storage,
+    file: PartFile,
+    dictionaries: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    first_sequence: int | None = None,
 ) -> pa.Table:
     """Read one file of mutations and verify it.
 
@@ -34,6 +38,7 @@ def read_part(
         dictionaries: columns that come as dictionaries, besides ``operator``, ``state`` and ``operation``. Each chunk
             has a dictionary of its own.
         columns: which columns, in the order of the changelog's; None for all.
+        first_sequence: the sequence number that its first row must have; None: what the file itself says.
 
     Raises:
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
@@ -48,7 +53,7 @@ def read_part(
         )
         count = parquet.metadata.num_rows
         if file.rows is not None and count != file.rows:
-            raise CorruptChangelogError(f"{full} has {count} rows, the table says {file.rows}")
+            raise CorruptChangelogError(f"{full} has {count} rows, the table says {file.rows}", full)
         metadata = parquet.metadata.metadata or {}
         known = {} if file.name is None else _known(metadata, names, schema, count)
         wanted = [
@@ -56,13 +61,16 @@ def read_part(
         ]
         read = parquet.read(columns=wanted, use_threads=False)
         if file.name is not None:
-            _check_sequence(read["sequence"], int(metadata.get(b"changelog.first_sequence", b"0")), full)
+            first = int(metadata.get(b"changelog.first_sequence", b"0"))
+            _check_sequence(read["sequence"], first if first_sequence is None else first_sequence, full)
         return pa.table(
             [known[name] if name in known else _typed(read[name], schema.field(name).type) for name in names],
             schema=pa.schema([schema.field(name) for name in names]),
         )
+    except CorruptChangelogError:
+        raise
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}") from error
+        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}", full) from error
 
 
 def _verified(storage: Storage, file: PartFile, full: str) -> pa.Buffer:
@@ -70,12 +78,13 @@ def _verified(storage: Storage, file: PartFile, full: str) -> pa.Buffer:
     try:
         data = storage.read(file.path)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing") from error
+        raise CorruptChangelogError(f"{full} is missing", full) from error
     expected = checksum_of(file.path)
     if expected is not None and crc32(data) != expected:
         raise CorruptChangelogError(
             f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
-            f"{expected:08x} ({file.size} bytes)"
+            f"{expected:08x} ({file.size} bytes)",
+            full,
         )
     return data
 
@@ -120,6 +129,6 @@ def _check_sequence(sequence: pa.ChunkedArray, first: int, full: str) -> None:
         ):
             wrong = int(np.flatnonzero(numbers != np.arange(expected, expected + count))[0])
             raise CorruptChangelogError(
-                f"{full} has sequence number {numbers[wrong]} where {expected + wrong} is due"
+                f"{full} has sequence number {numbers[wrong]} where {expected + wrong} is due", full
             )
         expected += count

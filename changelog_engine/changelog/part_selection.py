@@ -1,8 +1,7 @@
-"""Which files of a changelog hold the mutations that a restore needs, in which order, and whether any is missing.
+"""Files of mutations as a table's list of files shows them, and what is on a lineage.
 
 Invariants:
-    * Only files of the lineage are chosen: rows of abandoned branches and dead attempts never are.
-    * A subtask's parts of an attempt are numbered without gaps from 1, so a hole in the middle shows in the names alone.
+    * What the list says of a file besides its name is a hint: the ledger decides by what checksums cover.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.log_files import PartName, parse_part, parse_row
+from changelog_engine.changelog.log_files import PartName, merged_bounds, parse_part, parse_row
 from changelog_engine.changelog.model import Segment
-from changelog_engine.errors import CorruptChangelogError
 
 _COLUMNS = (
     "path",
@@ -38,7 +36,7 @@ class PartFile:
         path: relative to the table.
         name: what its name says; None for a merged file, which may hold rows of any checkpoint.
         rows: how many; None when the table doesn't say.
-        first_checkpoint, last_checkpoint: bounds; None when the table doesn't say.
+        first_checkpoint, last_checkpoint: bounds, by the name where it has them; None when nobody says.
         first_key_group, last_key_group: bounds, inclusive; None when the table doesn't say.
         first_operator, last_operator: bounds in order of text; None when the table doesn't say.
     """
@@ -55,7 +53,7 @@ class PartFile:
     last_operator: str | None
 
     def may_hold(self, key_groups: range, operators: frozenset[str] | None) -> bool:
-        """Whether it can hold a row of these key groups and operators (None: all)."""
+        """Whether it can hold a row of these key groups and operators (None: all), by the list."""
         low, high = self.first_key_group, self.last_key_group
         if low is not None and high is not None and (high < key_groups.start or low >= key_groups.stop):
             return False
@@ -75,7 +73,8 @@ def part_files(files: pa.Table) -> list[PartFile]:
     found = []
     for path, size, rows, *bounds in zip(*columns, strict=True):
         if parse_row(path) is None:
-            found.append(PartFile(path, parse_part(path), size, rows, *bounds))
+            checkpoints = merged_bounds(path) or bounds[:2]
+            found.append(PartFile(path, parse_part(path), size, rows, *checkpoints, *bounds[2:]))
     return found
 
 
@@ -104,63 +103,3 @@ def restore_hint(lineage: Sequence[Segment], checkpoint: int) -> str:
         f"The last checkpoint that can still be restored is {previous}: set changelog.restore = {previous}. "
         "Nothing was changed"
     )
-
-
-def select_suffix(files: Iterable[PartFile], lineage: Sequence[Segment], after: int | None) -> list[PartFile]:
-    """The lineage's files after a snapshot, in the order in which they apply.
-
-    Args:
-        files: the table's files of mutations.
-        lineage: of the checkpoint to restore.
-        after: checkpoint of the snapshot that comes first; None for the log alone.
-
-    Returns:
-        Parts by checkpoint, stage, subtask, number; merged files first.
-    """
-    start = -1 if after is None else after
-    last = lineage[-1].last if lineage else -1
-    parts: list[PartFile] = []
-    merged: list[PartFile] = []
-    for file in files:
-        if file.name is None:
-            low = 0 if file.first_checkpoint is None else file.first_checkpoint
-            high = last if file.last_checkpoint is None else file.last_checkpoint
-            if low <= last and high > start:
-                merged.append(file)
-        elif file.name.checkpoint > start and on_lineage(lineage, file.name.attempt, file.name.checkpoint):
-            parts.append(file)
-    return merged + sorted(parts, key=lambda part: part.name or ())
-
-
-def check_complete(
-    parts: Sequence[PartFile], lineage: Sequence[Segment], after: int | None, table: str
-) -> None:
-    """Look for holes in the numbering of a suffix without merged files.
-
-    Args:
-        parts: what ``select_suffix`` gave.
-        lineage: of the checkpoint to restore.
-        after: see ``select_suffix``.
-        table: for the message.
-
-    Raises:
-        CorruptChangelogError: a part is not in the table any more.
-    """
-    if any(part.name is None for part in parts):
-        return  # merged files took the place of parts
-    snapshot_attempt = None if after is None else attempt_of(lineage, after)
-    expected: dict[tuple[int, int, int], int] = {}
-    for part in sorted(parts, key=lambda part: part.name[4] if part.name else 0):
-        name = part.name
-        assert name is not None
-        writer = (name.attempt, name.stage, name.subtask)
-        wanted = expected.get(writer)
-        if wanted is None:
-            wanted = name.number if name.attempt == snapshot_attempt else 1
-        if name.number != wanted:
-            raise CorruptChangelogError(
-                f"{table} no longer has part {wanted} of attempt {name.attempt}, stage {name.stage}, subtask "
-                f"{name.subtask} (it has {part.path}): it was truncated or removed. "
-                f"{restore_hint(lineage, name.checkpoint) if wanted > 1 else restore_hint((), 0)}"
-            )
-        expected[writer] = name.number + 1

@@ -74,6 +74,12 @@ def single_values(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
     return {name: values[0] for name, values in listed.items() if len(values) == 1}
 
 
+def operators_of(footer: pq.FileMetaData) -> list[str]:
+    """The operators of which a file has rows, as its metadata lists them."""
+    found: list[str] = json.loads((footer.metadata or {}).get(_LISTED["operator"], b"[]"))
+    return found
+
+
 def footer_of(data: pa.Buffer) -> pq.FileMetaData:
     """The Parquet metadata of a whole file."""
     return pq.read_metadata(pa.BufferReader(data))

@@ -1,7 +1,8 @@
 """The rows about the log itself, checkpoints and attempts, in files of their own or merged by the materializer.
 
 Invariants:
-    * Names and the table's list of files answer what they can; a merged file is opened only for what they don't say.
+    * Names answer what they can; a file is opened only for what they don't say. Times are those that the rows have: the
+      list's, which no checksum covers, are not looked at.
     * Of each kind the newest row has a file of its own, so whoever starts from it opens no merged file.
     * What is read was verified against the checksum in the file's name.
 """
@@ -35,6 +36,7 @@ from changelog_engine.storage.filesystem import Storage
 _COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
 _ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
 _KEPT_IN_MEMORY = 256  # merged files whose ids and times a process remembers
+_TIMES_IN_MEMORY = 65_536
 
 Numbers = npt.NDArray[np.int64]
 
@@ -44,7 +46,6 @@ class Entry(NamedTuple):
 
     id: int
     attempt: int
-    time_ms: int
     path: (
         str | None
     )  # of its own file or of the merged one; None when somebody else's compaction moved the row
@@ -60,6 +61,7 @@ class Index(NamedTuple):
 
 
 _INDEXES: dict[str, Index] = {}
+_TIMES: dict[str, int] = {}  # a row's own file -> its time
 
 
 class MergedFile(NamedTuple):
@@ -69,21 +71,12 @@ class MergedFile(NamedTuple):
         path: relative to the table.
         size: bytes.
         first, last: bounds of its ids, both there.
-        first_attempt, last_attempt: bounds; None when the table doesn't say.
     """
 
     path: str
     size: int
     first: int
     last: int
-    first_attempt: int | None
-    last_attempt: int | None
-
-    def may_hold_attempt(self, attempt: int) -> bool:
-        """Whether it can hold a row of this attempt."""
-        if self.first_attempt is None or self.last_attempt is None:
-            return True
-        return self.first_attempt <= attempt <= self.last_attempt
 
 
 class Rows(Mapping[int, Entry]):
@@ -114,7 +107,7 @@ class Rows(Mapping[int, Entry]):
         """The highest id of an attempt."""
         best = max((entry.id for entry in self.own.values() if entry.attempt == attempt), default=None)
         for file in reversed(self.files):
-            if file.may_hold_attempt(attempt) and (best is None or file.last > best):
+            if best is None or file.last > best:
                 index = self.index_of(file)
                 found = index.ids[index.attempts == attempt]
                 if len(found):
@@ -126,16 +119,51 @@ class Rows(Mapping[int, Entry]):
         own = [entry.path for entry in self.own.values() if entry.path is not None]
         return [*own, *(file.path for file in self.files)]
 
+    def ids(self) -> list[int]:
+        """All ids, ascending."""
+        found = set(self.own)
+        for file in self.files:
+            found.update(self.index_of(file).ids.tolist())
+        return sorted(found)
+
     def index(self) -> Index:
-        """All rows, merged ones included."""
-        own = sorted(self.own.values())
-        columns = [[np.array([e[place] for e in own], np.int64)] for place in range(3)]
+        """All rows, merged ones included.
+
+        Raises:
+            CorruptChangelogError: a row's file is missing or isn't what it was.
+        """
+        own = sorted(self.own.values(), key=lambda entry: entry.id)
+        listed = ([e.id for e in own], [e.attempt for e in own], [self.time_of(e) for e in own])
+        columns = [[np.array(column, np.int64)] for column in listed]
         for file in self.files:
             for column, numbers in zip(columns, self.index_of(file), strict=True):
                 column.append(numbers)
         ids, attempts, times = (np.concatenate(column) for column in columns)
         ids, places = np.unique(ids, return_index=True)
         return Index(ids, attempts[places], times[places])
+
+    def time_of(self, entry: Entry) -> int:
+        """When a checkpoint's barrier was reached or an attempt began, epoch milliseconds, as the row itself says.
+
+        Raises:
+            CorruptChangelogError: the row's file is missing or isn't what it was.
+        """
+        if entry.path is None or parse_merged_rows(entry.path) is None:
+            return self._own_time(entry)
+        index = self.index_of(next(file for file in self.files if file.path == entry.path))
+        return int(index.times[int(np.searchsorted(index.ids, entry.id))])
+
+    def _own_time(self, entry: Entry) -> int:
+        """The name carries the checksum of the row, so it stands for the content."""
+        full = None if entry.path is None else self._storage.join(entry.path)
+        if full is not None and full in _TIMES:
+            return _TIMES[full]
+        time_ms = int(json.loads(self.document(entry))["time_ms"])
+        if full is not None:
+            if len(_TIMES) >= _TIMES_IN_MEMORY:
+                _TIMES.clear()
+            _TIMES[full] = time_ms
+        return time_ms
 
     def index_of(self, file: MergedFile) -> Index:
         """The rows of one merged file.
@@ -170,15 +198,14 @@ class Rows(Mapping[int, Entry]):
                 index = self.index_of(file)
                 place = int(np.searchsorted(index.ids, identity))
                 if place < len(index.ids) and index.ids[place] == identity:
-                    attempt, time_ms = int(index.attempts[place]), int(index.times[place])
-                    return Entry(identity, attempt, time_ms, file.path, None)
+                    return Entry(identity, int(index.attempts[place]), file.path, None)
         raise KeyError(identity)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.index().ids.tolist()) if self.files else iter(self.own)
+        return iter(self.ids()) if self.files else iter(self.own)
 
     def __len__(self) -> int:
-        return len(self.index().ids) if self.files else len(self.own)
+        return len(self.ids()) if self.files else len(self.own)
 
 
 def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
@@ -195,18 +222,18 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
     merged: dict[str, list[MergedFile]] = {CHECKPOINT: [], ATTEMPT: []}
     named = pc.match_substring_regex(listing["path"], "^(checkpoint|attempt)s?-")
     about = listing.filter(named)
-    columns = [
-        about[name].to_pylist() if name in about.column_names else [None] * about.num_rows
-        for name in ("path", "modification_time", "size_bytes", "min.attempt", "max.attempt")
-    ]
-    for path, time_ms, size, first_attempt, last_attempt in zip(*columns, strict=True):
+    for path, size in zip(about["path"].to_pylist(), about["size_bytes"].to_pylist(), strict=True):
         name, many = parse_row(path), parse_merged_rows(path)
         if name is not None:
             identity = name.checkpoint if name.operation == CHECKPOINT else name.attempt
-            own[name.operation][identity] = Entry(identity, name.attempt, time_ms, path, None)
+            found = own[name.operation].setdefault(identity, Entry(identity, name.attempt, path, None))
+            if found.path != path:
+                raise CorruptChangelogError(
+                    f"{storage.join(path)} is a second row of {name.operation} {identity}: see {found.path}",
+                    storage.join(path),
+                )
         elif many is not None:
-            bounds = (many.first, many.last, first_attempt, last_attempt)
-            merged[many.operation].append(MergedFile(path, size, *bounds))
+            merged[many.operation].append(MergedFile(path, size, many.first, many.last))
     for operation, entry in _others(storage, listing.filter(pc.invert(named))):
         own[operation].setdefault(entry.id, entry)
     checkpoints, attempts = (Rows(storage, kind, own[kind], merged[kind]) for kind in (CHECKPOINT, ATTEMPT))
@@ -246,13 +273,14 @@ def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
 
 def one_row(operation: str, entry: Entry, document: str) -> dict[str, Any]:
     """A row for ``merged_rows_table``."""
-    parent = entry.id if operation == CHECKPOINT else json.loads(document).get("parent") or 0
+    said = json.loads(document)
+    parent = entry.id if operation == CHECKPOINT else said.get("parent") or 0
     return {
         "checkpoint_id": parent,
         "attempt": entry.attempt,
         "operation": operation,
         "value": document,
-        "event_time": entry.time_ms * 1000,
+        "event_time": said["time_ms"] * 1000,
     }
 
 
@@ -308,21 +336,28 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
 
 def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, Entry]]:
     """Rows that somebody else's compaction moved into files with other names."""
-    if "min.operation" not in files.column_names:
-        maybe = files
-    else:
-        low, high = files["min.operation"], files["max.operation"]
-        outside = pc.or_(pc.greater(low, CHECKPOINT), pc.less(high, ATTEMPT))
-        maybe = files.filter(pc.invert(pc.fill_null(outside, False)))
-    for path in maybe["path"].to_pylist():
-        if parse_part(path) is not None or is_merged(path):
+    for path in files["path"].to_pylist():
+        if parse_part(path) is not None or is_merged(path) or not _may_be_about_the_log(storage, path):
             continue
         table = _read(storage, path, None)
         wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
         for row in table.filter(wanted).to_pylist():
-            time_ms = int(row["event_time"].timestamp() * 1000) if row["event_time"] else 0
             identity = row[_ID[row["operation"]]]
-            yield row["operation"], Entry(identity, row["attempt"], time_ms, None, row["value"])
+            yield row["operation"], Entry(identity, row["attempt"], None, row["value"])
+
+
+def _may_be_about_the_log(storage: Storage, path: str) -> bool:
+    """Whether a file can hold such rows, by its own footer: the list of files is no proof."""
+    full = storage.join(path)
+    try:
+        footer = storage.read_footer(path)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{full} is missing", full) from error
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+    place = next(i for i in range(footer.num_columns) if footer.schema.column(i).name == "operation")
+    found = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
+    return any(s is None or not s.has_min_max or (s.min <= CHECKPOINT and s.max >= ATTEMPT) for s in found)
 
 
 def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:

@@ -216,8 +216,7 @@ class LoggingTimers(TimerQueue):
             self._record(timer, rows.DELETE_TIMER)
             del self.live[timer]
 
-    def take_due(self, until: int) -> list[tuple[int, Any]]:
-        due = super().take_due(until)
+    def _taking(self, due: list[tuple[int, Any]]) -> None:
         log = self._log
         timestamps = [timestamp for timestamp, _ in due]
         log.keys.extend([key for _, key in due])
@@ -226,7 +225,6 @@ class LoggingTimers(TimerQueue):
             log.operations.extend([rows.DELETE_TIMER] * len(due))
         if log.times is not None:
             log.times.extend(timestamps)
-        return due
 
     def _record(self, timer: tuple[int, Any], operation: str) -> None:
         self._log_key(timer[1])

@@ -16,7 +16,6 @@ Invariants:
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.checkpoint.compatibility import describe_operators, learn
 from changelog_engine.checkpoint.contracts import EpochStats
-from changelog_engine.checkpoint.lineage import extend
+from changelog_engine.checkpoint.mistakes import FATAL
 from changelog_engine.checkpoint.pacing import (
     FIRST_RECORDS,
     FIRST_RECORDS_IN_MEMORY,
@@ -32,11 +31,12 @@ from changelog_engine.checkpoint.pacing import (
     EpochSizer,
 )
 from changelog_engine.checkpoint.progress import SourceProgress
-from changelog_engine.checkpoint.restart import FATAL
 from changelog_engine.checkpoint.restore_notice import RestoreNotice
+from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
+from changelog_engine.ledger.lineage import extend
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ _IDLE_MS = (20, 1_000)
 _SOURCE_BUDGET_MS = 1_000
 _ONE_BY_ONE = 32  # so many records, in thread mode
 _SHARED = "shared"  # where a stage keeps what all of its subtasks have alike
+# An epoch that took so long may be followed by one in which a worker is idle for Spark's minute.
+_NEAR_A_MINUTE_MS = 30_000
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
@@ -62,6 +64,9 @@ class AttemptRun:
         journal = job.journal
         self.id = job.restarts.count + 1 if journal is None else journal.begin_attempt(job.last)
         self.point = None if journal is None else journal.restore_point(job.last)
+        self.folder, self.branches = "", frozenset[int]()  # see SinkContext
+        if journal is not None and job.sinks.any:
+            self.folder, self.branches = journal.identity, journal.branches(job.last)
         self.epoch = 0
         self.committed_epoch = 0
         self.pending: list[Part] = []
@@ -81,10 +86,15 @@ class AttemptRun:
         target_ms = self.settings.epoch_target_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
         self.sizer = EpochSizer(target_ms / 1000, self._first_records(), self.settings.epoch_max_records)
         self.budget_ms = min(target_ms, _SOURCE_BUDGET_MS)
-        self.barriers = BarrierClock(interval, self.settings.min_pause_ms, job.clock())
+        self.barriers = BarrierClock(interval, self.settings.min_pause_ms, job.clock.monotonic_ms())
+        self.epoch_began_ms = job.clock.monotonic_ms()
         self.last_epoch_ms = 0.0
         self.read_records = 0
-        self._sources = sum(node.kind is NodeKind.SOURCE for node in self.plan.graph.nodes)
+        kinds = [node.kind for node in self.plan.graph.nodes]
+        # Several sources would wait for each other's slow records, and an async function takes many at a time.
+        self._slow_start = (
+            self.settings.thread_mode and kinds.count(NodeKind.SOURCE) == 1 and NodeKind.ASYNC not in kinds
+        )
         self.next_timer_ms: int | None = None
         self.confirming = journal is not None and (job.sinks.any or _acknowledges(job.plan))
         self.sinks_wait = False  # something is prepared that the next epoch commits
@@ -102,9 +112,12 @@ class AttemptRun:
                 return
             last = ending or stopping
             barrier = self.job.journal is not None and (
-                last or self.job.savepoints.waiting or self.barriers.due(self.job.clock(), self.last_epoch_ms)
+                last
+                or self._careful
+                or self.job.savepoints.waiting
+                or self.barriers.due(self.job.clock.monotonic_ms(), self.last_epoch_ms)
             )
-            if not last and self.progress.discover(self.job.clock()):
+            if not last and self.progress.discover(self.job.clock.monotonic_ms()):
                 self.dirty = True
             records = self._epoch(barrier, reads=not last, ends=last)
             if last:
@@ -113,6 +126,16 @@ class AttemptRun:
                 return
             if not self.progress.finished and not self.sinks_wait:
                 self._rest(records)
+
+    @property
+    def _careful(self) -> bool:
+        """Whether the next epoch must not be lost, as one before it was.
+
+        Spark ends a Python worker that was idle for a minute. Where others restore for longer, as on a busy machine, those
+        that wait lose what they hold; with a checkpoint at its end that is nothing, and the job comes forward. Without, each
+        attempt would end as the one before.
+        """
+        return self.job.lost_state and (self.epoch == 0 or self.last_epoch_ms > _NEAR_A_MINUTE_MS)
 
     def _first_records(self) -> int:
         nodes = self.plan.graph.nodes
@@ -138,10 +161,10 @@ class AttemptRun:
     def _epoch(self, barrier: bool, reads: bool, ends: bool) -> int:
         """Run one epoch (steps 1 to 4); returns how many records the sources read."""
         job = self.job
-        began, self.epoch = time.monotonic(), self.epoch + 1
-        run = partial(
-            job.runner.run, lambda s, p: self._order(s, p, barrier, reads, ends), self._timeout_s(barrier)
-        )
+        # An epoch that restores may take longer than a checkpoint may.
+        timeout_s = self._timeout_s(barrier and not self._careful)
+        self.epoch_began_ms, self.epoch = job.clock.monotonic_ms(), self.epoch + 1
+        run = partial(job.runner.run, lambda s, p: self._order(s, p, barrier, reads, ends), timeout_s)
         reports = self._restoring(run) if self.epoch == 1 else run()
         self.sinks_wait = False
         records, share = self._take(reports)
@@ -153,7 +176,7 @@ class AttemptRun:
         self._hand_out()
         if checkpoint is not None and job.last is not None:
             job.sinks.commit_all(job.last, job.job_id, self.id)
-        self.last_epoch_ms = (time.monotonic() - began) * 1000
+        self.last_epoch_ms = job.clock.monotonic_ms() - self.epoch_began_ms
         if reads and not self._one_by_one:
             self.sizer.observe(share, self.last_epoch_ms / 1000, _work_s(reports))
         self.read_records += records
@@ -213,6 +236,8 @@ class AttemptRun:
             sinks={} if prepared is None else job.sinks.restored(prepared, planned, subtask),
             ends=ends,
             drains=ends and job.draining,
+            folder=self.folder,
+            branches=self.branches,
         )
 
     def _prepared(self) -> Checkpoint | None:
@@ -221,8 +246,7 @@ class AttemptRun:
 
     @property
     def _one_by_one(self) -> bool:
-        """Of several sources one would wait for the other's slow records: what they read first stays one epoch."""
-        return self.settings.thread_mode and self._sources == 1 and self.read_records < _ONE_BY_ONE
+        return self._slow_start and self.read_records < _ONE_BY_ONE
 
     def _take(self, reports: list[EpochReport]) -> tuple[int, int]:
         """Positions, parts and output of the reports; returns records read, in all and by the busiest source subtask."""
@@ -290,9 +314,9 @@ class AttemptRun:
         if not self.dirty and not self.pending and not final and job.last is not None:
             self.committed_epoch = self.epoch
             return None, None
-        barrier_ms = max(report.barrier_ms for report in reports)
+        barrier_ms = WallMs(int(max(report.barrier_ms for report in reports)))
         checkpoint = self._row(reports, barrier_ms, finished=ended, stopped=final and not ended)
-        began = time.monotonic()
+        began_ms = job.clock.monotonic_ms()
         self.tried.append((checkpoint, len(self.held)))
         try:
             journal.commit(checkpoint, self.pending)
@@ -306,8 +330,9 @@ class AttemptRun:
             if not self.settings.changelog:
                 self.pending = []  # the next snapshot is a full one again
             return None, None
-        acknowledged_ms = self.acknowledged_ms = time.time() * 1000 - barrier_ms
-        log.debug("checkpoint %d: commit took %.1f ms", checkpoint.id, (time.monotonic() - began) * 1000)
+        acknowledged_ms = self.acknowledged_ms = self._age_ms(barrier_ms)
+        now_ms = job.clock.monotonic_ms()
+        log.debug("checkpoint %d: commit took %.1f ms", checkpoint.id, now_ms - began_ms)
         self.failed_checkpoints = 0
         self.tried = []
         self.pending = []
@@ -317,12 +342,12 @@ class AttemptRun:
         assert self.point is not None
         snapshot = self.point.snapshot if self.settings.changelog else checkpoint.id
         self.point = RestorePoint(self.point.table, checkpoint.id, checkpoint.lineage, snapshot)
-        self.barriers.completed(barrier_ms, job.clock())
+        self.barriers.completed(MonotonicMs(now_ms - acknowledged_ms), now_ms)
         self.sinks_wait = job.sinks.has_committables(checkpoint)
         return checkpoint.id, acknowledged_ms
 
     def _row(
-        self, reports: list[EpochReport], barrier_ms: float, finished: bool, stopped: bool
+        self, reports: list[EpochReport], barrier_ms: WallMs, finished: bool, stopped: bool
     ) -> Checkpoint:
         job, journal = self.job, self.job.journal
         assert journal is not None
@@ -349,8 +374,8 @@ class AttemptRun:
             attempt=self.id,
             parent=None if last is None else last.id,
             lineage=extend(lineage, self.id, identity),
-            time_ms=int(barrier_ms),
-            duration_ms=int(time.time() * 1000 - barrier_ms),
+            time_ms=barrier_ms if last is None else max(barrier_ms, last.time_ms),
+            duration_ms=int(self._age_ms(barrier_ms)),
             parent_acknowledged_ms=self.acknowledged_ms,
             restored_ms=self.restored_ms,
             rows=sum(part.rows for part in self.pending),
@@ -364,9 +389,18 @@ class AttemptRun:
             stopped=stopped,
         )
 
+    def _age_ms(self, barrier_ms: WallMs) -> float:
+        """How long ago a barrier of this epoch was.
+
+        Workers tell when it was by the wall clock, which may be another machine's, or may have been set since: so it was
+        neither before the epoch began nor after now.
+        """
+        longest_ms = self.job.clock.monotonic_ms() - self.epoch_began_ms
+        return min(max(0.0, float(self.job.clock.wall_ms() - barrier_ms)), longest_ms)
+
     def _timeout_s(self, barrier: bool) -> float:
         timeout_ms = self.settings.checkpoint_timeout_ms
-        return max(timeout_ms, 1) / 1000 if barrier else max(timeout_ms / 1000, 3600.0)
+        return max(timeout_ms, 1 if barrier else self.settings.epoch_timeout_ms) / 1000
 
     def _rest(self, records: int) -> None:
         """Wait a little when there was nothing to read; a due timer or a stop ends the wait."""
@@ -376,7 +410,7 @@ class AttemptRun:
         self.idle_ms = min(max(2 * self.idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
         wait_ms: float = self.idle_ms
         if self.next_timer_ms is not None:
-            wait_ms = min(wait_ms, max(0, self.next_timer_ms - self.job.clock()))
+            wait_ms = min(wait_ms, max(0, self.next_timer_ms - self.job.clock.wall_ms()))
         self.job.stopping.wait(wait_ms / 1000)
 
 
@@ -384,7 +418,7 @@ def _work_s(reports: list[EpochReport]) -> float:
     """How long an epoch's subtasks worked on records: the busiest of each stage, one stage after the other."""
     busiest: dict[int, float] = {}
     for report in reports:
-        busiest[report.stage] = max(busiest.get(report.stage, 0.0), report.barrier_ms - report.started_ms)
+        busiest[report.stage] = max(busiest.get(report.stage, 0.0), report.work_ms)
     return sum(busiest.values()) / 1000
 
 

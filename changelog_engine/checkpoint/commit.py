@@ -15,7 +15,6 @@ Steps of ``commit`` (a crash after any of them leaves the checkpoint whole or ab
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +26,7 @@ from changelog_engine.changelog.rows import CHECKPOINT
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.checkpoint.ownership import check_fence, commit_fenced, write_row
 from changelog_engine.checkpoint.snapshots import SnapshotStore
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
@@ -224,4 +224,4 @@ def _verify(storage: Storage, part: Part) -> AddFile:
     stats = delta_stats(footer)
     if stats["numRecords"] != part.rows:
         raise CorruptChangelogError(f"{full} has {stats['numRecords']} rows, its subtask wrote {part.rows}")
-    return AddFile(part.path, part.size, int(time.time() * 1000), stats)
+    return AddFile(part.path, part.size, wall_ms(), stats)

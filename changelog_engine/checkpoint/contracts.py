@@ -22,6 +22,13 @@ class Journal(Protocol):
 
     folder: JobFolder
 
+    @property
+    def identity(self) -> str:
+        """Stands for the job's folder; see SinkContext."""
+
+    def branches(self, last: Checkpoint | None) -> frozenset[int]:
+        """Attempts with checkpoints that a checkpoint does not descend from."""
+
     def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where workers find the state of a checkpoint."""
 

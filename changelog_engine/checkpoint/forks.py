@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
 import uuid
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -32,17 +31,18 @@ from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.row_files import Rows, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.checkpoint.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
-from changelog_engine.checkpoint.lineage import Lineage, write_merged_rows
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import plan_restore
-from changelog_engine.checkpoint.snapshots import usable_snapshots
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
     CorruptChangelogError,
     StorageError,
 )
+from changelog_engine.ledger.lineage import Lineage, write_merged_rows
+from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 from changelog_engine.storage.sharing import publish_folder, share_file
@@ -72,7 +72,7 @@ def fork_job(
     path: str,
     engine: str,
     name: str | None = None,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_s,
 ) -> Fork:
     """Make a job out of a checkpoint of another, which may be running.
 
@@ -165,13 +165,10 @@ class _Forking:
             if entry.path is not None and self._is_ours(kind, entry.attempt, entry.id)
         ]
         for file in part_files(rows.files):
-            if file.name is not None:
-                if on_lineage(lineage, file.name.attempt, file.name.checkpoint):
-                    wanted.append(file.path)
-            elif file.first_checkpoint is None or file.first_checkpoint <= self.checkpoint.id:
+            if file.name is None or on_lineage(lineage, file.name.attempt, file.name.checkpoint):
                 wanted.append(
                     file.path
-                )  # merged parts, of other branches too: readers take what is on the lineage
+                )  # merged parts of other branches, too: readers take what is on the lineage
         return wanted
 
     def _is_ours(self, kind: Rows, attempt: int, identity: int) -> bool:
@@ -199,17 +196,16 @@ class _Forking:
 
     def _snapshots(self) -> None:
         """The lineage's snapshots."""
-        log = self.parent.open_snapshots()
-        listing = log.files()
+        snapshots = Snapshots(self.parent.snapshots)
         wanted: dict[str, None] = {}
-        for (checkpoint, attempt), files in usable_snapshots(log.storage, listing):
-            if on_lineage(self.checkpoint.lineage, attempt, checkpoint):
-                wanted.update(dict.fromkeys(sorted(files)))
-        if not wanted:
+        for snapshot in snapshots.usable():
+            if on_lineage(self.checkpoint.lineage, snapshot.attempt, snapshot.checkpoint):
+                wanted.update(dict.fromkeys(sorted(snapshot.paths)))
+        if not wanted or snapshots.listing is None:
             return
         storage = self.target.snapshots
         storage.make_dirs()
-        adds = self._share(log.storage, storage, listing, wanted)
+        adds = self._share(snapshots.storage, storage, snapshots.listing, wanted)
         DeltaLog.create(storage, SCHEMA, table_properties(self.target.name)).commit(adds)
 
     def _share(

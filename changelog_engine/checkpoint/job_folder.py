@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.changelog.state_reader import SNAPSHOTS
+from changelog_engine.config.names import writable
 from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError
+from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 from changelog_engine.storage.retry import Retry
@@ -22,6 +23,7 @@ from changelog_engine.storage.retry import Retry
 CHANGELOG = "changelog"
 LOCK_FILE = "driver.lock"
 PROTECTED = "protected"  # checkpoints that are being copied; see checkpoint.protection
+SET_ASIDE = "set-aside-"  # and a time: what a repair moved out of the way; see checkpoint.repair
 FORMAT_PROPERTY = "changelog.format.version"
 JOB_PROPERTY = "changelog.job.name"
 
@@ -83,10 +85,14 @@ def job_slug(name: str) -> str:
         'word-count'
         >>> job_slug("../etc")
         'etc-f7f9121fdb'
+
+    Raises:
+        ConfigurationError: the name holds a lone surrogate.
     """
+    writable(name, "the job name")
     if _PLAIN.fullmatch(name) and not _HASHED.search(name) and not name.endswith("."):
         return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:10]
     readable = re.sub(r"[^A-Za-z0-9_]+", "-", name)[:60].strip("-_")
     return f"{readable or 'job'}-{digest}"
 
@@ -111,7 +117,8 @@ def refuse_inside_a_job(folder: Storage) -> None:
 def find_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
     """A job's folder as it would be; looks at nothing and makes nothing."""
     slug = job_slug(name)
-    return JobFolder(name, slug, Storage(base_path, retry).child(slug))
+    # Like the base path, a job's folder may be a link to another disk; what lies in it may not.
+    return JobFolder(name, slug, Storage(Storage(base_path, retry).join(slug), retry))
 
 
 def open_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
@@ -142,8 +149,9 @@ def _check_ours(folder: JobFolder) -> None:
         raise _foreign(root, "is a file")
     allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED}
     for entry in root.list():
-        if entry.name not in allowed and not entry.name.startswith(TEMPORARY_PREFIX):
+        if entry.name not in allowed and not entry.name.startswith((TEMPORARY_PREFIX, SET_ASIDE)):
             raise _foreign(root, f"holds {entry.name!r}")
+        root.place(entry.name)
     for table in (folder.changelog, folder.snapshots):
         _check_table(table, folder.name)
 

@@ -8,19 +8,21 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.job_folder import JobFolder, open_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
 from changelog_engine.checkpoint.protection import protected_snapshots
-from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.checkpoint.restore_plan import complete_snapshots, plan_restore
 from changelog_engine.checkpoint.savepoint_restore import import_savepoint
 from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint
 from changelog_engine.errors import RestoreError, StorageError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 
 log = logging.getLogger("changelog_engine")
@@ -47,7 +49,7 @@ class JobJournal:
         self._delta = delta
         self._committer: CheckpointCommitter | None = None
         self._newest: tuple[int, int] | None = None  # attempt and checkpoint, as far as this driver knows
-        self._snapshots: list[int] = []
+        self._snapshots: list[int] | None = None  # ids of the newest; None: not looked for yet
         self._points: dict[int | None, RestorePoint] = {}
         self._claimed: Savepoint | None = None  # to be disposed of after the first checkpoint
 
@@ -95,6 +97,15 @@ class JobJournal:
         log.info("restore: %s", decision.reason)
         self.restore_point(decision.checkpoint)
         return decision.checkpoint
+
+    @cached_property
+    def identity(self) -> str:
+        """Stands for the job's folder: another where one was made anew, and where a copy lies."""
+        return hashlib.sha256(f"{self._delta.table_id()} {self.folder.storage.root}".encode()).hexdigest()
+
+    def branches(self, last: Checkpoint | None) -> frozenset[int]:
+        """Attempts with checkpoints that a checkpoint (None: an empty start) does not descend from."""
+        return Lineage(self.folder.open_changelog()).branches(() if last is None else last.lineage)
 
     def finished_before(self) -> Checkpoint | None:
         """The newest attempt's last checkpoint, if its input had ended: its driver may have died before sinks committed."""
@@ -158,7 +169,8 @@ class JobJournal:
             self._of_attempt().commit(checkpoint, parts)
             return
         self._of_attempt().commit_snapshot(checkpoint, parts)
-        self._snapshots.append(checkpoint.id)
+        if self._snapshots is not None:
+            self._snapshots.append(checkpoint.id)
 
     def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
         """The newest checkpoint that an attempt committed, as the log has it."""
@@ -173,6 +185,8 @@ class JobJournal:
                     dispose_savepoint(self._claimed.path)
                 self._claimed = None
             if not self.changelog:
+                if self._snapshots is None:  # those of earlier drivers count
+                    self._snapshots = sorted(complete_snapshots(self.folder))
                 self._snapshots = self._snapshots[-self.retained :]
                 kept = set(self._snapshots) | protected_snapshots(self.folder)
                 self._of_attempt().retire_snapshots(kept)

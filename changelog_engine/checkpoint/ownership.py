@@ -4,6 +4,7 @@ Invariants:
     * On one machine, a second driver is refused at once by a file lock; the kernel frees it however the first one ends.
     * Everywhere, a driver takes the job over with an attempt row, committed by compare-and-swap from the version at which it
       decided where to start. A newer attempt fences older ones: they find its row before their next commit.
+    * No attempt has the number of another whose snapshots are there, or these would pass for its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import fcntl
 import json
 import os
 import socket
-import time
 import uuid
 import weakref
 from collections.abc import Callable
@@ -26,8 +26,10 @@ from changelog_engine.changelog.model import Attempt
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.checkpoint.job_folder import LOCK_FILE, JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import FencedError, RestoreError, StorageError
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import newest_attempt_named
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.storage.retry import explain
@@ -46,7 +48,7 @@ class DriverLock:
 
     _held: ClassVar[weakref.WeakSet[DriverLock]] = weakref.WeakSet()
 
-    def __init__(self, folder: JobFolder, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: JobFolder, clock: Callable[[], float] = wall_s) -> None:
         self._folder = folder
         self._clock = clock
         self._descriptor: int | None = None
@@ -60,7 +62,7 @@ class DriverLock:
         """
         if self._folder.storage.local is None or self._descriptor is not None:
             return
-        path = self._folder.storage.join(LOCK_FILE)
+        path = self._folder.storage.place(LOCK_FILE)
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -115,7 +117,7 @@ def begin_attempt(
     newest_attempt: int,
     parent: int | None,
     engine: str,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_s,
 ) -> Attempt:
     """Take the job over with a new attempt.
 
@@ -131,10 +133,12 @@ def begin_attempt(
 
     Raises:
         FencedError: another driver took the job over or committed a checkpoint since that version.
+        LostCommitError: the folder is gone, was replaced, or lost its newest commit.
         StorageError: it could not be committed.
     """
+    log.check_predecessor()
     attempt = Attempt(
-        id=newest_attempt + 1,
+        id=max(newest_attempt, newest_attempt_named(log.storage)) + 1,
         parent=parent,
         owner=uuid.uuid4().hex,
         host=socket.gethostname(),

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from changelog_engine.clock import MonotonicMs
+
 FIRST_RECORDS = 1_000
 FIRST_RECORDS_IN_MEMORY = 10_000
 LARGEST_RECORDS = 4_000_000
@@ -68,7 +70,7 @@ class EpochSizer:
 
 
 class BarrierClock:
-    """Decides which epochs end with a checkpoint.
+    """Decides which epochs end with a checkpoint. All times are the monotonic clock's.
 
     Args:
         interval_ms: between the starts of two checkpoints; None for never.
@@ -76,20 +78,20 @@ class BarrierClock:
         now_ms: when the attempt began.
     """
 
-    def __init__(self, interval_ms: int | None, min_pause_ms: int, now_ms: int) -> None:
+    def __init__(self, interval_ms: int | None, min_pause_ms: int, now_ms: MonotonicMs) -> None:
         self.interval_ms = interval_ms
         self.min_pause_ms = min_pause_ms
-        self._due_ms = now_ms + (interval_ms or 0)
-        self._ended_ms = now_ms - min_pause_ms
+        self._due_ms: float = now_ms + (interval_ms or 0)
+        self._ended_ms: float = now_ms - min_pause_ms
 
-    def due(self, now_ms: int, expected_ms: float) -> bool:
+    def due(self, now_ms: MonotonicMs, expected_ms: float) -> bool:
         """Whether an epoch that starts now and takes about this long shall end with a barrier."""
         if self.interval_ms is None:
             return False
         at = now_ms + expected_ms
         return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
 
-    def completed(self, barrier_ms: float, now_ms: int) -> None:
+    def completed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
         """A checkpoint is done; the next is due an interval after its barrier."""
-        self._due_ms = int(barrier_ms) + (self.interval_ms or 0)
+        self._due_ms = barrier_ms + (self.interval_ms or 0)
         self._ended_ms = now_ms

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from changelog_engine.clock import MonotonicMs
 from changelog_engine.errors import EpochFailedError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
@@ -29,7 +30,7 @@ class SourceProgress:
         self._names: dict[str, str] = {}
         self._endless = False  # whether new splits may come for ever
         self._discovering: dict[str, Any] = {}  # uid -> source
-        self._discovered_ms: dict[str, int] = {}  # uid -> when somebody looked last
+        self._discovered_ms: dict[str, MonotonicMs] = {}  # uid -> when somebody looked last
         for stage in plan.stages:
             for node_id in stage.nodes:
                 node = nodes[node_id]
@@ -61,11 +62,11 @@ class SourceProgress:
             }
         return mine
 
-    def discover(self, now_ms: int) -> bool:
+    def discover(self, now_ms: MonotonicMs) -> bool:
         """Ask the sources whose interval is over for new splits; the first time at once after a restore.
 
         Args:
-            now_ms: wall clock.
+            now_ms: on the monotonic clock.
 
         Returns:
             Whether there are any.
@@ -76,7 +77,8 @@ class SourceProgress:
         found = False
         for uid, source in self._discovering.items():
             interval_ms = source.discovery_interval_ms
-            if interval_ms is None or now_ms - self._discovered_ms.get(uid, 0) < interval_ms:
+            looked_ms = self._discovered_ms.get(uid)
+            if interval_ms is None or (looked_ms is not None and now_ms - looked_ms < interval_ms):
                 continue
             self._discovered_ms[uid] = now_ms
             known = self.positions[uid]

@@ -15,12 +15,12 @@ import json
 import os
 import re
 import socket
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from changelog_engine.checkpoint.job_folder import PROTECTED, JobFolder
+from changelog_engine.clock import wall_s
 
 LONGEST_HOURS = 24
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
@@ -45,7 +45,7 @@ def protect(
     checkpoint: int,
     snapshot: int | None,
     purpose: str,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_s,
 ) -> Protection:
     """Protect a checkpoint from now on.
 
@@ -92,7 +92,7 @@ def protecting(folder: JobFolder, checkpoint: int, snapshot: int | None, purpose
         release(folder, protection)
 
 
-def protections(folder: JobFolder, clock: Callable[[], float] = time.time) -> list[Protection]:
+def protections(folder: JobFolder, clock: Callable[[], float] = wall_s) -> list[Protection]:
     """The protections that stand; one that can't be read stands, too."""
     found = []
     for entry in folder.storage.list(PROTECTED):
@@ -100,23 +100,23 @@ def protections(folder: JobFolder, clock: Callable[[], float] = time.time) -> li
         if match is None:
             continue
         path = f"{PROTECTED}/{entry.name}"
-        try:
-            document = json.loads(folder.storage.read(path).to_pybytes())
-        except FileNotFoundError:
+        document = folder.storage.read_document(path)
+        if not document and not folder.storage.exists(path):
             continue  # released since the listing
-        except ValueError:
-            document = {}
         if not _ended(document, clock()):
-            found.append(Protection(int(match.group(1)), document.get("snapshot"), path))
+            snapshot = document.get("snapshot")
+            found.append(
+                Protection(int(match.group(1)), snapshot if isinstance(snapshot, int) else None, path)
+            )
     return found
 
 
-def protected_checkpoints(folder: JobFolder, clock: Callable[[], float] = time.time) -> set[int]:
+def protected_checkpoints(folder: JobFolder, clock: Callable[[], float] = wall_s) -> set[int]:
     """Ids of the checkpoints whose state must stay restorable."""
     return {protection.checkpoint for protection in protections(folder, clock)}
 
 
-def protected_snapshots(folder: JobFolder, clock: Callable[[], float] = time.time) -> set[int]:
+def protected_snapshots(folder: JobFolder, clock: Callable[[], float] = wall_s) -> set[int]:
     """Ids of the checkpoints whose snapshots must stay."""
     return {p.snapshot for p in protections(folder, clock) if p.snapshot is not None}
 
@@ -126,13 +126,15 @@ def _ended(document: dict[str, object], now: float) -> bool:
     if isinstance(since, int | float) and now - since > LONGEST_HOURS * 3600:
         return True
     pid = document.get("pid")
-    return document.get("host") == socket.gethostname() and isinstance(pid, int) and not _lives(pid)
+    return (
+        document.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not _lives(pid)
+    )
 
 
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
+from collections.abc import Callable
 
-from changelog_engine.errors import (
-    ConfigurationError,
-    CorruptChangelogError,
-    FencedError,
-    ForeignPathError,
-    FormatVersionError,
-    InvalidJobError,
-    NotSerializableError,
-    RestoreError,
-    StateTooLargeError,
-)
+from changelog_engine.clock import MonotonicMs
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
-
-# What no restart can mend.
-FATAL = (
-    FencedError,
-    ForeignPathError,
-    FormatVersionError,
-    CorruptChangelogError,
-    RestoreError,
-    InvalidJobError,
-    NotSerializableError,
-    ConfigurationError,
-    StateTooLargeError,
-)
-_ALWAYS = 2**31 - 1
 
 
 def strategy_of(settings: JobSettings) -> RestartSettings:
@@ -38,7 +16,7 @@ def strategy_of(settings: JobSettings) -> RestartSettings:
         return settings.restart
     if settings.checkpoint_interval_ms is None:
         return RestartSettings(RestartKind.NONE)
-    return RestartSettings(RestartKind.FIXED_DELAY, attempts=_ALWAYS, delay_ms=1000)
+    return RestartSettings(RestartKind.EXPONENTIAL_DELAY)
 
 
 class Restarts:
@@ -46,16 +24,20 @@ class Restarts:
 
     Args:
         settings: the strategy.
+        uniform: a random number between its two arguments, for the jitter.
     """
 
-    def __init__(self, settings: RestartSettings) -> None:
+    def __init__(
+        self, settings: RestartSettings, uniform: Callable[[float, float], float] = random.uniform
+    ) -> None:
         self.settings = settings
+        self._uniform = uniform
         self.count = 0
-        self._failures: deque[float] = deque()
+        self._failures: deque[MonotonicMs] = deque()
         self._backoff_ms = float(settings.initial_backoff_ms)
-        self._last_failure_ms: float | None = None
+        self._last_failure_ms: MonotonicMs | None = None
 
-    def after_failure(self, now_ms: float) -> float | None:
+    def after_failure(self, now_ms: MonotonicMs) -> float | None:
         """Take note of a failure; returns the delay in ms before the restart, or None to give up."""
         settings = self.settings
         self.count += 1
@@ -70,11 +52,12 @@ class Restarts:
             return settings.delay_ms if len(self._failures) <= settings.failures else None
         return self._exponential(now_ms)
 
-    def _exponential(self, now_ms: float) -> float:
+    def _exponential(self, now_ms: MonotonicMs) -> float:
         settings = self.settings
         last, self._last_failure_ms = self._last_failure_ms, now_ms
         if last is not None and now_ms - last > settings.reset_backoff_ms:
             self._backoff_ms = float(settings.initial_backoff_ms)
-        delay = self._backoff_ms
+        spread = self._backoff_ms * settings.jitter
+        delay = self._backoff_ms + self._uniform(-spread, spread)
         self._backoff_ms = min(self._backoff_ms * settings.backoff_multiplier, float(settings.max_backoff_ms))
-        return delay
+        return min(delay, float(settings.max_backoff_ms))

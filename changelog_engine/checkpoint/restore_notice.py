@@ -12,8 +12,8 @@ import time
 from types import TracebackType
 
 from changelog_engine.changelog.model import RestorePoint
-from changelog_engine.changelog.state_reader import RestoreSize, restore_size
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.reading import RestoreSize, restore_size
 
 log = logging.getLogger("changelog_engine")
 

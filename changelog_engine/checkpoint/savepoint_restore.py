@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,13 +27,14 @@ from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.compatibility import SHARED
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.savepoint_writer import SnapshotWriter
 from changelog_engine.checkpoint.savepoints import Savepoint
 from changelog_engine.checkpoint.sinks import with_sinks
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.types.pickled import PICKLED_BYTE_ARRAY
 
@@ -80,7 +80,7 @@ def import_savepoint(
     savepoint: Savepoint,
     checkpoint: Checkpoint,
     engine: str,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] = wall_s,
 ) -> Imported:
     """Copy a savepoint into a job's tables.
 

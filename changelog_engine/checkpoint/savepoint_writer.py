@@ -20,10 +20,8 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
-from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.commit import verify_parts
 from changelog_engine.checkpoint.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import plan_restore
@@ -31,6 +29,8 @@ from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint,
 from changelog_engine.checkpoint.snapshots import SnapshotStore
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import read_parts
 from changelog_engine.storage.delta_log import DeltaLog
 
 _PART_BYTES = 64 * 1024 * 1024

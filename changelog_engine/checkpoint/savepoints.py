@@ -21,13 +21,9 @@ import re
 import uuid
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_row, read_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import PartFile, part_files
-from changelog_engine.changelog.state_reader import SNAPSHOTS
+from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.checkpoint.job_folder import (
     CHANGELOG,
     FORMAT_PROPERTY,
@@ -35,7 +31,6 @@ from changelog_engine.checkpoint.job_folder import (
     JobFolder,
     refuse_inside_a_job,
 )
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import (
     ChangelogEngineError,
     CorruptChangelogError,
@@ -44,6 +39,8 @@ from changelog_engine.errors import (
     RestoreError,
     StorageError,
 )
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import SNAPSHOTS, Snapshots
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 
@@ -247,25 +244,21 @@ def _unfinished(storage: Storage) -> RestoreError:
 
 def _with_parts(folder: JobFolder, checkpoint: Checkpoint) -> Savepoint:
     storage = folder.snapshots
-    listing = DeltaLog(storage).files()
-    markers = [
-        path
-        for path in listing["path"].to_pylist()
-        if (row := parse_row(path)) is not None and row.operation == SNAPSHOT and row.checkpoint == checkpoint.id
-    ]  # fmt: skip
-    if len(markers) != 1:
-        raise CorruptChangelogError(f"{storage.root} has no complete snapshot of checkpoint {checkpoint.id}")
-    document = json.loads(read_row(storage, markers[0]))
-    parts = part_files(listing)
-    if len(parts) != document["parts"]:
+    snapshots = Snapshots(storage)
+    if list(snapshots.markers) != [(checkpoint.id, checkpoint.attempt)]:
         raise CorruptChangelogError(
-            f"{storage.root} lists {len(parts)} parts of state, {document['parts']} were written"
+            f"{storage.root} has no complete snapshot of checkpoint {checkpoint.id}", storage.root
+        )
+    snapshot = snapshots.get((checkpoint.id, checkpoint.attempt))
+    parts, others = list(snapshot.files), snapshots.files.keys() - snapshot.paths
+    if others or len(parts) != checkpoint.parts:
+        raise CorruptChangelogError(
+            f"{storage.root} lists {len(parts) + len(others)} parts of state, {checkpoint.parts} were written",
+            storage.root,
         )
     for part in parts:
         size = storage.size(part.path)
         if size != part.size:
             found = "is missing" if size is None else f"has {size} bytes"
             raise CorruptChangelogError(f"{storage.join(part.path)} {found}, it was written with {part.size}")
-    rows = int(pc.sum(listing["num_records"]).as_py() or 0) - len(markers)
-    parts.sort(key=lambda part: part.name or ())
-    return Savepoint(folder, checkpoint, tuple(parts), rows, sum(part.size for part in parts))
+    return Savepoint(folder, checkpoint, tuple(parts), checkpoint.rows, sum(part.size for part in parts))

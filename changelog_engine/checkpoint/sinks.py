@@ -72,7 +72,7 @@ class CommittingSinks:
                 context = SinkContext(self._job, uid, -1, self._parallelism[uid], run, attempt, True, ())
                 try:
                     commit(context, committables)
-                except Exception as error:
+                except BaseException as error:
                     raise user_failure(error, node.name, "committing") from error
 
 

@@ -13,9 +13,9 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.changelog.state_reader import read_suffix
 from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 
 _ENTRY = ("key_group", "key", "namespace", "map_key", "value", "payload")

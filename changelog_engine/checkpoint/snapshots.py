@@ -11,24 +11,18 @@ Invariants:
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
+from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
 from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.checkpoint.ownership import write_row
 from changelog_engine.errors import CorruptChangelogError, StorageError
+from changelog_engine.ledger.snapshots import snapshot_of, warn_unusable
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import Storage
 
-_LOG = logging.getLogger("changelog_engine")
 _COMMIT_TRIES = 20
-_MOST_WARNED = 1_000
-_WARNED: set[str] = set()  # faults of which a warning was logged
 
 
 class SnapshotStore:
@@ -164,80 +158,3 @@ class SnapshotStore:
 
     def _paths(self) -> list[str]:
         return [str(path) for path in self.log.files()["path"].to_pylist()]
-
-
-def marker_paths(listing: pa.Table) -> list[tuple[str, tuple[int, int]]]:
-    """The files that say that a snapshot is complete, and (checkpoint, attempt) of each.
-
-    Args:
-        listing: the files of the snapshots table (``DeltaLog.files``).
-    """
-    named = [(path, parse_row(path)) for path in listing["path"].to_pylist()]
-    return [
-        (path, (name.checkpoint, name.attempt)) for path, name in named if name and name.operation == SNAPSHOT
-    ]
-
-
-def usable_snapshots(storage: Storage, listing: pa.Table) -> list[tuple[tuple[int, int], frozenset[str]]]:
-    """The snapshots whose row can be read and whose parts are all listed. Of each other one a warning is logged, once.
-
-    Args:
-        storage: the snapshots table's folder.
-        listing: the files of the table (``DeltaLog.files``).
-
-    Returns:
-        (checkpoint, attempt) of each, with its files: its row, and its parts, those that it shares with older ones included.
-    """
-    found = []
-    listed = {path: snapshot_of(path) for path in listing["path"].to_pylist()}
-    for marker, who in marker_paths(listing):
-        try:
-            found.append((who, frozenset([marker, *_parts_of(storage, marker, who, listed)])))
-        except CorruptChangelogError as error:
-            warn_unusable(who[0], error)
-    return found
-
-
-def warn_unusable(checkpoint: int, error: Exception) -> None:
-    """Log that a snapshot can't be used; the same fault once in a process.
-
-    Args:
-        checkpoint: of which the snapshot is.
-        error: names the file.
-    """
-    fault = str(error)
-    if fault not in _WARNED:
-        if len(_WARNED) >= _MOST_WARNED:
-            _WARNED.clear()
-        _WARNED.add(fault)
-        _LOG.warning(
-            "the snapshot of checkpoint %d can't be used; an older one and a longer piece of the log take its place: %s",
-            checkpoint, error,
-        )  # fmt: skip
-
-
-def _parts_of(
-    storage: Storage, marker: str, who: tuple[int, int], listed: dict[str, tuple[int, int] | None]
-) -> list[str]:
-    document = read_marker(storage, marker)
-    if "files" in document:
-        parts = [path for path, *_ in document["files"]]
-        missing = sorted(set(parts) - listed.keys())
-        if missing:
-            raise CorruptChangelogError(f"{storage.join(missing[0])} is not in its table any more")
-        return parts
-    parts = [path for path, whose in listed.items() if whose == who and path != marker]
-    if len(parts) != document["parts"]:
-        raise CorruptChangelogError(
-            f"{storage.join(marker)} counts {document['parts']} parts, there are {len(parts)}"
-        )
-    return parts
-
-
-def snapshot_of(path: str) -> tuple[int, int] | None:
-    """(checkpoint, attempt) of a file in the snapshots table, or None when it isn't one of ours."""
-    part = parse_part(path)
-    if part is not None:
-        return part.checkpoint, part.attempt
-    row = parse_row(path)
-    return (row.checkpoint, row.attempt) if row is not None else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -20,12 +20,14 @@ from changelog_engine.changelog.log_files import SNAPSHOT, RowName, parse_merged
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files
+from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.row_files import read_marker, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import extend
 from changelog_engine.checkpoint.snapshot_check import differences
-from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.lineage import extend
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
@@ -108,22 +110,103 @@ class _Verifier:
         self.damaged: set[_Who] = set()  # with a part that isn't
         self.merged = False
         self.snapshots: dict[_Who, tuple[str, list[PartFile]]] = {}  # good ones
+        self._times: dict[tuple[str, int, int], int] = {}  # of rows with files of their own, as they say
         self.newest_base: dict[int, int | None] = {}  # restorable checkpoint -> where its restore begins
 
     def run(self) -> Verification:
         """All steps."""
         # The snapshots first: what a truncation removes meanwhile is needed by no later list of the log.
         snapshots = _listing(self.folder.snapshots)
-        listing = _listing(self.folder.changelog)
+        log = self.folder.open_changelog()
+        listing = log.files()
+        ledger = self._ledger(log)
         self._rows_about_the_log(listing)
         self._lineages()
         self._parts(part_files(listing))
         if snapshots is not None:
             self._snapshots(snapshots)
+        self._listed(self.folder.changelog, listing)
+        if snapshots is not None:
+            self._listed(self.folder.snapshots, snapshots)
         self._restorable()
+        if ledger is None:
+            return self.found
+        self._asked(ledger)
         for who in sorted(self.snapshots, key=lambda who: who[1]):
             self._compare(who)
         return self.found
+
+    def _ledger(self, log: DeltaLog) -> Ledger | None:
+        """What every reader asks; None when it refuses the log as a whole, which is a fault."""
+        try:
+            ledger = Ledger(log)
+            _ = ledger.snapshots
+        except CorruptChangelogError as error:
+            self._refused(error)
+            return None
+        return ledger
+
+    def _refused(self, error: CorruptChangelogError) -> None:
+        path = error.path or self.folder.changelog.root
+        if all(fault.file != path for fault in self.found.faults):
+            self.found.faults.append(Fault(path, str(error).removeprefix(path).strip(": ")))
+
+    def _asked(self, ledger: Ledger) -> None:
+        """What the ledger refuses to restore is lost, whatever was counted here: it is asked for each attempt's newest."""
+        newest: dict[int, Checkpoint] = {}
+        for row in self.checkpoints.values():
+            if row.attempt not in newest or newest[row.attempt].id < row.id:
+                newest[row.attempt] = row
+        for row in newest.values():
+            if row.id in self.newest_base:
+                try:
+                    ledger.base(row)
+                except CorruptChangelogError as error:
+                    self._refused(error)
+                    self.found.restorable.remove(row.id)
+                    self.found.lost = sorted([*self.found.lost, row.id])
+
+    def _listed(self, storage: Storage, listing: pa.Table) -> None:
+        """Compare what the list of files says with the files: size, times of rows, statistics."""
+        faulty = {fault.file for fault in self.found.faults}
+        columns = {name: listing[name].to_pylist() for name in listing.column_names}
+        for place, path in enumerate(columns["path"]):
+            if storage.join(path) in faulty:
+                continue
+            said = {name: values[place] for name, values in columns.items()}
+            wrong = self._try(storage, path, partial(self._differs, storage, path, said))
+            if wrong:
+                self._fault(storage, path, f"is not what the table's list of files says: {wrong}")
+
+    def _differs(self, storage: Storage, path: str, said: dict[str, Any]) -> str:
+        try:
+            size, footer = storage.size(path), storage.read_footer(path)
+        except FileNotFoundError as error:
+            raise CorruptChangelogError(f"{storage.join(path)} is missing", storage.join(path)) from error
+        except pa.ArrowException as error:
+            raise CorruptChangelogError(f"{storage.join(path)} can't be read: {error}") from error
+        there = delta_stats(footer)
+        pairs = [
+            ("size", said["size_bytes"], size),
+            ("number of rows", said["num_records"], there["numRecords"]),
+        ]
+        for statistics, prefix in (
+            ("minValues", "min."),
+            ("maxValues", "max."),
+            ("nullCount", "null_count."),
+        ):
+            for name, value in there[statistics].items():
+                pairs.append((f"{prefix}{name}", said.get(f"{prefix}{name}"), value))
+        row = parse_row(path)
+        time_ms = None if row is None else self._times.get((row.operation, row.checkpoint, row.attempt))
+        if time_ms is not None:
+            pairs.append(("modification time", said["modification_time"], time_ms))
+        wrong = [
+            f"its {what} is {found}, the list says {listed}"
+            for what, listed, found in pairs
+            if listed is not None and listed != found
+        ]
+        return "; ".join(wrong)
 
     def _fault(self, storage: Storage, path: str, what: str) -> None:
         full = storage.join(path)
@@ -164,6 +247,8 @@ class _Verifier:
         storage = self.folder.changelog
         if name.operation == ATTEMPT:
             attempt = self._try(storage, path, lambda: Attempt.from_json(document))
+            if attempt is not None:
+                self._times[name[:3]] = attempt.time_ms
             if attempt is not None and attempt.id != name.attempt:
                 self._fault(storage, path, f"holds the row of attempt {attempt.id}")
             elif attempt is not None:
@@ -172,6 +257,7 @@ class _Verifier:
         row = self._try(storage, path, lambda: Checkpoint.from_json(document))
         if row is None:
             return
+        self._times[name[:3]] = row.time_ms
         if (row.id, row.attempt) != (name.checkpoint, name.attempt):
             self._fault(storage, path, f"holds the row of checkpoint {row.id} of attempt {row.attempt}")
         elif row.id in self.checkpoints:

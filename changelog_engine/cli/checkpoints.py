@@ -8,8 +8,8 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint.job_path import open_changelog
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.cli.console import console, table_of
+from changelog_engine.ledger.lineage import Lineage
 
 
 @click.command()

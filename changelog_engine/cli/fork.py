@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from changelog_engine.checkpoint.forks import fork_job
 from changelog_engine.checkpoint.job_path import open_job
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.cli.console import printable
+from changelog_engine.config.layers import JOB_VARIABLE
+from changelog_engine.config.options import BASE_PATH
 from changelog_engine.errors import RestoreError
+from changelog_engine.ledger.lineage import Lineage
 
 
 @click.command()
@@ -22,7 +25,7 @@ def fork(path: str, new_path: str, at: int | None, name: str | None) -> None:
     """Make a job that starts from a checkpoint of another.
 
     PATH is the folder of the other job, <base>/<job>, or of a savepoint; it is not changed, and may be running. NEW_PATH is
-    that of the new one: run the program under its name and with its base path, and it goes on from the checkpoint. On one
+    that of the new one: run the program by one of the commands that are printed, and it goes on from the checkpoint. On one
     disk the two share their files until one of them deletes them; elsewhere they are copied.
     """
     job = open_job(path)
@@ -41,3 +44,22 @@ def fork(path: str, new_path: str, at: int | None, name: str | None) -> None:
             f"({made.shared_bytes:,} bytes), {made.copied:,} copied ({made.copied_bytes:,} bytes)"
         )
     )
+    for line in commands_to_run(made.folder.name, made.folder.storage.root):
+        click.echo(printable(line))
+
+
+def commands_to_run(name: str, root: str) -> list[str]:
+    """How a program runs as the job of a folder, with the engine's command and with plain Python.
+
+    Args:
+        name: of the job.
+        root: the job's folder.
+    """
+    base = shlex.quote(f"{BASE_PATH.key}={root.rpartition('/')[0]}")
+    job = shlex.quote(name)
+    return [
+        "run it, with the program's own script and arguments, by",
+        f"  changelog-engine run --job {job} -D {base} SCRIPT",
+        f"or, when the program's base path is {root.rpartition('/')[0]}, by",
+        f"  {JOB_VARIABLE}={job} python SCRIPT",
+    ]

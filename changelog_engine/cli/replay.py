@@ -76,7 +76,7 @@ def replay(
 
     if not os.path.isfile(script):
         raise _CannotReplayError(f"{script} is not a script")
-    given = {"restore": None, "parallelism": None, "master": None, "name": name}
+    given = {"restore": None, "parallelism": None, "master": None, "job": None, "name": name}
     with _as_before():
         try:
             configuration = _configuration(given, entries)

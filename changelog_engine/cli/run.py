@@ -17,9 +17,15 @@ from typing import Any, NoReturn
 
 import click
 
+from changelog_engine.api_names import explained
 from changelog_engine.cli.console import printable
 from changelog_engine.config import OPTIONS, find, set_command_line
-from changelog_engine.errors import ChangelogEngineError, JobCancelledError, JobExecutionError
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    JobCancelledError,
+    JobExecutionError,
+    JobInterruptedError,
+)
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
 
@@ -28,6 +34,7 @@ _OPTIONS = {
     "--restore": "changelog.restore",
     "--parallelism": "parallelism.default",
     "--master": "spark.master",
+    "--job": "changelog.job.name",
     "--name": "pipeline.name",
 }
 
@@ -67,6 +74,11 @@ class _OneLine(click.Command):
     help="Parallelism of jobs that set none.",
 )
 @click.option("--master", metavar="URL", help="Spark master, such as local[4] or spark://host:7077.")
+@click.option(
+    "--job",
+    metavar="NAME",
+    help="Name of the script's one job, whatever its execute() says: to run a fork.",
+)
 @click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
 @click.option(
     "-D",
@@ -96,6 +108,8 @@ def run(script: str, arguments: tuple[str, ...], entries: tuple[str, ...], **giv
     except KeyboardInterrupt:
         _stop_jobs()
         sys.exit(INTERRUPTED)
+    except JobInterruptedError as error:
+        sys.exit(error.code)
     except JobCancelledError as error:
         click.echo(f"{printable(str(error))}", err=True)
         sys.exit(INTERRUPTED)
@@ -138,7 +152,9 @@ def _configure(entries: dict[str, str]) -> None:
     """Set the command line's level, and ask the API for an environment: it refuses what no job could run with."""
     try:
         set_command_line(entries)
-        importlib.import_module("api.datastream").StreamExecutionEnvironment.get_execution_environment()
+        importlib.import_module(
+            "changelog_engine.api.datastream"
+        ).StreamExecutionEnvironment.get_execution_environment()
     except ChangelogEngineError as error:
         raise _Refused(printable(str(error))) from None
 
@@ -166,6 +182,8 @@ def _stop_jobs() -> None:
 def _fail(error: Exception, script: str) -> NoReturn:
     """Say what went wrong and end: the engine's errors as messages, others as Python would show them."""
     frames = script_frames(error, script)
+    if isinstance(error, ImportError):
+        error = explained(error)
     if isinstance(error, ChangelogEngineError):
         message = f"Error: {printable(str(error))}"
         if frames is not None and not isinstance(error, JobExecutionError):

@@ -9,11 +9,11 @@ import click
 from rich.text import Text
 
 from changelog_engine.checkpoint.job_path import open_job
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.cli.console import console, printable, table_of
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
+from changelog_engine.ledger.lineage import Lineage
 
 _NONE = (
     "Savepoints are made of checkpoints: a job makes some when its program calls env.enable_checkpointing(interval) or "

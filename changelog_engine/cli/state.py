@@ -7,9 +7,12 @@ Invariants:
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
 from typing import Any
 
 import click
@@ -20,6 +23,10 @@ from changelog_engine.checkpoint.job_path import open_changelog
 from changelog_engine.cli.console import console, printable, table_of
 from changelog_engine.errors import RestoreError
 from materializer.fold import FoldedState, state_at
+
+_NEAREST = 3
+_LOOKED_AT = 20_000  # keys that are compared letter by letter
+_COMPARED = 200  # letters of each
 
 
 @click.command()
@@ -66,12 +73,12 @@ def state(
         namespaced = any(cells[3] for cells in entries[:limit])
         shown = table_of("operator", "state", "key", *(["namespace"] if namespaced else []), "value")
         for cells in entries[:limit]:
-            shown.add_row(*map(Text, cells if namespaced else (*cells[:3], cells[4])))
+            shown.add_row(*[Text(cell) for cell in (cells if namespaced else (*cells[:3], cells[4]))])
         console().print(shown)
     if len(entries) > limit:
         click.echo(f"{len(entries) - limit:,} more; --limit shows more, --key one")
     if not _show_withheld(folded, operator, name) and not entries:
-        click.echo("no such entry")
+        click.echo("no such entry" if key is None else _no_such_key(folded, operator, name, key))
 
 
 def _show_withheld(folded: FoldedState, operator: str | None, name: str | None) -> bool:
@@ -132,8 +139,48 @@ def _entries(
             for entry_key, value in entries.items():
                 plain, namespace = entry_key if entries.namespaced else (entry_key, "")
                 if key(plain):
-                    found.append(tuple(map(printable, (uid, state, repr(plain), namespace, repr(value)))))
+                    found.append(
+                        tuple([printable(each) for each in (uid, state, repr(plain), namespace, repr(value))])
+                    )
     return found
+
+
+def _no_such_key(folded: FoldedState, operator: str | None, name: str | None, key: str) -> str:
+    """What to say instead of a key that is not there: of each operator, the type of its keys and those that are nearest."""
+    found = []
+    for described in folded.checkpoint.operators:
+        uid = described["uid"]
+        wanted = [
+            entries
+            for (of, state), entries in folded.states.items()
+            if of == uid and operator in (None, uid) and name in (None, state)
+        ]
+        if not wanted:
+            continue
+        keys = {each[0] if entries.namespaced else each for entries in wanted for each in entries}
+        kind = described.get("key_type", {}).get("type", "undeclared")
+        shown = ", ".join(printable(repr(each)) for each in _nearest(keys, key))
+        near = f"the nearest of {len(keys):,}: {shown}" if keys else "there is none"
+        found.append(f"the keys of {printable(uid)!r} are {printable(kind)}; {near}")
+    return "\n".join([f"no entry has the key {printable(key)}", *found])
+
+
+def _nearest(keys: Iterable[Any], wanted: str) -> list[Any]:
+    """The few keys that are most like what was asked for: by value if both are numbers, by their letters otherwise."""
+    try:
+        number: float | None = float(wanted)
+    except ValueError:
+        number = None
+    matcher = SequenceMatcher(b=wanted)
+
+    def distance(key: Any) -> tuple[int, float, str]:
+        text = str(key)
+        if number is not None and isinstance(key, (int, float)):
+            return 0, abs(key - number), text
+        matcher.set_seq1(text[:_COMPARED])
+        return 1, 1 - matcher.ratio(), text
+
+    return heapq.nsmallest(_NEAREST, itertools.islice(keys, _LOOKED_AT), key=distance)
 
 
 def _same(wanted: str | None) -> Callable[[Any], bool]:

@@ -7,25 +7,45 @@ from collections.abc import Sequence
 import click
 
 from changelog_engine.checkpoint.job_path import open_job
+from changelog_engine.checkpoint.repair import plan_repair, repair
 from changelog_engine.checkpoint.savepoints import MARKER, open_savepoint
 from changelog_engine.checkpoint.verification import Fault, Verification
 from changelog_engine.checkpoint.verification import verify as verify_folder
 from changelog_engine.cli.console import printable
-from changelog_engine.errors import ChangelogEngineError, ForeignPathError, FormatVersionError
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    CorruptChangelogError,
+    ForeignPathError,
+    FormatVersionError,
+)
 from changelog_engine.storage.filesystem import Storage
 
 
 @click.command()
 @click.argument("path")
+@click.option(
+    "--repair",
+    "repairs",
+    is_flag=True,
+    help="Say what to set aside so that the job can go on; with --yes, do it.",
+)
+@click.option("--yes", is_flag=True, help="With --repair: move what it names. Nothing is ever deleted.")
 @click.pass_context
-def verify(context: click.Context, path: str) -> None:
+def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     """Read every file of a job, and say what is wrong and which checkpoints can be restored.
 
     PATH is the job's folder, <base>/<job>, or that of a savepoint; the job may be running. Checksums, numbers of rows,
     sequence numbers and lineage are checked, and each snapshot is compared with the fold of the log before it. The exit
     status is 1 when something is wrong.
+
+    When commits of a table are gone or damaged, --repair says from which checkpoint the job can still go on, and which
+    files are in the way; --yes moves them into a folder set-aside-<time> beside the tables.
     """
+    if yes and not repairs:
+        raise click.UsageError("--yes goes with --repair")
     storage = Storage(path)
+    if repairs:
+        context.exit(_repair(storage, yes))
     if storage.exists(MARKER):
         try:
             open_savepoint(path)
@@ -34,9 +54,41 @@ def verify(context: click.Context, path: str) -> None:
         except ChangelogEngineError as error:
             _report(Verification(faults=[Fault(storage.root, str(error))]))
             context.exit(1)
-    found = verify_folder(open_job(path))
+    try:
+        found = verify_folder(open_job(path))
+    except CorruptChangelogError as error:  # a list of files itself
+        _report(Verification(faults=[Fault(error.path, str(error).removeprefix(error.path).strip(": "))]))
+        context.exit(1)
     _report(found)
     context.exit(1 if found.faults else 0)
+
+
+def _repair(folder: Storage, yes: bool) -> int:
+    """The exit status: 0 when nothing is wrong any more."""
+    plan = plan_repair(folder)
+    if plan is None:
+        click.echo(
+            "the tables' logs are whole: there is nothing to set aside. Where a part is damaged, changelog.restore chooses "
+            "an earlier checkpoint"
+        )
+        return 0
+    click.echo(printable(f"WRONG {plan.wrong}"))
+    begins = (
+        "empty: no checkpoint is left" if plan.checkpoint is None else f"from checkpoint {plan.checkpoint}"
+    )
+    if not yes:
+        click.echo(f"The job can go on {begins}, when these are set aside:")
+        for path in plan.aside:
+            click.echo(printable(f"  {path}"))
+        click.echo(
+            "Later checkpoints are lost, and what sinks published with them comes again. Nothing was changed: stop the job, "
+            "copy its folder, and say --repair --yes"
+        )
+        return 1
+    target = repair(folder, plan)
+    click.echo(printable(f"{len(plan.aside)} files were set aside in {target}"))
+    click.echo(f"The next run goes on {begins}")
+    return 0
 
 
 def _report(found: Verification) -> None:

@@ -74,7 +74,7 @@ class MapForm(JsonForm):
         if written is items and written_keys is keys and self.texts:
             return values
         if self.numbers:
-            written_keys = list(map(str, written_keys))
+            written_keys = [str(key) for key in written_keys]
         pairs = zip(written_keys, written, strict=True)
         if self.numbers or self.texts:
             return [dict(islice(pairs, len(value))) for value in values]
@@ -153,7 +153,7 @@ class RowForm(JsonForm):
         """See JsonForm.read."""
         names = self.names
         if self._in_order is not None:
-            fields = list(map(self._in_order, values))
+            fields = [self._in_order(value) for value in values]
         else:
             fields = [tuple([value[name] for name in names]) for value in values]
         return [make_row(names, list(found)) for found in self.tuples.read(fields)]

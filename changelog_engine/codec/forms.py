@@ -183,11 +183,13 @@ class TextForm(JsonForm):
 
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
-        return list(map(self._write_one, values))
+        write_one = self._write_one
+        return [write_one(value) for value in values]
 
     def read(self, values: list[Any]) -> list[Any]:
         """See JsonForm.read."""
-        return list(map(self._read_one, values))
+        read_one = self._read_one
+        return [read_one(value) for value in values]
 
 
 class AnyForm(JsonForm):

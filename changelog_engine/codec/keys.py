@@ -92,7 +92,7 @@ class IntegerKeys(KeyCodec):
         return bool(self._low <= min(keys) and max(keys) <= self._high)
 
     def _identity(self, key: Any, what: str) -> KeyIdentity:
-        return b"null" if key is None else self.type.coerce(key, what)
+        return b"null" if key is None else self.type.check(key, what)
 
     def _from_text(self, text: str) -> KeyIdentity:
         if text == "null":
@@ -114,7 +114,7 @@ class TextKeys(KeyCodec):
         return [self._identity(key, what) for key in keys]
 
     def _identity(self, key: Any, what: str) -> KeyIdentity:
-        return b"null" if key is None else self.type.coerce(key, what)
+        return b"null" if key is None else self.type.check(key, what)
 
     def _ints(self, texts: pa.Array) -> list[Any] | None:
         return None if len(texts) else []
@@ -134,19 +134,19 @@ class TypedKeys(KeyCodec):
     def identities(self, keys: list[Any], what: str) -> list[Any]:
         """See KeyCodec.identities."""
         if not self._form_decides:
-            keys = [self.type.coerce(key, what) for key in keys]
+            keys = [self.type.check(key, what) for key in keys]
         try:
             written = self._form.to_json(keys)
             # orjson's small bytes sit in blocks of 1 KiB; these are kept, so they must be copies.
-            texts = list(map(dumps, written))
+            texts = [dumps(value) for value in written]
         except (NotExact, TypeError, ValueError):
             texts = []
-        if not texts or any(map(_is_marked, texts)):
+        if not texts or any(map(_is_marked, texts)):  # drives our own code
             return [self._identity(key, what) for key in keys]
         return list(map(str.encode, texts))
 
     def _identity(self, key: Any, what: str) -> KeyIdentity:
-        key = self.type.coerce(key, what)
+        key = self.type.check(key, what)
         try:
             text = dumps(self._form.to_json([key])[0])
             if not _is_marked(text):
@@ -171,7 +171,7 @@ class CanonicalKeys(KeyCodec):
     """Keys of declared types with maps or undeclared parts: checked, then canonical JSON."""
 
     def _identity(self, key: Any, what: str) -> KeyIdentity:
-        return canonical_text(self.type.coerce(key, what)).encode()
+        return canonical_text(self.type.check(key, what)).encode()
 
     def _ints(self, texts: pa.Array) -> list[Any] | None:
         return None if len(texts) else []
@@ -207,13 +207,13 @@ def _is_utf8(text: str) -> bool:
 
 
 def _form_decides(type_info: TypeInformation) -> bool:
-    """True when the JSON form takes no values but those that coerce would leave as they are."""
+    """True when the JSON form takes no values but those that check would leave as they are."""
     if type_info.exact is bytes:
         return True
     if isinstance(type_info, ElementsTypeInfo):
         return type_info.kind != "PRIMITIVE_ARRAY" and _form_decides(type_info.elem_type)
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return all(map(_form_decides, type_info.get_field_types()))
+        return all(_form_decides(field) for field in type_info.get_field_types())
     return type_info.kind not in ("FLOAT", "CHAR")
 
 
@@ -224,7 +224,7 @@ def _has_own_json(type_info: TypeInformation) -> bool:
     if isinstance(type_info, ElementsTypeInfo):
         return _has_own_json(type_info.elem_type)
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return all(map(_has_own_json, type_info.get_field_types()))
+        return all(_has_own_json(field) for field in type_info.get_field_types())
     return True
 
 

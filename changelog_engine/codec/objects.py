@@ -8,12 +8,14 @@ where the job's functions brought them.
 from __future__ import annotations
 
 import copyreg
+import functools
 import importlib
 import sys
 from typing import Any
 
 import cloudpickle
 
+from changelog_engine.api_names import long_name, short_name
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types.typeinfo import shown
 
@@ -36,7 +38,7 @@ def reduce_parts(value: Any) -> str | tuple[Any, Any, Any, Any, Any]:
     except Exception as error:
         raise _unusable(value, str(error)) from error
     if isinstance(parts, str):
-        return f"{_module_of(value) or 'builtins'}:{parts}"
+        return _text_of(_module_of(value) or "builtins", parts)
     function, arguments, state, items, pairs, setter = (*parts, None, None, None, None)[:6]
     if setter is not None:
         raise _unusable(value, "its class sets its state in a way of its own")
@@ -80,7 +82,7 @@ def name_of_global(value: Any) -> str | None:
     module, name = _module_of(value), getattr(value, "__qualname__", None)
     if module is None or not isinstance(name, str):
         return None
-    found = f"{module}:{name}"
+    found = _text_of(module, name)
     try:
         same = bool(_find(module, name) == value)
     except (ImportError, AttributeError):
@@ -100,7 +102,7 @@ def global_named(name: str) -> Any:
     """
     module, _, path = name.partition(":")
     try:
-        return _find(module, path)
+        return _find(long_name(module) if _is_of_api(module, path) else module, path)
     except (ImportError, AttributeError) as error:
         found = _seen.get(name) or _shipped(module, path)
         if found is None:
@@ -109,6 +111,29 @@ def global_named(name: str) -> Any:
                 "keys into a module that workers can import, or use tuples as keys"
             ) from None
         return found
+
+
+def _text_of(module: str, path: str) -> str:
+    """The name in a key's text: of the API's classes the short one, as in every table so far, for it is their identity."""
+    short = short_name(module)
+    if short == module and _is_of_api(module, path):
+        raise NotSerializableError(
+            f"{module}.{path} of your own package cannot be in a key: changelog-engine's {long_name(module)} has a class of "
+            "this name, which keys in the changelog call so; rename yours, or use tuples as keys"
+        )
+    return f"{short}:{path}"
+
+
+@functools.cache
+def _is_of_api(module: str, path: str) -> bool:
+    """Whether a name in a key's text is the API's, not that of somebody else's ``api``."""
+    if long_name(module) == module:
+        return False
+    try:
+        _find(long_name(module), path)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def _find(module: str, path: str) -> Any:

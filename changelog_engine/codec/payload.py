@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import io
 import json
 import math
 import pickle
@@ -13,6 +14,7 @@ from typing import Any
 import cloudpickle
 import orjson
 
+from changelog_engine.api_names import SHORT, long_name
 from changelog_engine.codec.forms import MAX_INT_BITS, is_plain, non_finite_text
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types import Instant, Row
@@ -20,6 +22,7 @@ from changelog_engine.types.row import field_names_of
 from changelog_engine.types.typeinfo import shown
 
 _PROTOCOL = 5
+_SHORT = f"{SHORT}.".encode()
 _MAX_ITEMS = 1000  # of one container in the readable text; the payload has them all
 _MAX_DEPTH = 20
 
@@ -61,12 +64,31 @@ def load_payload(data: bytes) -> Any:
         NotSerializableError: it cannot be read back, mostly because a class has moved.
     """
     try:
-        return pickle.loads(data)
+        return _loaded(data)
     except Exception as error:
         raise NotSerializableError(
             f"a value of {len(data)} bytes in the changelog cannot be read back: {error}; "
             "make the classes of state values importable under their old names"
         ) from error
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return pickle.loads(data)
+    except (ImportError, AttributeError):
+        if _SHORT not in data:
+            raise
+    return _OfOlderTables(io.BytesIO(data)).load()
+
+
+class _OfOlderTables(pickle.Unpickler):
+    """Finds the API's classes where ``api``, as which earlier versions named it, is somebody else's package."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        try:
+            return super().find_class(module_name, global_name)
+        except (ImportError, AttributeError):
+            return super().find_class(long_name(module_name), global_name)
 
 
 def readable_text(value: Any) -> str:

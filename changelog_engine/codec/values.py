@@ -184,7 +184,7 @@ class Codec:
             try:
                 texts, payloads = self._chunk_texts(chunk), None
             except _HARD:
-                encoded = list(map(self.encode, chunk))
+                encoded = [self.encode(value) for value in chunk]
                 texts, payloads = _arrays([one[0] for one in encoded], [one[1] for one in encoded])
             text_pieces.append(texts)
             payload_pieces.append(payloads)
@@ -201,7 +201,7 @@ class Codec:
     def _chunk_texts(self, chunk: list[Any]) -> pa.Array:
         written = self._form.to_json(chunk)
         texts = columns.array_texts(written)
-        return pa.array(list(map(dumps, written)), pa.string()) if texts is None else texts
+        return pa.array([dumps(value) for value in written], pa.string()) if texts is None else texts
 
     def decode_many(self, texts: Any, payloads: Any = None) -> list[Any]:
         """The values of the log's columns ``value`` and ``payload``.

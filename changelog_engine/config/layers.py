@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.config.file import CONF_VARIABLE, read_file
-from changelog_engine.config.options import Option, canonical
+from changelog_engine.config.options import JOB_OVERRIDE, Option, canonical
 
+JOB_VARIABLE = "CHANGELOG_ENGINE_JOB"  # for programs without a command line of the engine's
 _command_line: dict[str, str] = {}
 
 
@@ -74,6 +75,8 @@ FILE_SYSTEM_PREFIXES = ("s3.",)
 def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:
     """The levels that exist before any code speaks: the command line and the file.
 
+    The name for the job that ``CHANGELOG_ENGINE_JOB`` gives counts as one of the command line.
+
     Args:
         environment: the process's variables; ``os.environ`` by default.
 
@@ -84,6 +87,9 @@ def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:
         ConfigurationError: the file named by ``CHANGELOG_ENGINE_CONF`` cannot be read or holds an unusable
         entry.
     """
-    path = (os.environ if environment is None else environment).get(CONF_VARIABLE)
+    variables = os.environ if environment is None else environment
+    path = variables.get(CONF_VARIABLE)
     file = canonical(read_file(path), f"the file {path}") if path else {}
-    return ConfigLayers(command_line=dict(_command_line), file=file)
+    job = variables.get(JOB_VARIABLE)
+    command_line = {JOB_OVERRIDE.key: job, **_command_line} if job else dict(_command_line)
+    return ConfigLayers(command_line=command_line, file=file)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from changelog_engine.config.names import writable
 from changelog_engine.config.parsing import (
     parse_bool,
     parse_duration_ms,
@@ -67,6 +68,7 @@ class Option:
         Raises:
             ConfigurationError: the text does not fit; the message names the key.
         """
+        writable(text, f"option {self.key!r}")
         try:
             value = _PARSERS[self.kind](text)
         except ValueError as error:

@@ -167,7 +167,7 @@ RESTART_STRATEGY = Option(
     "restart-strategy.type",
     "choice",
     None,
-    "When a failed job goes on; unset: always after 1 s when checkpointing is on, else never.",
+    "When a failed job goes on; unset: always, `exponential-delay` with its defaults, when checkpointing is on, else never.",
     older=("restart-strategy",),
     choices=_choices(
         "none",
@@ -220,7 +220,15 @@ EXPONENTIAL_JITTER = Option(
     "restart-strategy.exponential-delay.jitter-factor",
     "float",
     0.1,
-    "Kept and given back; pauses have no jitter, as one driver restarts one job.",
+    "How far a pause is from its length at random, as a fraction of it.",
+    minimum=0,
+)
+SAME_FAILURE_LIMIT = Option(
+    "changelog.restart.same-failure-limit",
+    "int",
+    3,
+    "The same mistake so often in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What "
+    "the environment does (lost workers, brokers, disks) is not counted.",
     minimum=0,
 )
 PARALLELISM = Option(
@@ -234,6 +242,19 @@ MAX_PARALLELISM = Option(
     "pipeline.max-parallelism", "int", None, "Number of key groups, 1 to 32768.", minimum=1
 )
 JOB_NAME = Option("pipeline.name", "string", None, "Name of a job whose execute() gives none.")
+JOB_OVERRIDE = Option(
+    "changelog.job.name",
+    "string",
+    None,
+    "Name of the program's one job, whatever its execute() says, as to run a fork; also by `run --job` and by the "
+    "environment variable CHANGELOG_ENGINE_JOB.",
+)
+OBJECT_REUSE = Option(
+    "pipeline.object-reuse",
+    "bool",
+    False,
+    "Never copy elements: only for functions that change neither what they are given nor what they gave.",
+)
 JOB_PARAMETERS = Option(
     "pipeline.global-job-parameters", "map", {}, "What RuntimeContext.get_job_parameter() sees."
 )
@@ -308,6 +329,13 @@ TRUNCATION_GRACE = Option(
 )
 EPOCH_TARGET = Option(
     "changelog.epoch.target", "duration", None, "Target time of one epoch; unset: adaptive."
+)
+EPOCH_TIMEOUT = Option(
+    "changelog.epoch.timeout",
+    "duration",
+    3_600_000,
+    "An epoch that makes no checkpoint and takes longer than this and execution.checkpointing.timeout has failed.",
+    minimum=1,
 )
 PART_MAX_BYTES = Option(
     "changelog.part.max-bytes",

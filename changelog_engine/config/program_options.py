@@ -58,6 +58,12 @@ OPERATOR_CHAINING = Option(
     "Kept and given back; operators between two exchanges always run in one task.",
     older=("pipeline.operator-chaining",),
 )
+CHAINING_OF_DIFFERENT_MAX_PARALLELISM = Option(
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+    "bool",
+    True,
+    "Kept and given back, as the option before it.",
+)
 
 PROGRAM_OPTIONS: tuple[Option, ...] = (
     PYTHON_FILES,
@@ -69,4 +75,5 @@ PROGRAM_OPTIONS: tuple[Option, ...] = (
     SAVEPOINT_DIR,
     BUFFER_TIMEOUT,
     OPERATOR_CHAINING,
+    CHAINING_OF_DIFFERENT_MAX_PARALLELISM,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.protocols import Position, Range, Split
-from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
 
 _IMMUTABLE_CLASSES = frozenset({int, str, float, bool, bytes, complex, type(None)})
@@ -31,7 +31,7 @@ class CollectionSource:
 
     def __init__(self, elements: Iterable[Any], output_type: TypeInformation | None = None) -> None:
         if isinstance(elements, (str, bytes, bytearray, dict)) or not isinstance(elements, Iterable):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "
                 "element in a list"
             )
@@ -63,7 +63,9 @@ class CollectionReader:
         end = min(position + max_records, len(self._elements))
         values = self._elements[position:end]
         if not self._immutable and not _IMMUTABLE_CLASSES.issuperset(map(type, values)):
-            values = copy.deepcopy(values)
+            values = [
+                copy.deepcopy(value) for value in values
+            ]  # one by one: what two of them share, they share no more
         return Range(values, end, end >= len(self._elements))
 
     def close(self) -> None:

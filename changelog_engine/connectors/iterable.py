@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from changelog_engine.connectors.protocols import Position, Range, Split
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.copies import take_each
 
 # A slow iterable is cut off after this time, so that what it gave is processed instead of waiting for a full
 # range.
@@ -39,7 +40,7 @@ class IterableSource:
         self, function: Callable[[], Iterable[Any]], output_type: TypeInformation | None = None
     ) -> None:
         if not callable(function):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "a source function must be callable without arguments and return an iterable, got "
                 f"{function!r}; for a fixed list use from_collection"
             )
@@ -75,10 +76,11 @@ class IterableReader:
         step = 1
         while len(values) < max_records:
             wanted = min(step, max_records - len(values))
-            chunk = list(itertools.islice(iterator, wanted))
-            values += chunk
-            self._given += len(chunk)
-            if len(chunk) < wanted:
+            before = len(values)
+            take_each(values, itertools.islice(iterator, wanted))  # it may give one object again and again
+            count = len(values) - before
+            self._given += count
+            if count < wanted:
                 return Range(values, self._given, True)
             now = time.monotonic()
             if now >= deadline:
@@ -93,7 +95,7 @@ class IterableReader:
             self.close()
             returned = self._function()
             if not isinstance(returned, Iterable):
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     f"the source function must return an iterable, it returned {type(returned).__name__}"
                 )
             iterator = self._iterator = iter(returned)

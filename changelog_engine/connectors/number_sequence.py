@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from changelog_engine.connectors.protocols import Position, Range, Split
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation, Types
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
@@ -32,7 +32,7 @@ class NumberSequenceSource:
         bounds: dict[str, Any] = {"start": start, "end": end}
         for name, bound in bounds.items():
             if isinstance(bound, bool) or not isinstance(bound, int) or not _LONG_MIN <= bound <= _LONG_MAX:
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     f"NumberSequenceSource: {name} must be a 64-bit whole number, got {bound!r}"
                 )
         if start > end:

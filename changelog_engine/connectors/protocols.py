@@ -162,7 +162,12 @@ class SinkContext(NamedTuple):
         run: unique id of this run of the job.
         attempt: the attempt; it grows with each restart and each run of a job with checkpoints.
         checkpoints: False when the job makes none: all is committed when the input ends.
-        restored: what the writers before had prepared. Every one of theirs is given to exactly one writer.
+        restored: what the writers before had prepared. Every one of theirs is given to exactly one writer: that of subtask
+            n % parallelism, n being theirs.
+        folder: stands for the job's folder, where it lies: the same for all runs that go on from each other, another for
+            forks and copies. "" for a job without checkpoints.
+        branches: earlier attempts of which there are checkpoints that this attempt does not go on from. They may be restored
+            later, so what they had prepared must stay.
     """
 
     job: str
@@ -173,6 +178,8 @@ class SinkContext(NamedTuple):
     attempt: int
     checkpoints: bool
     restored: Sequence[RestoredSink]
+    folder: str = ""
+    branches: frozenset[int] = frozenset()
 
 
 class CommittingWriter(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import TypeInformation
 
 
@@ -62,7 +62,7 @@ class FunctionSink:
 
     def __init__(self, function: Any) -> None:
         if not callable(getattr(function, "invoke", None)) and not callable(function):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"a sink function must have invoke(value) or be callable with a value, got {function!r}"
             )
         self.function = function

@@ -34,7 +34,7 @@ from changelog_engine.connectors.delta.reader import Columns, File, VersionsRead
 from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import Position, Split, SplitReader
-from changelog_engine.errors import ConfigurationError, ConnectorError, StorageError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, StorageError
 from changelog_engine.storage.delta_commits import TableFile
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import TypeInformation
@@ -263,7 +263,7 @@ def dataframe_source(
     """
     streaming = getattr(dataframe, "isStreaming", None)
     if streaming is None or not hasattr(dataframe, "schema"):
-        raise ConfigurationError(f"from_spark needs a DataFrame of PySpark, got {dataframe!r}")
+        raise ArgumentTypeError(f"from_spark needs a DataFrame of PySpark, got {dataframe!r}")
     if not streaming:
         if available_now:
             raise ConfigurationError(

@@ -81,7 +81,8 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
         except OverflowError:
             pass  # declared integers of any size
     elif int not in kinds:
-        sums = np.fromiter(map(_checksums.__getitem__, identities), np.uint32, len(identities))
+        found = map(_checksums.__getitem__, identities)  # drives our own code
+        sums = np.fromiter(found, np.uint32, len(identities))
         return (sums % np.uint32(max_parallelism)).astype(np.int32)
     groups = (key_group(identity, max_parallelism) for identity in identities)
     return np.fromiter(groups, np.int32, len(identities))

@@ -9,11 +9,25 @@ Invariants:
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
+
+_Hook = TypeVar("_Hook", bound=Callable[..., Any])
+
+
+def does_nothing(hook: _Hook) -> _Hook:
+    """Marks a hook of a base class: whoever does not override it need not be called."""
+    hook.does_nothing = True  # type: ignore[attr-defined]
+    return hook
+
+
+def is_empty_hook(hook: Any) -> bool:
+    """Whether a hook is a base class's that does nothing."""
+    return getattr(hook, "does_nothing", False) is True
 
 
 class NodeKind(enum.Enum):
@@ -30,6 +44,7 @@ class NodeKind(enum.Enum):
     CO_MAP = "co_map"  # two inputs, both keyed or neither; function: object with map1(value), map2(value)
     CO_FLAT_MAP = "co_flat_map"  # as CO_MAP, with flat_map1(value), flat_map2(value)
     CO_PROCESS = "co_process"  # as CO_MAP, with process_element1(value, ctx), process_element2(value, ctx)
+    ASYNC = "async"  # function: an AsyncSpec
     BROADCAST_PROCESS = "broadcast_process"  # two inputs, the second one broadcast; function: a BroadcastSpec
     KEY_BY = "key_by"  # function: callable value -> key; key_type
     PARTITION = "partition"  # function: a PartitionSpec
@@ -83,6 +98,26 @@ class BroadcastSpec:
 
     function: Any
     states: tuple[StateSpec, ...]
+
+
+@dataclass(frozen=True)
+class AsyncSpec:
+    """A function that asks an outside system by coroutines, many elements at a time.
+
+    Args:
+        function: object with the coroutine ``async_invoke(value)`` and with ``timeout(value)``, which give lists of results.
+        timeout_ms: how long an element may take, retries included; 0 or less for ever.
+        capacity: how many elements may be under way in a subtask.
+        retry: object with ``can_retry(attempts)``, ``get_backoff_time_millis(attempts)`` and ``get_retry_predicate()``;
+            None for no retries.
+        ordered: results come in the order of the elements; else as they are there, but never past a watermark.
+    """
+
+    function: Any
+    timeout_ms: int
+    capacity: int
+    retry: Any | None
+    ordered: bool
 
 
 @dataclass(frozen=True)
@@ -164,8 +199,9 @@ class RestartSettings:
     interval_ms: int = 60_000
     initial_backoff_ms: int = 1000
     max_backoff_ms: int = 60_000
-    backoff_multiplier: float = 2.0
+    backoff_multiplier: float = 1.5
     reset_backoff_ms: int = 3_600_000
+    jitter: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -189,8 +225,9 @@ class JobSettings:
         materialize_max_failures: failures of that in a row that do not fail the job.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
         truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.
-        restart: the restart strategy; None lets checkpointing decide, as Flink does (on: fixed delay, 2**31-1
-            attempts, 1 s; off: none).
+        restart: the restart strategy; None lets checkpointing decide, as Flink does (on: exponential delay with its
+            defaults; off: none).
+        same_failure_limit: the same mistake so often in a row without a new checkpoint is final; 0 for never.
         restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
         claim_savepoint: the job owns the savepoint it starts from, and disposes of it after its first checkpoint.
         ignore_unclaimed_state: state of a savepoint may belong to operators that the job doesn't have.
@@ -201,8 +238,11 @@ class JobSettings:
         thread_mode: PyFlink's thread mode has no bundles: the first records of a job's only source come one to an
             epoch, so that timers fire between those that take long, as they do there.
         epoch_target_ms: None for adaptive.
+        epoch_timeout_ms: an epoch without a checkpoint has the longer of this and checkpoint_timeout_ms; then it has
+            failed, and the restart strategy decides.
         epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
         part_max_bytes: bound of one part.
+        object_reuse: elements are never copied: functions change neither what they are given nor what they gave.
         parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
         file_systems: s3.* keys, for the tables' file systems.
@@ -226,6 +266,7 @@ class JobSettings:
     history_retention_ms: int = 7 * 86_400_000
     truncation_grace_ms: int | None = None
     restart: RestartSettings | None = None
+    same_failure_limit: int = 3
     restore: str = "auto"
     claim_savepoint: bool = False
     ignore_unclaimed_state: bool = False
@@ -234,8 +275,10 @@ class JobSettings:
     batch: bool = False
     thread_mode: bool = False
     epoch_target_ms: int | None = None
+    epoch_timeout_ms: int = 3_600_000
     epoch_max_records: int | None = None
     part_max_bytes: int = 64 * 1024 * 1024
+    object_reuse: bool = False
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
     file_systems: dict[str, str] = field(default_factory=dict, repr=False)

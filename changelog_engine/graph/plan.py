@@ -128,10 +128,10 @@ def plan_job(graph: JobGraph) -> JobPlan:
     Raises:
         InvalidJobError: nothing to execute, duplicate uid, or a parallelism above its max parallelism.
     """
-    if not any(node.kind is NodeKind.SINK for node in graph.nodes):
+    if all(node.kind is NodeKind.SOURCE for node in graph.nodes):
         raise InvalidJobError(
-            f"job {graph.name!r} has no sink, so there is nothing to execute: end a stream with print(), add_sink(), "
-            "sink_to() or execute_and_collect()"
+            f"job {graph.name!r} has no operators, so there is nothing to execute: add one, such as map(), or a sink, such "
+            "as print() or sink_to()"
         )
     return _Planner(graph).plan()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.types import JavaMembers, TypeInformation, Types
 
 
-class OutputTag:
+class OutputTag(JavaMembers):
     """Names a side output and the type of its elements.
 
     A process function emits to a side output by yielding a pair of the tag and the element;
@@ -22,7 +23,7 @@ class OutputTag:
         ConfigurationError: the name is no text or empty, or the type is none.
 
     Example:
-        >>> from api.common import Types
+        >>> from changelog_engine.api.common import Types
         >>> OutputTag("late", Types.STRING()).tag_id
         'late'
 
@@ -31,16 +32,19 @@ class OutputTag:
 
     __slots__ = ("tag_id", "type_info")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> OutputTag:
+        """Itself: it never changes, and travels beside each element of its output."""
+        return self
+
     def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
         given: object = tag_id
         if not isinstance(given, str) or not given:
-            raise ConfigurationError(
-                f"OutputTag: tag_id must be a text of at least one character, got {tag_id!r}"
-            )
+            raise ArgumentTypeError(f"OutputTag: tag_id must be a non-empty str, got {tag_id!r}")
+        writable(tag_id, "OutputTag: tag_id")
         if isinstance(type_info, list):
             type_info = Types.ROW(type_info)
         if type_info is not None and not isinstance(type_info, TypeInformation):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"OutputTag: type_info must be a type such as Types.STRING(), got {type_info!r}"
             )
         self.tag_id = tag_id

@@ -84,7 +84,7 @@ class Catalog:
 
     def rows_of(self, table: str, files: Iterable[str]) -> str:
         """A query of the rows of some files of a table, for views."""
-        listed = ", ".join(map(literal, files))
+        listed = ", ".join([literal(file) for file in files])
         if not listed:
             return _NOTHING
         columns = ", ".join(COLUMN_NAMES)
@@ -175,5 +175,5 @@ def _quoted_text(text: str) -> str:
 
 
 def _spark_path(folder: Storage, file: str = "") -> str:
-    path = folder.root if not file else f"{folder.root}/{file}"
+    path = folder.place(file)
     return path if folder.local is None else f"file:{path}"

@@ -121,7 +121,7 @@ def _is_canonical(type_info: TypeInformation) -> bool:
     if isinstance(type_info, ElementsTypeInfo):
         return _is_canonical(type_info.elem_type)
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return any(map(_is_canonical, type_info.get_field_types()))
+        return any(_is_canonical(field) for field in type_info.get_field_types())
     return False
 
 

@@ -4,6 +4,8 @@ Invariants:
     * Operators of a stage form a tree in topological order; each pushes to its receivers at once.
     * A batch is never changed by the one who receives it.
     * A watermark comes after all elements it stands behind; operators pass it on after acting on it.
+    * Elements have their declared type where they leave a chain, for an exchange, a sink or a side output, as in Flink.
+      Between chained functions they are what the function gave.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.failures import shortened, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.copies import separate
 
 
 class Receiver(Protocol):
@@ -34,6 +37,14 @@ class Receiver(Protocol):
 
     def resume(self, watermark: int) -> None:
         """After a restore: the watermark stood here; nothing fires."""
+
+    @property
+    def typed(self) -> bool:
+        """Elements leave the chain here: it gets them as their declared type wants them."""
+
+    @property
+    def passive(self) -> bool:
+        """It neither changes elements nor shows them to users' code: it needs no copies of its own."""
 
 
 class Union:
@@ -66,6 +77,8 @@ class UnionInput:
         self._union = union
         self._index = index
         self.process = union.receiver.process
+        self.passive = union.receiver.passive
+        self.typed = union.receiver.typed
 
     def watermark(self, watermark: int) -> None:
         """See Receiver."""
@@ -89,6 +102,10 @@ class UnionInput:
         union.receiver.resume(union.current)
 
 
+# Types whose elements may be None where they leave a chain, as in Flink. Inside an element None is a field without a value.
+_NULLABLE = frozenset(("STRING", "BIG_INT", "BIG_DEC", "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP", "INSTANT"))
+
+
 class OutputType:
     """Checks elements against an operator's declared output type, in bulk where the type allows."""
 
@@ -98,7 +115,7 @@ class OutputType:
         self.exact = declared.exact if declared is not None else None
         self.pickled = declared is None or declared.spec().get("type") == "PICKLED_BYTE_ARRAY"
 
-    def check(self, values: list[Any]) -> Sequence[Any]:
+    def check(self, values: Sequence[Any]) -> Sequence[Any]:
         """The elements as the declared type wants them.
 
         Raises:
@@ -107,6 +124,8 @@ class OutputType:
         declared = self.declared
         if self.pickled or declared is None or not values:
             return values
+        if not isinstance(values, list):
+            values = list(values)
         kinds = set(map(type, values))
         try:
             if self.exact is int and kinds == {int}:
@@ -117,13 +136,19 @@ class OutputType:
                 return values
             if declared.fits_all(values):
                 return values
-            if NoneType in kinds:  # inside an element None is a field without a value; an element it is not
-                raise TypeMismatchError(f"None is no {declared.name}")
+            if NoneType in kinds and declared.kind not in _NULLABLE:
+                raise TypeMismatchError(
+                    f"None is not a {declared.name}, as an element. Leave it out before it gets here, with "
+                    "filter(lambda value: value is not None), or give a value that stands for none"
+                )
             return [declared.check(value) for value in values]
         except TypeMismatchError as error:
             raise TypeMismatchError(
                 f"output of operator {self.name!r}: {error}. Declare the type it has in output_type, or convert the value"
             ) from None
+
+
+UNCHECKED = OutputType("", None)  # of elements that have their type already
 
 
 class Operator:
@@ -141,6 +166,11 @@ class Operator:
         self._listeners: list[Receiver] = []  # all of them
         self.output_type = OutputType(name, output)
         self.current_watermark = MIN_WATERMARK
+        self.copies = (
+            output is None or not output.immutable
+        )  # elements can be changed, and objects are not reused
+        self.passive = False
+        self.typed = False
 
     def link(self, receiver: Receiver, tag: str | None = None) -> None:
         """Add a receiver of the output, or of a side output."""
@@ -177,6 +207,9 @@ class Operator:
     def end_epoch(self, now_ms: int) -> None:
         """The epoch's elements have all been seen."""
 
+    def abandon(self) -> None:
+        """The epoch failed: let go of what is under way. Must not raise."""
+
     def snapshot(self) -> Any:
         """Small non-keyed state for the checkpoint, as JSON; None for none."""
         return None
@@ -192,11 +225,9 @@ class Operator:
         """Take back what snapshot_shared() gave."""
 
     def emit(self, values: list[Any], times: Sequence[int] | None) -> None:
-        """Check elements against the declared type and push them on."""
+        """Push elements on; those that leave the chain are checked against the declared type."""
         if values:
-            checked = self.output_type.check(values)
-            for receiver in self.receivers:
-                receiver.process(checked, times)
+            self.push(self.receivers, values, times)
 
     def emit_tagged(self, values: list[Any], times: Sequence[int] | None) -> None:
         """As emit, for functions that may give pairs of OutputTag and element: those go to the tag's side output."""
@@ -206,8 +237,26 @@ class Operator:
 
     def emit_aside(self, tag: str, values: list[Any], times: Sequence[int] | None) -> None:
         """Push elements on to a side output; nobody may want them."""
-        for receiver in self.side_outputs.get(tag, ()):
-            receiver.process(values, times)
+        self.push(self.side_outputs.get(tag, ()), values, times)
+
+    def push(self, receivers: Sequence[Receiver], values: Sequence[Any], times: Sequence[int] | None) -> None:
+        """Give elements to receivers; of several, those that may change them get their own."""
+        if len(receivers) == 1:
+            receiver = receivers[0]
+            receiver.process(self.output_type.check(values) if receiver.typed else values, times)
+            return
+        checked = None
+        left = sum(not receiver.passive for receiver in receivers) if self.copies else 0
+        if left == len(receivers):
+            left -= 1  # the last one may have the elements themselves: nobody else keeps them
+        for receiver in receivers:
+            given = values
+            if receiver.typed:
+                given = checked = self.output_type.check(values) if checked is None else checked
+            if left and not receiver.passive:
+                left -= 1
+                given = separate(given)
+            receiver.process(given, times)
 
     def _without_tagged(
         self, values: list[Any], times: Sequence[int] | None
@@ -252,5 +301,5 @@ def close_function(function: Any, name: str) -> None:
     if close is not None:
         try:
             close()
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, name, "close") from error

@@ -1,16 +1,33 @@
 """BATCH mode in a keyed stage: elements wait for the end of the input, then come key by key, sorted by time.
 
 Nothing is checkpointed in this mode, so what waits is not state: a failure starts the job anew.
+
+Invariants:
+    * An operator sees all elements of a key, then what the key's end brings, then the next key.
+    * Two inputs of an operator are one by time: of elements with the same time, and of those without, the inputs take turns,
+      as in Flink. The first one begins with every key, so a key's result does not depend on other keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.two_inputs import operator_of
 
-_Waiting = tuple[list[Any], list[int], bool]  # values, times, whether they have times
+
+class _Waiting(NamedTuple):
+    """A key's elements of one input."""
+
+    values: list[Any]
+    times: list[int]
+    timed: bool
+
+    def sort(self) -> _Waiting:
+        """By time; in the order in which they came where that is equal."""
+        order = sorted(range(len(self.values)), key=self.times.__getitem__)
+        return _Waiting([self.values[i] for i in order], [self.times[i] for i in order], self.timed)
 
 
 class KeyedBatch:
@@ -23,6 +40,9 @@ class KeyedBatch:
     def __init__(self, heads: list[Any]) -> None:
         self._waiting: dict[Any, dict[Any, _Waiting]] = {head: {} for head in heads}
         self._keys: dict[Any, None] = {}
+        self._inputs: dict[Any, list[Any]] = {}  # of each operator
+        for head in sorted(heads, key=_position):
+            self._inputs.setdefault(operator_of(head), []).append(head)
 
     def add(
         self, head: Any, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
@@ -33,24 +53,58 @@ class KeyedBatch:
             entry = by_key.get(key)
             if entry is None:
                 self._keys[key] = None
-                entry = by_key[key] = ([], [], times is not None)
-            entry[0].append(values[index])
-            entry[1].append(MIN_WATERMARK if times is None else times[index])
+                entry = by_key[key] = _Waiting([], [], times is not None)
+            entry.values.append(values[index])
+            entry.times.append(MIN_WATERMARK if times is None else times[index])
 
     def run(self, operators: list[Any]) -> None:
         """Process all that waits: a key's elements by time, then what its end brings, then the next key."""
         for key in self._keys:
-            for head, by_key in self._waiting.items():
-                entry = by_key.pop(key, None)
-                if entry is not None:
-                    values, times, timed = entry
-                    order = sorted(range(len(values)), key=times.__getitem__)
-                    head.process_keyed(
-                        [key] * len(values),
-                        [values[index] for index in order],
-                        [times[index] for index in order] if timed else None,
-                    )
+            for heads in self._inputs.values():
+                waiting = [self._waiting[head].pop(key, None) for head in heads]
+                here = [(head, each.sort()) for head, each in zip(heads, waiting, strict=True) if each]
+                if len(here) == 2:
+                    _give_both(key, here)
+                elif here:
+                    head, (values, times, timed) = here[0]
+                    head.process_keyed([key] * len(values), values, times if timed else None)
             for operator in operators:
                 operator.cursor.key = key
                 operator.end_key()
         self._keys.clear()
+
+
+def _give_both(key: Any, inputs: list[tuple[Any, _Waiting]]) -> None:
+    for turn, start, end in _runs(inputs[0][1].times, inputs[1][1].times):
+        head, (values, times, timed) = inputs[turn]
+        head.process_keyed([key] * (end - start), values[start:end], times[start:end] if timed else None)
+
+
+def _position(head: Any) -> int:
+    """Which input of its operator a head is."""
+    ports = getattr(operator_of(head), "ports", None)
+    return 0 if ports is None else int(ports.index(head))
+
+
+def _runs(first: list[int], second: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Two sorted inputs as one: (which, from, to) for each run of elements of the same one.
+
+    Args:
+        first: times of the first input.
+        second: times of the second input.
+    """
+    last = 1  # which had the last turn; of equal times the other one goes on
+    times = (first, second)
+    at = [0, 0]
+    while at[0] < len(first) and at[1] < len(second):
+        one, two = first[at[0]], second[at[1]]
+        turn = (1 - last) if one == two else int(two < one)
+        last = turn
+        start, bound = at[turn], times[1 - turn][at[1 - turn]]
+        at[turn] += 1
+        while at[turn] < len(times[turn]) and times[turn][at[turn]] < bound:
+            at[turn] += 1
+        yield turn, start, at[turn]
+    for turn in (0, 1):
+        if at[turn] < len(times[turn]):
+            yield turn, at[turn], len(times[turn])

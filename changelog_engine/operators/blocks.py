@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 def encode_block(block: Block) -> bytes:
     """A block as bytes."""
-    return _dump(("block", block.edge, block.channel, *map(_pack, block[2:5]), *block[5:]))
+    return _dump(("block", block.edge, block.channel, *[_pack(column) for column in block[2:5]], *block[5:]))
 
 
 def encode_report(report: EpochReport) -> bytes:

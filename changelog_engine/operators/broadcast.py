@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.conversion import DROPPED, Version, converted
+from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.operators.context import Clock, ElementContext, KeyedElementContext
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.context import ElementContext, KeyedElementContext
+from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
@@ -79,7 +80,7 @@ class BroadcastMap(ReadOnlyBroadcastMap):
         """Set the value of a key."""
         if value is not None:
             what = f"value of broadcast state {self._spec.name!r}"
-            value = self._copy(self._spec.value_type.coerce(value, what))
+            value = self._copy(self._spec.value_type.check(value, what))
         self._entries[self._keys.identity(key)] = value
 
     def put_all(self, entries: Any) -> None:
@@ -124,7 +125,7 @@ class BroadcastStates:
         """
         view = views.get(descriptor.get_name())
         if view is None:
-            known = ", ".join(map(repr, self._specs)) or "none"
+            known = ", ".join([repr(name) for name in self._specs]) or "none"
             raise InvalidJobError(
                 f"operator {self._operator!r} asks for broadcast state {descriptor.get_name()!r}; broadcast() was given "
                 f"{known}: give its descriptor to broadcast() too"
@@ -194,7 +195,9 @@ class BroadcastStates:
 class BroadcastContext(ElementContext):
     """The context of one side of a broadcast function on a stream that is not keyed."""
 
-    def __init__(self, operator: str, clock: Clock, states: BroadcastStates, views: dict[str, Any]) -> None:
+    def __init__(
+        self, operator: str, clock: WallClock, states: BroadcastStates, views: dict[str, Any]
+    ) -> None:
         super().__init__(operator, clock)
         self._broadcast = states
         self._views = views
@@ -207,7 +210,9 @@ class BroadcastContext(ElementContext):
 class KeyedReadOnlyContext(KeyedElementContext):
     """The context of the keyed side of a broadcast function, and of its timers."""
 
-    def __init__(self, cursor: Any, key_of: Any, timers: Any, clock: Clock, states: BroadcastStates) -> None:
+    def __init__(
+        self, cursor: Any, key_of: Any, timers: Any, clock: WallClock, states: BroadcastStates
+    ) -> None:
         super().__init__(cursor, key_of, timers)
         self._clock = clock
         self._broadcast = states
@@ -274,7 +279,7 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
 
     broadcast_context: BroadcastContext
 
-    def with_broadcast(self, states: BroadcastStates, clock: Clock) -> KeyedBroadcastOperator:
+    def with_broadcast(self, states: BroadcastStates, clock: WallClock) -> KeyedBroadcastOperator:
         """Give it its broadcast states; returns itself."""
         self.states = states
         self.broadcast_context = BroadcastContext(self.name, clock, states, states.writers)
@@ -283,11 +288,12 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of the broadcast side, which has no key."""
+        rest = iter(values)
         try:
             process = self.function.process_broadcast_element
-            out, out_times = run_elements(process, port.context, values, times)
-        except Exception as error:
-            raise user_failure(error, self.name, port.call) from error
+            out, out_times = run_elements(process, port.context, rest, times, self.copies)
+        except BaseException as error:
+            raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:

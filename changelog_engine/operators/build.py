@@ -7,14 +7,18 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.sinks import CollectSink, PrintSink
+from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
-from changelog_engine.operators.base import Operator, Receiver, Union
+from changelog_engine.operators.async_io import AsyncOperator
+from changelog_engine.operators.base import UNCHECKED, Operator, Receiver, Union
 from changelog_engine.operators.broadcast import (
     BroadcastContext,
     BroadcastOperator,
@@ -22,7 +26,7 @@ from changelog_engine.operators.broadcast import (
     KeyedBroadcastOperator,
     KeyedReadOnlyContext,
 )
-from changelog_engine.operators.context import Clock, ElementContext, KeyedTimerService, TaskContext, TaskInfo
+from changelog_engine.operators.context import ElementContext, KeyedTimerService, TaskContext, TaskInfo
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
@@ -70,7 +74,7 @@ class StageBuilder:
         subtask: int,
         folder: str | None,
         restarts: int,
-        clock: Clock,
+        clock: WallClock,
     ) -> None:
         self.plan = plan
         self.functions = functions
@@ -111,7 +115,8 @@ class StageBuilder:
         parallelism = plan.parallelism_of
         operators: dict[int, Operator] = {}
         for node in stage.nodes:
-            operators[node] = self._operator(self.nodes[node])
+            operators[node] = operator = self._operator(self.nodes[node])
+            operator.copies = operator.copies and not self.settings.object_reuse
         exchanges = [
             Exchange(
                 edge,
@@ -154,6 +159,7 @@ class StageBuilder:
             self.clock,
             TaskContext(self._info("key selector"), None),
             self.settings.batch,
+            not self.settings.object_reuse,
         )
 
     def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
@@ -185,19 +191,38 @@ class StageBuilder:
         context = self.contexts[node.id] = TaskContext(self._info(node.name), states)
         return context
 
+    def _async_context(self, node: Node) -> TaskContext:
+        """Without keyed state: when an answer is there, another key's element may be the current one."""
+
+        def refuse(spec: StateSpec, scope: NamespaceScope | None) -> Any:
+            raise InvalidJobError(
+                f"operator {node.name!r} asks for keyed state {spec.name!r}, but an async function has none: put a "
+                "process() with the state before or behind it"
+            )
+
+        context = self.contexts[node.id] = TaskContext(self._info(node.name), refuse)
+        return context
+
     def _operator(self, node: Node) -> Operator:
-        function = self.functions.get(node.id)
+        function: Any = self.functions.get(node.id)
         if node.kind is NodeKind.SOURCE:
             head = SourceStart(node.name, node.output_type)
+            if not isinstance(function, IterableSource):  # the others give what they declare
+                head.output_type = UNCHECKED
             uid = self.plan.uids[node.id]
-            self.sources.append(SourceHead(uid, node.name, function, node.output_type, head))
+            self.sources.append(SourceHead(uid, node.name, function, head))
             return head
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)
         if node.kind is NodeKind.SIDE_OUTPUT:
             return stateless.SideOutputOperator(node.name, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
-            return stateless.TimestampsOperator(node.name, node.output_type, function)
+            timestamps = stateless.TimestampsOperator(node.name, node.output_type, function)
+            if self._has_its_type(node):
+                timestamps.output_type = UNCHECKED
+            return timestamps
+        if node.kind is NodeKind.ASYNC:
+            return AsyncOperator(node.name, node.output_type, function, self._async_context(node))
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
         if node.kind in TWO_INPUTS:
@@ -207,6 +232,13 @@ class StageBuilder:
             return stateless.ProcessOperator(node.name, node.output_type, function, context, self.clock)
         operator: Operator = _STATELESS[node.kind](node.name, node.output_type, function, context)
         return operator
+
+    def _has_its_type(self, node: Node) -> bool:
+        """Whether what reaches an operator came from an exchange or a source, and so has its declared type already."""
+        origin = self.nodes[node.inputs[0]]
+        if origin.kind is NodeKind.SOURCE:
+            return not isinstance(origin.function, IterableSource)
+        return node.id in self.head_nodes
 
     def _keyed_operator(self, node: Node, function: Any) -> Operator:
         assert self.store is not None and self.keys is not None

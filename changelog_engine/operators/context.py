@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from changelog_engine.errors import InvalidJobError
-from changelog_engine.graph.nodes import StateSpec
+import numpy as np
+
+from changelog_engine.clock import WallClock
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError
+from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.backend import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue
-
-Clock = Callable[[], int]
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class TaskInfo:
@@ -128,12 +124,31 @@ class TaskContext:
 
     def get_state(self, state_descriptor: Any) -> Any:
         """A ValueState."""
-        return self.declare(state_descriptor.to_spec())
+        return self._asked(state_descriptor, StateKind.VALUE, "get_state")
 
-    get_list_state = get_state
-    get_map_state = get_state
-    get_reducing_state = get_state
-    get_aggregating_state = get_state
+    def get_list_state(self, state_descriptor: Any) -> Any:
+        """A ListState."""
+        return self._asked(state_descriptor, StateKind.LIST, "get_list_state")
+
+    def get_map_state(self, state_descriptor: Any) -> Any:
+        """A MapState."""
+        return self._asked(state_descriptor, StateKind.MAP, "get_map_state")
+
+    def get_reducing_state(self, state_descriptor: Any) -> Any:
+        """A ReducingState."""
+        return self._asked(state_descriptor, StateKind.REDUCING, "get_reducing_state")
+
+    def get_aggregating_state(self, state_descriptor: Any) -> Any:
+        """An AggregatingState."""
+        return self._asked(state_descriptor, StateKind.AGGREGATING, "get_aggregating_state")
+
+    def _asked(self, descriptor: Any, kind: StateKind, method: str) -> Any:
+        spec = descriptor.to_spec() if hasattr(descriptor, "to_spec") else None
+        if spec is None or spec.kind is not kind:
+            raise ArgumentTypeError(
+                f"operator {self._info.name!r}: {method} needs the descriptor of a {kind.value} state, got {descriptor!r}"
+            )
+        return self.declare(spec)
 
 
 def _shape(spec: StateSpec) -> tuple[Any, ...]:
@@ -143,7 +158,7 @@ def _shape(spec: StateSpec) -> tuple[Any, ...]:
 class ElementContext:
     """ProcessFunction.Context on a stream that is not keyed, and its timer service."""
 
-    def __init__(self, operator: str, clock: Clock) -> None:
+    def __init__(self, operator: str, clock: WallClock) -> None:
         self.operator = operator
         self.clock = clock
         self.current_timestamp = MIN_WATERMARK
@@ -179,7 +194,7 @@ class ElementContext:
 class KeyedTimerService:
     """TimerService of a keyed operator."""
 
-    def __init__(self, event: TimerQueue, processing: TimerQueue, clock: Clock) -> None:
+    def __init__(self, event: TimerQueue, processing: TimerQueue, clock: WallClock) -> None:
         self.event = event
         self.processing = processing
         self.clock = clock
@@ -198,11 +213,30 @@ class KeyedTimerService:
         return self.watermark
 
 
+def milliseconds(time: Any) -> int | None:
+    """A user's timestamp as 64-bit int; a fraction of a millisecond is cut off, as in Flink.
+
+    Args:
+        time: an int, a float, such as ``moment.timestamp() * 1000``, or a number of numpy's.
+
+    Returns:
+        None for what is not such a number.
+    """
+    if not isinstance(time, (int, float, np.number)) or not math.isfinite(time):
+        return None
+    whole = int(time)
+    return whole if MIN_WATERMARK <= whole < 2**63 else None
+
+
 def _checked(action: Callable[[int], None]) -> Callable[[int], None]:
     def act(timestamp: Any) -> None:
-        if type(timestamp) is not int or not MIN_WATERMARK <= timestamp < 2**63:
+        if type(timestamp) is int and MIN_WATERMARK <= timestamp < 2**63:
+            action(timestamp)
+            return
+        whole = milliseconds(timestamp)
+        if whole is None:
             raise InvalidJobError(f"a timer's timestamp is a 64-bit int in milliseconds, not {timestamp!r}")
-        action(timestamp)
+        action(whole)
 
     return act
 

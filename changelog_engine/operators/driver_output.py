@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from changelog_engine.operators.base import Operator
+from changelog_engine.operators.failures import user_failure
 
 
 class DriverOutput(Operator):
@@ -18,11 +19,19 @@ class DriverOutput(Operator):
 
     def __init__(self, name: str, render: Any | None) -> None:
         super().__init__(name, None)
+        self.typed = True
         self.render = render
+        self.passive = render is None
         self._kept: list[Any] = []
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        self._kept.extend(values if self.render is None else self.render(values))
+        if self.render is None:
+            self._kept.extend(values)
+            return
+        try:
+            self._kept.extend(self.render(values))
+        except BaseException as error:
+            raise user_failure(error, self.name, "str() of an element") from error
 
     def take(self) -> list[Any]:
         """What was kept since the last call."""

@@ -14,7 +14,7 @@ from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join
-from changelog_engine.operators.failures import shortened, user_failure
+from changelog_engine.operators.failures import element_at, shortened, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 
 
@@ -52,6 +52,12 @@ class Exchange:
         ]
         self._keys: KeyCodec | None = None
         self._function = function
+        self.typed = True
+        self.passive = edge.partitioner not in (
+            Partitioner.HASH,
+            Partitioner.CUSTOM,
+        )  # those call users' code
+        self._routing = "partitioner" if edge.partitioner is Partitioner.CUSTOM else "key selector"
         self._turn = channel
         self._random = np.random.default_rng((edge.id, channel))
         first = channel * parallelism // senders
@@ -89,8 +95,8 @@ class Exchange:
             if method is not None:
                 try:
                     method(*arguments)
-                except Exception as error:
-                    raise user_failure(error, route.name, f"{name} of the key selector") from error
+                except BaseException as error:
+                    raise user_failure(error, route.name, f"{name} of the {self._routing}") from error
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements, in order."""
@@ -128,10 +134,12 @@ class Exchange:
     def _hash(self, values: Sequence[Any], times: Column | None) -> None:
         key_by, codec = self.edge.key_by, self._keys
         assert key_by is not None and codec is not None
+        key_of, rest = self._function, iter(values)
         try:
-            keys: list[Any] = list(map(self._function, values))
-        except Exception as error:
-            raise user_failure(error, key_by.name, "key selector") from error
+            keys: list[Any] = [key_of(value) for value in rest]
+        except BaseException as error:
+            failed = element_at(values, rest)
+            raise user_failure(error, key_by.name, "key selector", element=failed) from error
         try:
             identities = codec.identities(keys, f"key of {key_by.name!r}")
         except ChangelogEngineError:
@@ -191,10 +199,11 @@ class Exchange:
         name, count = self.edge.route.name, self.parallelism
         spec: PartitionSpec = self._function
         partition, key_of = spec.custom, spec.key_selector
+        rest = iter(values)
         try:
-            targets = [partition(key_of(value), count) for value in values]
-        except Exception as error:
-            raise user_failure(error, name, "partitioner") from error
+            targets = [partition(key_of(value), count) for value in rest]
+        except BaseException as error:
+            raise user_failure(error, name, "partitioner", element=element_at(values, rest)) from error
         for value, target in zip(values, targets, strict=True):
             if type(target) is not int or not 0 <= target < count:
                 raise InvalidJobError(

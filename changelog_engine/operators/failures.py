@@ -1,19 +1,33 @@
-"""Failures on their way from a worker to the user: which operator, which key, and the user's own traceback."""
+"""Failures on their way from a worker to the user: which operator, which key and element, and the user's own traceback.
+
+Invariants:
+    * Whatever a user's function raises is a failure of the job: what Python's iterators take for their end (StopIteration)
+      and what ends processes (SystemExit) too. So no user's function is called by an iterator of ours (``map``, ``filter``,
+      ``itertools``), which would end there without a word; a test looks for such calls in the sources.
+    * A key of the keyboard is no failure: a KeyboardInterrupt that no code raised goes on as it is.
+"""
 
 from __future__ import annotations
 
+import dis
 import os
 import traceback
+from collections.abc import Iterator, Sequence
+from operator import length_hint
 from typing import Any
 
 import changelog_engine
-from changelog_engine.errors import ChangelogEngineError, UserFunctionError
+from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
 
-_ENGINE = os.path.dirname(os.path.abspath(changelog_engine.__file__)) + os.sep
-_NO_KEY = object()
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
+_ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
+_RAISE = dis.opmap["RAISE_VARARGS"]
+NOTHING = object()  # no key, no element
 
 
-def user_failure(error: BaseException, operator: str, call: str, key: Any = _NO_KEY) -> ChangelogEngineError:
+def user_failure(
+    error: BaseException, operator: str, call: str, key: Any = NOTHING, element: Any = NOTHING
+) -> ChangelogEngineError:
     """What to raise when a user's function raised.
 
     Args:
@@ -21,31 +35,92 @@ def user_failure(error: BaseException, operator: str, call: str, key: Any = _NO_
         operator: the operator's name.
         call: which function of it, such as ``process_element``.
         key: the current key, for keyed operators.
+        element: what the function was called with.
 
     Returns:
-        The engine's own errors as they are; all others as UserFunctionError with the user's traceback.
+        A UserFunctionError with the user's traceback.
+
+    Raises:
+        ChangelogEngineError: one of the engine's own goes on as it is; raised from itself, it would be its own cause.
+        KeyboardInterrupt: somebody pressed Ctrl-C while the function ran.
     """
+    if isinstance(error, NoCurrentKeyError) and error.operator is None:
+        return NoCurrentKeyError(operator, call)
     if isinstance(error, ChangelogEngineError):
-        return error
-    where = "" if key is _NO_KEY else f", key {shortened(key)}"
-    return UserFunctionError(
-        f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {error}\n{user_traceback(error)}"
+        raise error
+    if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
+        raise error
+    shown_key = None if key is NOTHING else shortened(key)
+    shown_element = None if element is NOTHING else shortened(element)
+    where = "" if shown_key is None else f", key {shown_key}"
+    if shown_element is not None:
+        where += f", element {shown_element}"
+    failure = UserFunctionError(
+        f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {_text(error)}\n{user_traceback(error)}"
     )
+    failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
+    return failure
+
+
+def element_at(values: Sequence[Any], rest: Iterator[Any]) -> Any:
+    """The element that a loop failed at: the last one that was taken from an iterator over the values."""
+    left = length_hint(rest, -1)
+    return values[-left - 1] if 0 <= left < len(values) else NOTHING
+
+
+def element_in(error: BaseException) -> Any:
+    """The element that a connector of ours was at: the ``element`` or ``value`` of its frame that called the user's code."""
+    found: dict[str, Any] = {}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not is_ours(frame.f_code.co_filename):
+            break
+        found = frame.f_locals
+    return found.get("element", found.get("value", NOTHING))
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback without the engine's own frames."""
+    """The traceback without the engine's own frames, after those of the errors that it came of."""
+    known = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = "" if known is None else f"{user_traceback(known)}\n\nwhich led to:\n\n"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(_ENGINE)]
+    own = [frame for frame in frames if not is_ours(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames)]
     lines += traceback.format_exception_only(type(error), error)
-    return "".join(lines).rstrip()
+    return before + "".join(lines).rstrip()
+
+
+def user_call(error: BaseException) -> str | None:
+    """The name of the user's function that the engine called, as far as the traceback has it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if not is_ours(frame.f_code.co_filename):
+            return frame.f_code.co_name
+    return None
 
 
 def shortened(value: Any, limit: int = 100) -> str:
     """The repr of a value, cut to a length that fits a message."""
     try:
         text = repr(value)
-    except Exception:  # a user's __repr__ may raise; the message must not
+    except BaseException:  # a user's __repr__ may raise anything; the message must not
         text = f"<{type(value).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # as in shortened
+        return "<no text>"
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file of code is the engine's or its API's, not a user's."""
+    return os.path.abspath(path).startswith(_ENGINE)
+
+
+def _was_raised(error: BaseException) -> bool:
+    """Whether code raised it, and no signal: the interpreter puts those of signals between two instructions."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE

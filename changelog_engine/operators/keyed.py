@@ -1,7 +1,8 @@
 """Keyed operators: process with timers, map, flat_map, filter and reduce on keyed state.
 
 Invariants:
-    * While a user's function runs, the cursor stands at the element's or timer's key.
+    * While a user's function runs for an element or timer, the cursor stands at its key; at all other times it stands
+      nowhere, and state that is touched then raises.
     * Event-time timers fire when the watermark passes them, in time order, timers set while firing included; then the
       watermark is passed on.
 
@@ -10,19 +11,22 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import NOTHING, element_at, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.backend import Cursor
 from changelog_engine.state.timers import TimeDomain
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.copies import IMMUTABLE, own, take_each
 
 _EMIT_AT = 16_384
 
@@ -51,21 +55,36 @@ class KeyedOperator(FunctionOperator):
         """Take elements with the identities of their keys."""
         out: list[Any] = []
         out_times: list[int] | None = None if times is None else []
+        rest = iter(values)
         try:
-            self.run(identities, values, times, out, out_times)
-        except Exception as error:
-            raise user_failure(error, self.name, self.call, self.keys.key_of(self.cursor.key)) from error
+            self.run(identities, rest, times, out, out_times)
+        except BaseException as error:
+            raise self.failure(error, self.call, element_at(values, rest)) from error
+        finally:
+            self.cursor.leave()
         self.emit_results(out, out_times)
+
+    def collect(self, out: list[Any], results: Iterable[Any]) -> None:
+        """Add what a function gave."""
+        if self.copies:
+            take_each(out, results)
+        else:
+            out.extend(results)
+
+    def failure(self, error: BaseException, call: str, element: Any = NOTHING) -> ChangelogEngineError:
+        """What to raise when the function raised at the current key; see user_failure."""
+        key = self.keys.key_of(self.cursor.key) if self.cursor.placed else NOTHING
+        return user_failure(error, self.name, call, key, element)
 
     def run(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int] | None,
         out: list[Any],
         out_times: list[int] | None,
     ) -> None:
-        """Call the user's function for each element and collect what it gives."""
+        """Call the user's function for each element and collect what it gives; values is an iterator over the batch."""
         cursor, apply = self.cursor, self.apply
         cursor.timestamp = MIN_WATERMARK
         if times is None or out_times is None:
@@ -102,7 +121,8 @@ class KeyedMapOperator(KeyedOperator):
     call = "map"
 
     def apply(self, value: Any, out: list[Any]) -> None:
-        out.append(self.function.map(value))
+        result = self.function.map(value)
+        out.append(own(result) if self.copies and type(result) not in IMMUTABLE else result)
 
 
 class KeyedFilterOperator(KeyedOperator):
@@ -112,7 +132,7 @@ class KeyedFilterOperator(KeyedOperator):
 
     def apply(self, value: Any, out: list[Any]) -> None:
         if self.function.filter(value):
-            out.append(value)
+            out.append(own(value, 2) if self.copies and type(value) not in IMMUTABLE else value)
 
 
 class KeyedFlatMapOperator(KeyedOperator):
@@ -121,7 +141,7 @@ class KeyedFlatMapOperator(KeyedOperator):
     call = "flat_map"
 
     def apply(self, value: Any, out: list[Any]) -> None:
-        out.extend(results_of(self.function.flat_map(value), self.name, "flat_map"))
+        self.collect(out, results_of(self.function.flat_map(value), self.name, "flat_map"))
 
 
 class ReduceOperator(KeyedOperator):
@@ -142,7 +162,7 @@ class ReduceOperator(KeyedOperator):
             value = self.function.reduce(before, value)
         self.cell.update(value)
         if not self.final_only:
-            out.append(value)
+            out.append(own(value) if self.copies and type(value) not in IMMUTABLE else value)
 
     def end_key(self) -> None:
         if self.final_only:
@@ -209,17 +229,18 @@ class TimerOperator(KeyedOperator):
                 result = self.function.on_timer(timestamp, context)
                 if result is not None:
                     before = len(out)
-                    out.extend(result)
+                    self.collect(out, result)
                     if out_times is not None:
                         out_times.extend([timestamp] * (len(out) - before))
                 if len(out) >= _EMIT_AT:
                     self.emit_tagged(out, out_times)
                     out = []
                     out_times = [] if event_time else None
-        except Exception as error:
-            raise user_failure(error, self.name, "on_timer", self.keys.key_of(cursor.key)) from error
+        except BaseException as error:
+            raise self.failure(error, "on_timer") from error
         finally:
             context.domain = None
+            cursor.leave()
         self.emit_tagged(out, out_times)
 
 
@@ -229,7 +250,7 @@ class KeyedProcessOperator(TimerOperator):
     def run(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int] | None,
         out: list[Any],
         out_times: list[int] | None,
@@ -243,6 +264,7 @@ class KeyedProcessOperator(TimerOperator):
             times,
             out,
             out_times,
+            self.copies,
         )
 
 
@@ -251,13 +273,14 @@ def run_process(
     context: Any,
     cursor: Cursor,
     identities: list[Any],
-    values: Sequence[Any],
+    values: Iterator[Any],
     times: Sequence[int] | None,
     out: list[Any],
     out_times: list[int] | None,
+    copies: bool,
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives."""
-    collect = out.extend
+    collect = partial(take_each, out) if copies else out.extend
     cursor.timestamp = MIN_WATERMARK
     if times is None or out_times is None:
         for cursor.key, value in zip(identities, values, strict=True):

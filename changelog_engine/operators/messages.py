@@ -37,6 +37,7 @@ class EpochOrder(NamedTuple):
         commits_only: the checkpoint before was the last: commit what was prepared for it, and nothing else.
         ends: the checkpoint at the end of this epoch is the job's last.
         drains: the input ends here although the sources have more.
+        folder, branches: see SinkContext; empty for a job without committing sinks.
     """
 
     run: str
@@ -59,6 +60,8 @@ class EpochOrder(NamedTuple):
     commits_only: bool = False
     ends: bool = False
     drains: bool = False
+    folder: str = ""
+    branches: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -76,6 +79,7 @@ class EpochReport:
         driver_output: sink node id -> what goes to the driver.
         next_timer_ms: the earliest processing-time timer, or None.
         barrier_ms: wall clock when the last element was processed.
+        work_ms: how long it worked on elements, up to the barrier, waiting for the last answers of async functions left out.
         moved: a watermark or the idleness of an input changed; that is state too.
         metrics: figures of the functions' metrics, by full name.
         restored_ms: how long the subtask took to build its operators and take its state first; None when it held them.
@@ -94,8 +98,7 @@ class EpochReport:
     states: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     next_timer_ms: int | None = None
     barrier_ms: float = 0.0
-    started_ms: float = 0.0
-    ended_ms: float = 0.0
+    work_ms: float = 0.0
     moved: bool = False
     restored_ms: float | None = None
     metrics: dict[str, Any] = field(default_factory=dict)

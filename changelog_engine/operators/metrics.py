@@ -195,7 +195,11 @@ class TaskMetricGroup:
         for name, metric in self._metrics.items():
             try:
                 found[self.get_metric_identifier(name)] = metric.figure()
-            except Exception:  # a user's gauge may do anything; looking at it must not fail the job
+            except (
+                Exception,
+                SystemExit,
+                GeneratorExit,
+            ):  # a gauge may do anything, and must not fail the job
                 found[self.get_metric_identifier(name)] = None
         for group in self._groups.values():
             found.update(group.figures())
@@ -203,7 +207,7 @@ class TaskMetricGroup:
 
     def _group(self, name: str, is_key: bool, variables: dict[str, str]) -> TaskMetricGroup:
         if type(name) is not str or not name:
-            raise InvalidJobError(f"the name of a metric group is a text that is not empty, got {name!r}")
+            raise InvalidJobError(f"the name of a metric group must be a non-empty str, got {name!r}")
         known = self._groups.get((name, is_key))
         if known is None:
             known = self._groups[name, is_key] = TaskMetricGroup((*self._scope, name), variables)
@@ -211,7 +215,7 @@ class TaskMetricGroup:
 
     def _metric(self, name: str, kind: type[_M], make: Callable[[], _M]) -> _M:
         if type(name) is not str or not name:
-            raise InvalidJobError(f"the name of a metric is a text that is not empty, got {name!r}")
+            raise InvalidJobError(f"the name of a metric must be a non-empty str, got {name!r}")
         known = self._metrics.get(name)
         if known is None:
             known = self._metrics[name] = make()

@@ -21,7 +21,8 @@ from changelog_engine.connectors.protocols import (
     SinkWriter,
 )
 from changelog_engine.operators.base import Operator
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import element_in, user_failure
+from changelog_engine.operators.messages import EpochOrder
 
 _Write = Callable[[Sequence[Any], Sequence[int] | None, int], None]
 
@@ -35,13 +36,14 @@ class _WritingOperator(Operator):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, None)
+        self.typed = True
         self._writer: Any = None
         self._write_timed: _Write | None = None
 
     def _open_writer(self, make: Callable[[], Any]) -> None:
         try:
             self._writer = make()
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, self.name, "opening the sink") from error
         self._write_timed = getattr(self._writer, "write_timed", None)
 
@@ -51,12 +53,15 @@ class _WritingOperator(Operator):
                 self._write_timed(values, times, self.current_watermark)
             else:
                 self._writer.write(values)
-        except Exception as error:
-            raise user_failure(error, self.name, "writing") from error
+        except BaseException as error:
+            raise user_failure(error, self.name, "writing", element=element_in(error)) from error
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            try:
+                self._writer.close()
+            except BaseException as error:
+                raise user_failure(error, self.name, "closing the sink") from error
 
 
 class SinkOperator(_WritingOperator):
@@ -76,7 +81,7 @@ class SinkOperator(_WritingOperator):
     def end_epoch(self, now_ms: int) -> None:
         try:
             self._writer.flush()
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, self.name, "flushing") from error
 
 
@@ -93,22 +98,29 @@ class CommittingSinkOperator(_WritingOperator):
         self._kept: dict[str, Any] | None = None
         self._waiting: list[tuple[int, list[Committable]]] = []  # epoch that prepared them, oldest first
 
-    def begin(self, run: str, attempt: int, checkpoints: bool, restored: Sequence[RestoredSink]) -> None:
-        """Open the writer, which commits what a checkpoint before kept; see SinkContext."""
-        context = self.context._replace(run=run, attempt=attempt, checkpoints=checkpoints, restored=restored)
+    def begin(self, order: EpochOrder, restored: Sequence[RestoredSink]) -> None:
+        """Open the writer, which commits what a checkpoint before kept."""
+        context = self.context._replace(
+            run=order.run,
+            attempt=order.attempt,
+            checkpoints=bool(order.checkpoint_id),
+            restored=restored,
+            folder=order.folder,
+            branches=order.branches,
+        )
         self._open_writer(lambda: self.sink.committing_writer(context))
 
     def end_epoch(self, now_ms: int) -> None:
         try:
             self._writer.end_epoch()
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, self.name, "ending an epoch") from error
 
     def prepare(self, epoch: int, final: bool) -> dict[str, Any] | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
         try:
             prepared = self._writer.prepare(final)
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, self.name, "preparing a checkpoint") from error
         if prepared.committables:
             self._waiting.append((epoch, list(prepared.committables)))
@@ -129,7 +141,7 @@ class CommittingSinkOperator(_WritingOperator):
         ]
         try:
             self._writer.commit(due)
-        except Exception as error:
+        except BaseException as error:
             raise user_failure(error, self.name, "committing") from error
         self._waiting = [entry for entry in self._waiting if entry[0] > committed_epoch]
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.protocols import Split, SplitReader
-from changelog_engine.operators.base import OutputType
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
@@ -64,12 +63,11 @@ class SourceStart(PassOperator):
 class SourceHead:
     """Reads the splits of one source that belong to this subtask and pushes them down the chain."""
 
-    def __init__(self, uid: str, name: str, source: Any, output_type: Any, head: SourceStart) -> None:
+    def __init__(self, uid: str, name: str, source: Any, head: SourceStart) -> None:
         self.uid = uid
         self.name = name
         self.source = source
         self.head = head
-        self.output_type = OutputType(name, output_type)
         self.records = 0
         self.endless = not getattr(source, "bounded", True) and hasattr(source, "discover")
         self.idle = False
@@ -121,7 +119,7 @@ class SourceHead:
                 wanted = min(split_left, self._step)
                 try:
                     values, position, finished, times, aside = reader.read(position, wanted)
-                except Exception as error:
+                except BaseException as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
                 count = len(values)
                 if count:
@@ -155,7 +153,7 @@ class SourceHead:
         for split, position in reached.items():
             try:
                 self._reader(split).acknowledged(position)  # type: ignore[attr-defined] # a source that says so has it
-            except Exception as error:
+            except BaseException as error:
                 raise user_failure(error, self.name, f"acknowledging split {split!r}") from error
 
     def _reader(self, split: str) -> SplitReader:
@@ -163,7 +161,7 @@ class SourceHead:
         if reader is None:
             try:
                 reader = self._readers[split] = self.source.reader(Split(split, None))
-            except Exception as error:
+            except BaseException as error:
                 raise user_failure(error, self.name, f"opening split {split!r}") from error
         return reader
 
@@ -176,9 +174,12 @@ class SourceHead:
 
     def close(self) -> None:
         """Close all readers."""
-        for reader in self._readers.values():
-            reader.close()
-        self._readers.clear()
+        while self._readers:
+            split, reader = self._readers.popitem()
+            try:
+                reader.close()
+            except BaseException as error:
+                raise user_failure(error, self.name, f"closing split {split!r}") from error
 
 
 def _pickled_size(values: Sequence[Any]) -> float:
@@ -186,5 +187,5 @@ def _pickled_size(values: Sequence[Any]) -> float:
     sample = values[:: max(1, len(values) // _SAMPLE)][:_SAMPLE]
     try:
         return len(pickle.dumps(list(sample), 5)) / len(sample)
-    except Exception:  # what can't be moved fails where it is moved, with a message that names it
+    except BaseException:  # what can't be moved fails where it is moved, with a message that names it
         return 0.0

@@ -8,17 +8,18 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.changelog.model import Part
+from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.batch import KeyedBatch
 from changelog_engine.operators.blocks import Block, decode
-from changelog_engine.operators.context import Clock, TaskContext
+from changelog_engine.operators.context import TaskContext
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
@@ -29,6 +30,7 @@ from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore, describe
 from changelog_engine.operators.two_inputs import operator_of
+from changelog_engine.types.copies import separate
 
 _STEP = 16_384
 _PACE_MS = 200
@@ -53,6 +55,7 @@ class StageRuntime:
         clock: wall clock in ms.
         exchange_context: the runtime context that key selectors get.
         batch: BATCH mode: a keyed stage processes key by key, at the end of the input.
+        copies: operators that read one edge have elements of their own.
     """
 
     def __init__(
@@ -70,10 +73,12 @@ class StageRuntime:
         store: KeyedStore | None,
         inputs: Inputs,
         keys: KeyCodec | None,
-        clock: Clock,
+        clock: WallClock,
         exchange_context: TaskContext,
         batch: bool = False,
+        copies: bool = True,
     ) -> None:
+        self.copies = copies
         self.exchange_context = exchange_context
         self.stage = stage
         self.subtask = subtask
@@ -93,6 +98,7 @@ class StageRuntime:
         self.batch = batch
         self._busy_ms = 0.0
         self._assigners = [op for op in operators.values() if isinstance(op, TimestampsOperator)]
+        self._async = [op for op in operators.values() if isinstance(op, AsyncOperator)]
         self._sinks = {
             uids[node]: op for node, op in operators.items() if isinstance(op, CommittingSinkOperator)
         }
@@ -101,7 +107,7 @@ class StageRuntime:
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
         self._batch = (
             KeyedBatch(list(dict.fromkeys(head for group in heads.values() for head in group)))
-            if batch and self._keyed
+            if batch and keys is not None
             else None
         )
 
@@ -125,7 +131,7 @@ class StageRuntime:
             if self.uids[node] in order.shared_state:
                 operator.restore_shared(order.shared_state[self.uids[node]])
         for uid, sink in self._sinks.items():
-            sink.begin(order.run, order.attempt, bool(order.checkpoint_id), order.sinks.get(uid, []))
+            sink.begin(order, order.sinks.get(uid, []))
         if self.store is not None:
             self.store.begin(order)
         self.done = order.committed_epoch
@@ -141,13 +147,21 @@ class StageRuntime:
             (partition, block) pairs to send on, and the report. Reports of upstream subtasks are passed on as blocks to the
             first partition, or to the driver by a stage that sends nothing.
         """
-        report = EpochReport(self.stage, self.subtask, started_ms=time.time() * 1000)
+        try:
+            return self._run(order, data)
+        except BaseException:
+            for operator in self.operators.values():
+                operator.abandon()
+            raise
+
+    def _run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
+        report = EpochReport(self.stage, self.subtask)
         self.done = None
         blocks, passed_on = _sorted(data)
         self._acknowledge(order)
         if order.commits_only:
             return self._passed_on(passed_on), report
-        report.started_ms = time.time() * 1000
+        began_ms = monotonic_ms()
         if self.store is not None:
             self.store.begin_epoch(order)
         now = self.clock()
@@ -159,18 +173,20 @@ class StageRuntime:
             self._process(block, order, report)
         self._tell_idleness()
         for assigner in self._assigners:
-            assigner.periodic = self._watermarks_due(order, time.time() * 1000 - report.started_ms)
+            assigner.periodic = self._watermarks_due(order, monotonic_ms() - began_ms)
         now = self.clock()
         for operator in self.operators.values():
             operator.end_epoch(now)
         if order.final and not order.checkpoint_id:
             for sink in self._sinks.values():
                 sink.commit_without_checkpoint(order.epoch)
-        report.barrier_ms = time.time() * 1000
+        report.barrier_ms, report.work_ms = self.clock(), monotonic_ms() - began_ms
+        for waiting in self._async:  # waiting for last answers takes as long however few records there are
+            report.work_ms -= waiting.waited_s * 1000
+            waiting.waited_s = 0.0
         self._finish(order, report)
         sent = self._collect_blocks(report) + self._passed_on(passed_on)
         self.done = order.epoch
-        report.ended_ms = time.time() * 1000
         return sent, report
 
     def _passed_on(self, reports: list[bytes]) -> list[tuple[int, bytes]]:
@@ -210,20 +226,23 @@ class StageRuntime:
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
+        own = [block.values] * len(heads)
+        if self.copies:
+            own[1:] = [separate(block.values) for _ in heads[1:]]
         if count and block.keys is None:
-            for head in heads:
-                head.process(block.values, block.times)
+            for head, values in zip(heads, own, strict=True):
+                head.process(values, block.times)
         elif count and block.keys is not None:
             assert self.keys is not None
             identities = self.keys.identities(block.keys, "key")
             if self._batch is not None:
-                for head in heads:
-                    self._batch.add(head, identities, block.values, block.times)
+                for head, values in zip(heads, own, strict=True):
+                    self._batch.add(head, identities, values, block.times)
                 count = 0
             for start in range(0, count, _STEP):
                 step = slice(start, start + _STEP)
                 times = None if block.times is None else block.times[step]
-                self._process_step(heads, identities[step], block.values[step], times)
+                self._process_step(heads, identities[step], [values[step] for values in own], times)
         watermark = self.inputs.advance(block)
         if watermark is None or (self._batch is not None and watermark != MAX_WATERMARK):
             return
@@ -233,10 +252,10 @@ class StageRuntime:
             head.watermark(watermark)
 
     def _process_step(
-        self, heads: list[Any], identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+        self, heads: list[Any], identities: list[Any], own: list[Sequence[Any]], times: Sequence[int] | None
     ) -> None:
         assert self.store is not None
-        for head in heads:
+        for head, values in zip(heads, own, strict=True):
             head.process_keyed(identities, values, times)
         self.store.expiring.after_records(len(identities))
         self.store.flush_when_full()
@@ -329,15 +348,22 @@ class StageRuntime:
         return sent
 
     def close(self) -> None:
-        """Close the functions, readers and state."""
-        for operator in self.operators.values():
-            operator.close()
-        for exchange in self.exchanges:
-            exchange.close()
-        for source in self.sources:
-            source.close()
+        """Close the functions, readers and state: all of them, whichever fails.
+
+        Raises:
+            Exception: the first that one of them raised.
+        """
+        everything: list[Any] = [*self.operators.values(), *self.exchanges, *self.sources]
         if self.store is not None:
-            self.store.close()
+            everything.append(self.store)
+        failures: list[Exception] = []
+        for each in everything:
+            try:
+                each.close()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 def _sorted(data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:

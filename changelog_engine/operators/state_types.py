@@ -139,11 +139,11 @@ def _converted(version: Version, spec: StateSpec) -> Version | None:
 
 def _migrated(spec: StateSpec) -> Callable[[Any], Any]:
     """The user's function, whose results are checked; None drops the value."""
-    migrate, coerce = spec.migration, spec.value_type.coerce
+    migrate, check = spec.migration, spec.value_type.check
 
     def convert(value: Any) -> Any:
         found = migrate(value)
-        return DROPPED if found is None else coerce(found, "what it returned")
+        return DROPPED if found is None else check(found, "what it returned")
 
     return convert
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.operators.base import Operator, close_function, results_of
-from changelog_engine.operators.context import ElementContext
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.base import UNCHECKED, Operator, close_function, results_of
+from changelog_engine.operators.context import ElementContext, milliseconds
+from changelog_engine.operators.failures import element_at, shortened, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.copies import IMMUTABLE, own, take_each
 
 
 class FunctionOperator(Operator):
@@ -27,7 +29,7 @@ class FunctionOperator(Operator):
         if open_function is not None:
             try:
                 open_function(self.context)
-            except Exception as error:
+            except BaseException as error:
                 raise user_failure(error, self.name, "open") from error
 
     def close(self) -> None:
@@ -38,10 +40,18 @@ class MapOperator(FunctionOperator):
     """One element out for each one in."""
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        call, rest = self.function.map, iter(values)
         try:
-            out = list(map(self.function.map, values))
-        except Exception as error:
-            raise user_failure(error, self.name, "map") from error
+            if not self.copies:
+                out = [call(value) for value in rest]
+            else:
+                out = []
+                append = out.append
+                for value in rest:
+                    result = call(value)
+                    append(result if type(result) in IMMUTABLE else own(result))
+        except BaseException as error:
+            raise user_failure(error, self.name, "map", element=element_at(values, rest)) from error
         self.emit(out, times)
 
 
@@ -49,13 +59,26 @@ class FilterOperator(FunctionOperator):
     """Keeps the elements for which the function is true."""
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        call, rest = self.function.filter, iter(values)
+        kept: list[Any] = []
+        mask: list[bool] = []  # of bools, made here: a result's own test may raise
         try:
-            mask = list(map(self.function.filter, values))
-        except Exception as error:
-            raise user_failure(error, self.name, "filter") from error
+            if not self.copies and times is None:
+                kept = [value for value in rest if call(value)]
+            elif not self.copies:
+                mask = [bool(call(value)) for value in rest]
+                kept = list(compress(values, mask))
+            else:
+                for value in rest:
+                    keeps = bool(call(value))
+                    mask.append(keeps)
+                    if keeps:
+                        kept.append(value if type(value) in IMMUTABLE else own(value, 1))
+        except BaseException as error:
+            raise user_failure(error, self.name, "filter", element=element_at(values, rest)) from error
         if times is not None:
             times = list(compress(times, mask))
-        self.emit(list(compress(values, mask)), times)
+        self.emit(kept, times)
 
 
 class FlatMapOperator(FunctionOperator):
@@ -63,37 +86,43 @@ class FlatMapOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         out: list[Any] = []
+        collect = partial(take_each, out) if self.copies else out.extend
         out_times: list[int] | None = None if times is None else []
-        flat_map = self.function.flat_map
+        flat_map, rest = self.function.flat_map, iter(values)
         try:
-            for index, value in enumerate(values):
+            for index, value in enumerate(rest):
                 before = len(out)
-                out.extend(results_of(flat_map(value), self.name, "flat_map"))
+                collect(results_of(flat_map(value), self.name, "flat_map"))
                 if out_times is not None and times is not None:
                     out_times.extend([times[index]] * (len(out) - before))
-        except Exception as error:
-            raise user_failure(error, self.name, "flat_map") from error
+        except BaseException as error:
+            raise user_failure(error, self.name, "flat_map", element=element_at(values, rest)) from error
         self.emit(out, out_times)
 
 
 def run_elements(
-    process_element: Any, context: ElementContext, values: Sequence[Any], times: Sequence[int] | None
+    process_element: Any,
+    context: ElementContext,
+    values: Iterator[Any],
+    times: Sequence[int] | None,
+    copies: bool,
 ) -> tuple[list[Any], list[int] | None]:
     """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times."""
     context.current_timestamp = MIN_WATERMARK
     out: list[Any] = []
+    collect = partial(take_each, out) if copies else out.extend
     if times is None:
         for value in values:
             result = process_element(value, context)
             if result is not None:
-                out.extend(result)
+                collect(result)
         return out, None
     out_times: list[int] = []
     for value, context.current_timestamp in zip(values, times, strict=True):
         before = len(out)
         result = process_element(value, context)
         if result is not None:
-            out.extend(result)
+            collect(result)
         out_times.extend([context.current_timestamp] * (len(out) - before))
     return out, out_times
 
@@ -108,10 +137,14 @@ class ProcessOperator(FunctionOperator):
         self.element_context = ElementContext(name, clock)
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        rest = iter(values)
         try:
-            out, out_times = run_elements(self.function.process_element, self.element_context, values, times)
-        except Exception as error:
-            raise user_failure(error, self.name, "process_element") from error
+            out, out_times = run_elements(
+                self.function.process_element, self.element_context, rest, times, self.copies
+            )
+        except BaseException as error:
+            failed = element_at(values, rest)
+            raise user_failure(error, self.name, "process_element", element=failed) from error
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
@@ -121,6 +154,9 @@ class ProcessOperator(FunctionOperator):
     def resume(self, watermark: int) -> None:
         self.element_context.watermark = watermark
         super().resume(watermark)
+
+
+_INT = frozenset((int,))
 
 
 class _Progress:
@@ -171,27 +207,39 @@ class TimestampsOperator(Operator):
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         assigner = self.spec.assigner
         if assigner is not None:
-            extract = assigner.extract_timestamp
+            extract, rest = assigner.extract_timestamp, iter(values)
             try:
                 if times is None:
-                    times = [extract(value, MIN_WATERMARK) for value in values]
+                    times = [extract(value, MIN_WATERMARK) for value in rest]
                 else:
-                    times = list(map(extract, values, times))
-            except Exception as error:
-                raise user_failure(error, self.name, "extract_timestamp") from error
-            wrong = next((time for time in times if type(time) is not int), None) if times else None
-            if wrong is not None:
-                raise TypeMismatchError(
-                    f"extract_timestamp of operator {self.name!r} returned {wrong!r}; a timestamp is an int in milliseconds"
-                )
+                    times = [extract(value, time) for value, time in zip(rest, times, strict=True)]
+            except BaseException as error:
+                failed = element_at(values, rest)
+                raise user_failure(error, self.name, "extract_timestamp", element=failed) from error
+            if not _INT.issuperset(map(type, times)):
+                times = self._milliseconds(times, values)
         progress = self._progress
         progress.seen = True
         if times is not None and len(times):
             largest = max(times)
+            if largest > MAX_WATERMARK:
+                self._milliseconds(times, values)  # one of them is more than 64 bits hold: an error
             if progress.largest is None or largest > progress.largest:
                 progress.largest = largest
-        for receiver in self.receivers:
-            receiver.process(values, times)
+        self.push(self.receivers, values, times)
+
+    def _milliseconds(self, times: Sequence[Any], values: Sequence[Any]) -> list[int]:
+        found = []
+        for time, value in zip(times, values, strict=True):
+            whole = milliseconds(time)
+            if whole is None:
+                raise TypeMismatchError(
+                    f"extract_timestamp of operator {self.name!r} returned {shortened(time)} for the element "
+                    f"{shortened(value)}; a timestamp is a number of milliseconds since 1970, such as "
+                    "moment.timestamp() * 1000"
+                )
+            found.append(whole)
+        return found
 
     def watermark(self, watermark: int) -> None:
         if watermark == MAX_WATERMARK:
@@ -249,13 +297,17 @@ class TimestampsOperator(Operator):
 class SideOutputOperator(Operator):
     """Takes the elements of a tag from its producer and checks them against the tag's type."""
 
+    def __init__(self, name: str, output: TypeInformation | None) -> None:
+        super().__init__(name, output)
+        self._tag_type = self.output_type
+        self.output_type = UNCHECKED  # they have it from here on
+
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        self.emit(list(values), times)
+        self.push(self.receivers, self._tag_type.check(values), times)
 
 
 class PassOperator(Operator):
     """Passes everything on: the head of a source."""
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        for receiver in self.receivers:
-            receiver.process(values, times)
+        self.push(self.receivers, values, times)

@@ -20,11 +20,11 @@ from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
-from changelog_engine.changelog.state_reader import give_parts, read_parts
 from changelog_engine.changelog.wrapper import ChangelogBackend
+from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.operators.context import Clock, wall_clock_ms
+from changelog_engine.ledger.reading import give_parts, read_parts
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
 from changelog_engine.state.backend import NamespaceScope, StateBackend
@@ -69,7 +69,7 @@ class KeyedStore:
         max_parallelism: int,
         part_max_bytes: int,
         operators: frozenset[str],
-        clock: Clock = wall_clock_ms,
+        clock: WallClock = wall_ms,
         backend: StateBackend | None = None,
         max_state_bytes: int | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.keyed import TimerOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
@@ -86,11 +86,12 @@ class TwoInputs(FunctionOperator):
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of one input."""
+        rest = iter(values)
         try:
             call = call_of(self.kind, self.function, port.call, self.name)
-            out, out_times = run_elements(call, port.context, values, times)
-        except Exception as error:
-            raise user_failure(error, self.name, port.call) from error
+            out, out_times = run_elements(call, port.context, rest, times, self.copies)
+        except BaseException as error:
+            raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
@@ -124,14 +125,16 @@ class KeyedTwoInputs(TimerOperator):
         self, port: InputPort, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
     ) -> None:
         """Take elements of one input with the identities of their keys."""
-        cursor = self.cursor
         out: list[Any] = []
         out_times: list[int] | None = None if times is None else []
+        rest = iter(values)
         try:
             call = call_of(self.kind, self.function, port.call, self.name)
-            run_process(call, port.context, cursor, identities, values, times, out, out_times)
-        except Exception as error:
-            raise user_failure(error, self.name, port.call, self.keys.key_of(cursor.key)) from error
+            run_process(call, port.context, self.cursor, identities, rest, times, out, out_times, self.copies)
+        except BaseException as error:
+            raise self.failure(error, port.call, element_at(values, rest)) from error
+        finally:
+            self.cursor.leave()
         self.emit_tagged(out, out_times)
 
 

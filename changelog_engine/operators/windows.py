@@ -12,16 +12,16 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
-from changelog_engine.errors import InvalidJobError
+from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import close_function
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import NOTHING, user_call, user_failure
 from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows_context import (
@@ -43,6 +43,19 @@ from changelog_engine.windowing.trigger import TriggerResult
 _EMIT_AT = 16_384
 _ELEMENT_CALLS = {StateKind.REDUCING: "reduce", StateKind.AGGREGATING: "add", StateKind.LIST: "on_element"}
 _WITH_CONTEXT = (Firing.PROCESS, Firing.PROCESS_ALL)
+_CALLS = frozenset(
+    ("assign_windows", "merge_windows", "max_timestamp", "create_accumulator", "add", "get_result", "merge")
+)
+_CALLS |= {
+    "on_element",
+    "on_event_time",
+    "on_processing_time",
+    "on_merge",
+    "clear",
+    "reduce",
+    "apply",
+    "process",
+}
 _FIRING_CALLS = {Firing.APPLY: "apply", Firing.APPLY_ALL: "apply"}
 
 
@@ -100,7 +113,7 @@ class WindowOperator(KeyedOperator):
         if open_function is not None:
             try:
                 open_function(self.context)
-            except Exception as error:
+            except BaseException as error:
                 raise user_failure(error, self.name, "open") from error
         self.contents = self.context.declare(self.spec.contents, self.scope)
         if isinstance(self.assigner, MergingWindowAssigner):
@@ -113,7 +126,7 @@ class WindowOperator(KeyedOperator):
     def run(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int] | None,
         out: list[Any],
         out_times: list[int] | None,
@@ -129,6 +142,20 @@ class WindowOperator(KeyedOperator):
                 taken = add(key, window, value, time, out, out_times) or taken
             if not taken and self.event_time and time + self.lateness <= self.timers.watermark:
                 self.late(value, time)
+
+    def process_keyed(
+        self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        try:
+            super().process_keyed(identities, values, times)
+        finally:
+            self.place.leave()
+
+    def failure(self, error: BaseException, call: str, element: Any = NOTHING) -> ChangelogEngineError:
+        called = user_call(
+            error
+        )  # assigner, trigger and function take turns: the traceback knows whose it was
+        return super().failure(error, called if called in _CALLS else call, element)
 
     def late(self, value: Any, time: int) -> None:
         """An element that no window takes any more."""
@@ -186,7 +213,7 @@ class WindowOperator(KeyedOperator):
 
     def _due(self, queue: Any, until: int) -> Iterable[Any]:
         """Take timers that are due off their queue, those included that are set meanwhile."""
-        return iter(partial(queue.pop_due, until), None)
+        return iter(partial(queue.pop_due, until), None)  # drives our own code
 
     def _fire_timers(self, queue: Any, until: int, event_time: bool) -> None:
         cursor, place = self.cursor, self.place
@@ -202,10 +229,12 @@ class WindowOperator(KeyedOperator):
                     self.emit_results(out, out_times)
                     out = []
                     out_times = [] if event_time else None
-        except Exception as error:
-            raise user_failure(error, self.name, self.call, self.keys.key_of(cursor.key)) from error
+        except BaseException as error:
+            raise self.failure(error, self.call) from error
         finally:
             self.call = self._element_call
+            cursor.leave()
+            place.leave()
         self.emit_results(out, out_times)
 
     def _add(
@@ -289,13 +318,13 @@ class WindowOperator(KeyedOperator):
         before = len(out)
         firing = self.spec.firing
         if firing is Firing.EMIT:
-            out.append(contents)
+            self.collect(out, (contents,))
         else:
             called, self.call = self.call, _FIRING_CALLS.get(firing, "process")
             elements = contents if self.listed else [contents]
             results = self._results(firing, window, elements)
             if results is not None:
-                out.extend(results)
+                self.collect(out, results)
             self.call = called
         if out_times is not None:
             out_times.extend([self.place.timestamp] * (len(out) - before))

@@ -9,12 +9,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows import WindowOperator
+from changelog_engine.types.copies import IMMUTABLE, own
 from changelog_engine.windowing.spec import Firing, WindowSpec
 from changelog_engine.windowing.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from changelog_engine.windowing.time_windows import (
@@ -51,7 +52,7 @@ class AlignedWindowOperator(WindowOperator):
     def run(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int] | None,
         out: list[Any],
         out_times: list[int] | None,
@@ -84,7 +85,7 @@ class AlignedWindowOperator(WindowOperator):
     def _run_tumbling(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int],
         out: list[Any],
         out_times: list[int] | None,
@@ -128,7 +129,7 @@ class AlignedWindowOperator(WindowOperator):
     def _run_sliding(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int],
         out: list[Any],
         out_times: list[int] | None,
@@ -179,7 +180,7 @@ class AlignedWindowOperator(WindowOperator):
     def _run_lists(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int],
         out: list[Any],
         out_times: list[int] | None,
@@ -212,7 +213,7 @@ class AlignedWindowOperator(WindowOperator):
                 self.late(value, time)
 
     def _run_processing_time(
-        self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+        self, identities: list[Any], values: Iterator[Any], times: Sequence[int] | None
     ) -> None:
         """Add elements to windows of processing time."""
         cursor, place, clock = self.cursor, self.place, self.timers.clock
@@ -236,6 +237,6 @@ class AlignedWindowOperator(WindowOperator):
         if self.spec.firing is not Firing.EMIT:
             self.fire(TimeWindow(start, end), contents, out, out_times)
             return
-        out.append(contents)
+        out.append(own(contents) if self.copies and type(contents) not in IMMUTABLE else contents)
         if out_times is not None:
             out_times.append(self.place.timestamp)

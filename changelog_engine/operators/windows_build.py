@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.graph.nodes import Node
-from changelog_engine.operators.context import Clock, KeyedTimerService, TaskContext
+from changelog_engine.operators.context import KeyedTimerService, TaskContext
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.operators.windows_aligned import AlignedWindowOperator, is_aligned
@@ -26,7 +27,7 @@ def build_window_operator(
     store: KeyedStore,
     uid: str,
     keys: KeyCodec,
-    clock: Clock,
+    clock: WallClock,
 ) -> WindowOperator:
     """The operator of a window node.
 

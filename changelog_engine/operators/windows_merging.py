@@ -119,9 +119,9 @@ class MergingWindows:
         actual, actual_identity = window, new
         if mapping:
             groups = _Groups()
-            self._assigner.merge_windows([*map(codec.window, mapping), window], groups)
+            self._assigner.merge_windows([*(codec.window(held) for held in mapping), window], groups)
             for members, result in groups.found:
-                identities = list(dict.fromkeys(map(codec.identity, members)))
+                identities = list(dict.fromkeys([codec.identity(member) for member in members]))
                 merged = codec.identity(result)
                 if new in identities:
                     actual, actual_identity = result, merged

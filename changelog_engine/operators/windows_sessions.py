@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
@@ -34,7 +34,7 @@ class SessionWindowOperator(WindowOperator):
     def run(
         self,
         identities: list[Any],
-        values: Sequence[Any],
+        values: Iterator[Any],
         times: Sequence[int] | None,
         out: list[Any],
         out_times: list[int] | None,
@@ -95,7 +95,7 @@ class SessionWindowOperator(WindowOperator):
             contents = self.contents.get()
             if contents if self.listed else contents is not None:
                 if self.spec.firing is Firing.EMIT:
-                    out.append(contents)
+                    self.collect(out, (contents,))
                     if out_times is not None:
                         out_times.append(time)
                 else:

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
@@ -27,6 +26,7 @@ from changelog_engine.errors import ChangelogEngineError, EpochFailedError, Stat
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
+from changelog_engine.spark.jvm import LOST, spark_ended
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
@@ -87,6 +87,14 @@ class SparkEpochRunner:
             UserFunctionError: and the engine's other errors, as the worker raised them.
             EpochFailedError: a task, worker or executor was lost, or the epoch timed out.
         """
+        try:
+            return self._run(orders, timeout_s)
+        except ChangelogEngineError:
+            raise  # some are OSErrors too, and what a worker raised stays what it is
+        except LOST as error:
+            raise self._failure(error) from None
+
+    def _run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
         if self._located:
             self._place(orders(0, 0).attempt)
         self._cancelled = None
@@ -112,7 +120,8 @@ class SparkEpochRunner:
         """Cancel the epoch that is running; it fails with the reason."""
         with self._cancel_lock:
             self._cancelled = reason
-        self.context.cancelJobGroup(self.run_id)
+        with contextlib.suppress(*LOST):  # the epoch's own failure says more
+            self.context.cancelJobGroup(self.run_id)
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
@@ -235,7 +244,7 @@ class SparkEpochRunner:
 
     def _forget(self, shuffles: list[int]) -> None:
         """Remove an epoch's shuffle files; Spark alone would keep them until the JVM collects garbage."""
-        with contextlib.suppress(Py4JError):
+        with contextlib.suppress(*LOST):
             cleaner = self._scala_context.cleaner()
             if cleaner.isDefined():
                 for shuffle in shuffles:
@@ -244,6 +253,9 @@ class SparkEpochRunner:
     def _failure(self, error: Exception) -> ChangelogEngineError:
         if self._cancelled is not None:
             return EpochFailedError(self._cancelled)
+        ended = spark_ended(self.context, error)
+        if ended is not None:
+            return ended
         return failure_of_spark(str(error))
 
     def _reports(self, collected: list[bytes]) -> list[EpochReport]:
@@ -254,6 +266,9 @@ class SparkEpochRunner:
         expected = [(stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)]
         got = [(report.stage, report.subtask) for report in reports]
         if got != expected:
+            ended = spark_ended(self.context, None)
+            if ended is not None:
+                raise ended
             raise EpochFailedError(f"an epoch gave reports of {got} instead of {expected}")
         return reports
 

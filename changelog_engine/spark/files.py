@@ -29,6 +29,7 @@ from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
+from changelog_engine.config import local_path
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.files import JobFiles, Requirements
 from changelog_engine.graph.nodes import JobSettings
@@ -37,7 +38,6 @@ from changelog_engine.spark.session import active_context
 log = logging.getLogger("changelog_engine")
 
 FILES_VARIABLE = "CHANGELOG_ENGINE_FILES"
-_PIP_TIMEOUT_S = 1800
 _ZIP_ENDINGS = (".zip", ".egg", ".whl", ".jar")
 _CHUNK = 1 << 20
 
@@ -71,19 +71,23 @@ NO_FILES = WorkerFiles()
 def session_options(settings: JobSettings) -> dict[str, str]:
     """The options of a session that a job starts: its own, and its jars.
 
-    A session that is active already keeps its class path; then a warning says so.
+    A session that is active already keeps its class path; a warning names the jars that are not on it.
 
     Args:
         settings: of the job.
     """
     if not settings.files.jars:
         return settings.spark
-    if active_context() is not None:
-        log.warning(
-            "Jars reach a Spark session when it starts, and one is active already: %s cannot be added. Give them to "
-            "the session that you start: SparkSession.builder.config('spark.jars', ...)",
-            ", ".join(settings.files.jars),
-        )
+    active = active_context()
+    if active is not None:
+        loaded = {local_path(jar) for jar in active.getConf().get("spark.jars", "").split(",")}
+        missing = [jar for jar in settings.files.jars if local_path(jar) not in loaded]
+        if missing:
+            log.warning(
+                "Jars reach a Spark session when it starts, and one is active already: %s cannot be added. Give them to "
+                "the session that you start: SparkSession.builder.config('spark.jars', ...)",
+                ", ".join(missing),
+            )
         return settings.spark
     given = [jar for jar in settings.spark.get("spark.jars", "").split(",") if jar]
     return {**settings.spark, "spark.jars": ",".join([*given, *settings.files.jars])}
@@ -159,7 +163,9 @@ def _enter(name: str) -> None:
     sys.path[1:1] = [str(entry) for entry in entries]
     # Relative entries that Spark made stay true.
     sys.path[:] = [os.path.abspath(entry) if entry else entry for entry in sys.path]
-    os.chdir(root / "work")
+    work = root / "work"
+    work.mkdir(exist_ok=True)  # Spark drops folders that have no files when it unpacks
+    os.chdir(work)
 
 
 def _on_workers(context: SparkContext, staged: StagedFiles) -> str | None:
@@ -217,8 +223,9 @@ def _install(requirements: Requirements, executable: str | None, target: Path) -
         "folder -r requirements.txt', or ship a Python with them by add_python_archive() and set_python_executable()"
     )
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PIP_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        # No limit of our own: a large download may be slow, and pip gives up by itself on an index that does not answer.
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
         raise EnvironmentNotReadyError(
             f"pip could not be run for {requirements.path}: {error}. {remedy}"
         ) from error

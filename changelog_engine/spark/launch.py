@@ -19,7 +19,7 @@ from typing import Any
 from changelog_engine.checkpoint import starting
 from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
 from changelog_engine.checkpoint.coordinator import Coordinator
-from changelog_engine.errors import JobExecutionError
+from changelog_engine.errors import JobExecutionError, JobInterruptedError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark import files
@@ -130,6 +130,11 @@ class RunningJob:
         self._delete_on_cancel = self._settings.delete_on_cancel
         self.coordinator.stop()
 
+    @property
+    def makes_checkpoints(self) -> bool:
+        """Whether there will be anything to go on from."""
+        return self._journal is not None
+
     def stop(self) -> None:
         """Stop after a checkpoint, to go on from there later."""
         self.coordinator.stop()
@@ -213,14 +218,34 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
 
     Raises:
         JobExecutionError: the job failed and its restart strategy gave up.
+        JobInterruptedError: Ctrl-C ended it. What there is to say was printed.
     """
-    job = RunningJob(graph, settings, observer)
-    with _interruptible(job):
-        outcome = job.run()
-    if outcome.cancelled:
-        after = "" if outcome.last_checkpoint is None else f" after checkpoint {outcome.last_checkpoint}"
-        print(f"job {graph.name!r} stopped{after}; run it again to go on from there", file=sys.stderr)
+    job: RunningJob | None = None
+    stopping: list[bool] = []
+    try:
+        job = RunningJob(graph, settings, observer)
+        with _interruptible(job, stopping):
+            outcome = job.run()
+    except KeyboardInterrupt:
+        last = None if job is None else job.coordinator.last
+        raise _interrupted(graph.name, settings, None if last is None else last.id) from None
+    if outcome.cancelled and stopping:
+        raise _interrupted(graph.name, settings, outcome.last_checkpoint)
     return outcome
+
+
+def _interrupted(name: str, settings: JobSettings, last: int | None) -> JobInterruptedError:
+    """Say once how a job ended that Ctrl-C stopped."""
+    if settings.checkpoint_interval_ms is None:
+        message = (
+            f"job {name!r} stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew"
+        )
+    elif last is None:
+        message = f"job {name!r} stopped before its first checkpoint: run again, it begins anew"
+    else:
+        message = f"job {name!r} stopped after checkpoint {last}; run it again to go on from there"
+    print(message, file=sys.stderr)
+    return JobInterruptedError(message)
 
 
 def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> RunningJob:
@@ -231,8 +256,8 @@ def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None 
 
 
 @contextlib.contextmanager
-def _interruptible(job: RunningJob) -> Iterator[None]:
-    """SIGINT asks the job to stop; the second one interrupts."""
+def _interruptible(job: RunningJob, stopping: list[bool]) -> Iterator[None]:
+    """SIGINT asks the job to stop, and is noted; the second one interrupts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -240,7 +265,9 @@ def _interruptible(job: RunningJob) -> Iterator[None]:
 
     def on_interrupt(signum: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, before)
-        print("stopping after the next checkpoint; press Ctrl-C again to stop at once", file=sys.stderr)
+        after = "the next checkpoint" if job.makes_checkpoints else "what is being read"
+        print(f"stopping after {after}; press Ctrl-C again to stop at once", file=sys.stderr)
+        stopping.append(True)
         job.stop()
 
     signal.signal(signal.SIGINT, on_interrupt)

@@ -12,18 +12,17 @@ the variable. The next job finds the processes of the one before.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeserializer
 
-import changelog_engine
+from changelog_engine.spark.daemon import PIN_VARIABLE
 from changelog_engine.spark.files import WorkerFiles
+from changelog_engine.spark.session import engine_path
 from changelog_engine.spark.task import SubtaskTask
 
-PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
 _slots_taken: set[tuple[str, int]] = set()  # (application, slot)
 _slots_lock = threading.Lock()
 
@@ -82,7 +81,7 @@ class PinnedFunctions:
         if known is None:
             known = self._environments[stage, subtask] = self._hash_map()
             inherited = self._context.environment
-            for name, value in {**inherited, **_engine_path(inherited), **self._variables}.items():
+            for name, value in {**inherited, **engine_path(inherited), **self._variables}.items():
                 known.put(name, value)
             known.put(PIN_VARIABLE, f"{self._slot[1]}/{stage}/{subtask}")
         return known
@@ -99,14 +98,3 @@ def _take_slot(application: str) -> tuple[str, int]:
         slot = (application, next(free))
         _slots_taken.add(slot)
         return slot
-
-
-def _engine_path(environment: dict[str, str]) -> dict[str, str]:
-    """What workers need in their environment to find an engine that runs from its sources, as this process does.
-
-    An installed engine needs nothing: PYTHONPATH comes before Python's own library, where site-packages must not be.
-    """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
-    if os.path.basename(root) in ("site-packages", "dist-packages"):
-        return {}
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +14,11 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
+import changelog_engine
 from changelog_engine.errors import EnvironmentNotReadyError
+from changelog_engine.java import LEAST_JAVA, find_java
+from changelog_engine.spark.jvm import answers
 
-_LEAST_JAVA = 17
 _DEFAULTS = {
     "spark.master": "local[*]",
     "spark.app.name": "changelog-engine",
@@ -27,6 +29,8 @@ _DEFAULTS = {
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
+    # Workers start side by side, and keep their state while they wait for each other.
+    "spark.python.daemon.module": "changelog_engine.spark.daemon",
     # A TCP socket costs two delayed acknowledgements (2 x 40 ms) a task.
     "spark.python.unix.domain.socket.enabled": "true",
     # Blocks are small and read back at once.
@@ -39,6 +43,9 @@ _DEFAULTS = {
     "spark.ui.retainedTasks": "1000",
 }
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+
+# What py4j logs it raises too, and then it is told once, by this engine.
+logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def spark_context(options: dict[str, str]) -> SparkContext:
@@ -63,6 +70,12 @@ def spark_context(options: dict[str, str]) -> SparkContext:
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.driver.memory", _driver_memory())
     conf.setIfMissing("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+    for variable, value in engine_path(
+        {"PYTHONPATH": conf.get("spark.executorEnv.PYTHONPATH") or ""}
+    ).items():
+        conf.set(
+            f"spark.executorEnv.{variable}", value
+        )  # the session's other functions ask for our daemon as well
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
     return _started(conf)
@@ -80,7 +93,7 @@ def _started(conf: SparkConf) -> SparkContext:
 def active_context() -> SparkContext | None:
     """The SparkContext of this process that runs, if there is one."""
     active = SparkContext._active_spark_context
-    if active is not None and active._jsc is not None and not active._jsc.sc().isStopped():
+    if active is not None and active._jsc is not None and answers(active):
         return active
     return None
 
@@ -91,12 +104,7 @@ def check_java() -> None:
     Raises:
         EnvironmentNotReadyError: it is missing or older than 17.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    remedy = f"Install Java {_LEAST_JAVA} or newer and put it on PATH, or set JAVA_HOME to its folder"
-    if java is None or not os.path.exists(java):
-        where = f"JAVA_HOME is {home!r}, but there is no {java}" if home else "there is no 'java' on PATH"
-        raise EnvironmentNotReadyError(f"Spark needs Java, and {where}. {remedy}")
+    java, remedy = find_java()
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if found is None:
@@ -104,9 +112,9 @@ def check_java() -> None:
             f"{java} -version gave no version: {answer.stderr.strip()[:200]}. {remedy}"
         )
     version = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
-    if version < _LEAST_JAVA:
+    if version < LEAST_JAVA:
         raise EnvironmentNotReadyError(
-            f"Spark needs Java {_LEAST_JAVA} or newer, and {java} is Java {version}. {remedy}"
+            f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {version}. {remedy}"
         )
 
 
@@ -127,3 +135,14 @@ def _environment(master: str) -> dict[str, str]:
     if master.startswith("local-cluster"):  # starts executors with the scripts of a Spark installation
         variables |= {"SPARK_HOME": os.path.dirname(pyspark.__file__), "SPARK_SCALA_VERSION": "2.13"}
     return variables
+
+
+def engine_path(environment: dict[str, str]) -> dict[str, str]:
+    """What workers need in their environment to find an engine that runs from its sources, as this process does.
+
+    An installed engine needs nothing: PYTHONPATH comes before Python's own library, where site-packages must not be.
+    """
+    root = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
+    if os.path.basename(root) in ("site-packages", "dist-packages"):
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))}

@@ -9,10 +9,10 @@ from typing import Any
 
 import cloudpickle
 
-from changelog_engine.errors import NotSerializableError
+from changelog_engine.api_names import Names, names_here
+from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
-from changelog_engine.launcher import alias_installed, install_alias
 from changelog_engine.spark.files import enter
 
 
@@ -27,7 +27,7 @@ class ShippedJob:
         settings: of the job.
         folder: where parts go; None when checkpointing is off.
         search_path: the driver's import path, so that modules beside the user's script are found.
-        alias: whether ``pyflink`` means ``api`` in the driver, and so in the workers.
+        names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
     """
 
     run: str
@@ -36,17 +36,32 @@ class ShippedJob:
     settings: JobSettings
     folder: str | None
     search_path: tuple[str, ...]
-    alias: bool = False
+    names: Names
 
     def functions_of(self, nodes: set[int]) -> dict[int, Any]:
-        """Fresh copies of the functions of some nodes."""
-        if self.alias:
-            install_alias()
+        """Fresh copies of the functions of some nodes.
+
+        Raises:
+            NotLoadableError: one of them needs a module that isn't there, or its pickled form does not fit.
+        """
+        self.names.use()
         enter()
         for entry in self.search_path:
             if entry not in sys.path:
                 sys.path.append(entry)
-        return {node: pickle.loads(data) for node, data in self.functions.items() if node in nodes}
+        return {node: self._load(node, data) for node, data in self.functions.items() if node in nodes}
+
+    def _load(self, node: int, data: bytes) -> Any:
+        try:
+            return pickle.loads(data)
+        except OSError:
+            raise  # reading something while it is made: that may work next time
+        except Exception as error:
+            name = self.plan.graph.nodes[node].name
+            raise NotLoadableError(
+                f"the function of operator {name!r} cannot be loaded in a worker: {type(error).__name__}: {error}. "
+                f"{HOW_TO_SHIP}"
+            ) from error
 
 
 def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> ShippedJob:
@@ -68,5 +83,5 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
                 "function's constructor or in variables it closes over"
             ) from error
     return ShippedJob(
-        run, plan.without_functions(), functions, settings, folder, tuple(sys.path), alias_installed()
+        run, plan.without_functions(), functions, settings, folder, tuple(sys.path), names_here()
     )

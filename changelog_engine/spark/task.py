@@ -13,11 +13,13 @@ from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
 from changelog_engine import errors
+from changelog_engine.checkpoint.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
 
 _MARK = "changelog-engine-failure:"
 _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
+_MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _LONGEST = 2_000
 
 
@@ -66,7 +68,9 @@ class SubtaskTask:
             try:
                 _refuse_a_second_run(TaskContext.get())
                 return REGISTRY.run(lambda: self.job.value, self.order, self.stage, self.subtask, blocks)
-            except Exception as error:
+            except (
+                BaseException
+            ) as error:  # SystemExit as well: the process holds the state of all its subtasks
                 failure = describe_failure(error)
         return [(partition, failure) for partition in range(self.partitions or 1)]
 
@@ -89,10 +93,16 @@ def is_failure(data: bytes) -> bool:
 def describe_failure(error: BaseException) -> bytes:
     """An exception as bytes that travel as blocks do."""
     if isinstance(error, errors.ChangelogEngineError):
-        document = {"type": type(error).__name__, "message": str(error)}
+        failure = error
+        failure.origin = origin_of(error)
     else:
-        text = "".join(traceback.format_exception(error))
-        document = {"type": "EpochFailedError", "message": f"a task failed in the engine: {text}"}
+        failure = in_engine(error, "".join(traceback.format_exception(error)))
+    document = {
+        "type": type(failure).__name__,
+        "message": str(failure),
+        "facts": _facts(failure),
+        "origin": failure.origin,
+    }
     return _MARK.encode() + json.dumps(document).encode()
 
 
@@ -100,8 +110,20 @@ def failure_of(data: bytes) -> errors.ChangelogEngineError:
     """The exception that a worker described."""
     document = json.loads(data.removeprefix(_MARK.encode()))
     kind = getattr(errors, document["type"], errors.EpochFailedError)
+    facts = document.get("facts", {})
+    if kind is errors.NoCurrentKeyError:
+        return errors.NoCurrentKeyError(**facts)
     failure: errors.ChangelogEngineError = kind(document["message"])
+    for name, fact in facts.items():
+        setattr(failure, name, fact)
+    classes, message, frame, outage = document["origin"]
+    failure.origin = errors.Origin(tuple(classes), message, frame, outage)
     return failure
+
+
+def _facts(error: errors.ChangelogEngineError) -> dict[str, Any]:
+    """What an error knows beside its message, as far as JSON has it."""
+    return {name: fact for name, fact in vars(error).items() if isinstance(fact, (str, int, type(None)))}
 
 
 def failure_of_spark(text: str) -> errors.ChangelogEngineError:
@@ -110,6 +132,9 @@ def failure_of_spark(text: str) -> errors.ChangelogEngineError:
         return errors.EnvironmentNotReadyError(
             "the Python of Spark's executors has no changelog_engine: install it there, in the driver's version"
         )
+    missing = _MISSING_MODULE.search(text)
+    if missing is not None:
+        return errors.NotLoadableError(f"a Python worker could not begin: {missing[0]}. {errors.HOW_TO_SHIP}")
     lines = [
         line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
     ]

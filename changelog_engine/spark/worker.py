@@ -19,16 +19,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.errors import StateLostError
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.build import StageBuilder
-from changelog_engine.operators.context import wall_clock_ms
+from changelog_engine.operators.forked import ends_in_forked_children
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
 _COLLECT_SECONDS = 60
+_DAEMONS = ("pyspark.daemon", "changelog_engine.spark.daemon")
 
 
 @dataclass
@@ -41,7 +43,7 @@ class _Held:
 class Registry:
     """The runtimes of one process, by (stage, subtask)."""
 
-    def __init__(self, clock: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, clock: WallClock = wall_ms) -> None:
         self.held: dict[tuple[int, int], _Held] = {}
         self.clock = clock
 
@@ -69,14 +71,15 @@ class Registry:
             StateLostError: this process doesn't hold the state, and no checkpoint has it either.
             UserFunctionError: a user's function raised.
         """
-        runtime, restored_ms = self._runtime(load_job, order, stage, subtask)
-        sent, report = runtime.run(order, data)
-        report.restored_ms = restored_ms
-        sent.append((0 if runtime.exchanges else -1, encode_report(report)))
-        if order.final:
-            del self.held[stage, subtask]
-            runtime.close()
-        return sent
+        with ends_in_forked_children():
+            runtime, restored_ms = self._runtime(load_job, order, stage, subtask)
+            sent, report = runtime.run(order, data)
+            report.restored_ms = restored_ms
+            sent.append((0 if runtime.exchanges else -1, encode_report(report)))
+            if order.final:
+                del self.held[stage, subtask]
+                runtime.close()
+            return sent
 
     def _runtime(
         self, load_job: Callable[[], ShippedJob], order: EpochOrder, stage: int, subtask: int
@@ -96,7 +99,11 @@ class Registry:
             )
         began = time.monotonic()
         runtime = self._build(load_job(), order, stage, subtask)
-        runtime.start(order)
+        try:
+            runtime.start(order)
+        except BaseException:
+            _close_quietly(runtime)
+            raise
         self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
         return runtime, (time.monotonic() - began) * 1000
 
@@ -111,11 +118,7 @@ class Registry:
         return builder.build()
 
     def _drop(self, name: tuple[int, int]) -> None:
-        held = self.held.pop(name)
-        with contextlib.suppress(
-            Exception
-        ):  # the attempt is over; its functions' complaints no longer matter
-            held.runtime.close()
+        _close_quietly(self.held.pop(name).runtime)
 
     def clear(self) -> None:
         """Drop everything."""
@@ -123,9 +126,14 @@ class Registry:
             self._drop(name)
 
 
+def _close_quietly(runtime: StageRuntime) -> None:
+    with contextlib.suppress(Exception):  # the attempt is over; its functions' complaints no longer matter
+        runtime.close()
+
+
 def _end_quietly() -> None:
     """When the JVM ends first, PySpark's daemon prints a traceback for each worker it can no longer write to: no news."""
-    if getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None) != "pyspark.daemon":
+    if getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None) not in _DAEMONS:
         return
     print_exc = traceback.print_exc
 

@@ -14,9 +14,10 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.errors import NoCurrentKeyError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
@@ -27,13 +28,44 @@ PROCESSING_TIMERS = "__processing_time_timers"
 
 
 class Cursor:
-    """Where the subtask stands: the current key and the current element's timestamp (ms, or the smallest long)."""
+    """Where the subtask stands: the current key and the current element's timestamp (ms, or the smallest long).
+
+    It stands nowhere until a key is set, and after ``leave()``: reading ``key`` raises then. That costs nothing where there
+    is a key, because a cursor that stands nowhere is of another class, in which ``key`` is no slot.
+    """
 
     __slots__ = ("key", "timestamp")
+    placed: ClassVar[bool] = True  # whether there is a current key
 
     def __init__(self) -> None:
-        self.key: KeyIdentity = 0
+        self.key: KeyIdentity
         self.timestamp: int = -(2**63)
+        self.leave()
+
+    def leave(self) -> None:
+        """From now on there is no current key."""
+        self.__class__ = _Nowhere
+
+
+class _Nowhere(Cursor):
+    """A cursor without a key: setting one makes it a cursor again."""
+
+    __slots__ = ()
+    placed = False
+
+    @property
+    def key(self) -> KeyIdentity:
+        """There is none.
+
+        Raises:
+            NoCurrentKeyError: always.
+        """
+        raise NoCurrentKeyError()
+
+    @key.setter
+    def key(self, key: KeyIdentity) -> None:
+        self.__class__ = Cursor  # type: ignore[assignment]
+        self.key = key
 
 
 class NamespaceCursor(Cursor):

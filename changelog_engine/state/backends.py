@@ -12,7 +12,7 @@ import cloudpickle
 
 from changelog_engine.config import ConfigLayers, local_path
 from changelog_engine.config import rocksdb_options as keys
-from changelog_engine.errors import ConfigurationError, NotSerializableError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.state.backend import StateBackend
 from changelog_engine.state.heap import HeapBackend
@@ -70,7 +70,7 @@ def local_dirs(text: str | None) -> list[str]:
     found = []
     text = text or ""
     parts = text.split(os.pathsep) if "," not in text and "file:" not in text.lower() else text.split(",")
-    for part in map(str.strip, parts):
+    for part in [part.strip() for part in parts]:
         if not part:
             continue
         path = local_path(part)
@@ -125,7 +125,7 @@ def check_backend_class(found: Any, what: str) -> None:
         ConfigurationError: it is no class or function, or a class without the methods of StateBackend.
     """
     if not callable(found):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} must be a class that follows the StateBackend protocol, got {found!r}"
         )
     missing = [name for name in _METHODS if isinstance(found, type) and not hasattr(found, name)]

@@ -49,7 +49,7 @@ class Admission:
             TypeMismatchError: it does not fit; the message names operator, state and key.
         """
         try:
-            return self.type.coerce(value)
+            return self.type.check(value)
         except TypeMismatchError as error:
             raise TypeMismatchError(
                 f"state {self.spec.name!r} of operator {self.operator!r}, key {self.cursor.key!r}: {error}. "

@@ -19,7 +19,7 @@ from rocksdict import (
 
 from changelog_engine.config import ConfigLayers
 from changelog_engine.config import rocksdb_options as keys
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
 _COMPACTION = {
     "LEVEL": DBCompactionStyle.level,
@@ -174,7 +174,7 @@ def _from_factory(factory: Any, made: Options, options: dict[str, str]) -> Optio
             f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {name} failed: {error!r}"
         ) from error
     if not isinstance(made, Options):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {name} must return the Options, got {made!r}"
         )
     return made

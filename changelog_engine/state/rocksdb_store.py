@@ -5,17 +5,21 @@ It has no write-ahead log: what makes state durable is the changelog, or the sna
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
 from changelog_engine.codec.payload import dump_payload
-from changelog_engine.errors import StorageError
+from changelog_engine.config import rocksdb_options as keys
+from changelog_engine.errors import DiskFullError, StorageError
 from changelog_engine.state.local_folder import LocalFolder
 
 _BATCH_BYTES = 16 << 20
+_FULL = ("no space left on device", "disk quota exceeded")  # RocksDB gives the system's words and no number
 
 
 class RocksStore:
@@ -33,15 +37,16 @@ class RocksStore:
         try:
             self._db = Rdict(folder.path, options)
         except Exception as error:
+            failure = _failure(folder.path, "be opened", error, 0)
             folder.remove()
-            raise StorageError(f"RocksDB cannot be opened in {folder.path}: {error}") from error
+            raise failure from error
 
     def get(self, key: bytes) -> bytes | None:
         """The bytes of a key, or None."""
         try:
             data: bytes | None = self._db.get(key)
         except Exception as error:
-            raise self._failed("read", error) from error
+            raise _failure(self.folder.path, "read", error, 0) from error
         return data
 
     def write(self, batch: WriteBatch) -> None:
@@ -49,7 +54,7 @@ class RocksStore:
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
-            raise self._failed("write", error) from error
+            raise _failure(self.folder.path, "write", error, batch.size_in_bytes()) from error
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All that begins with the prefix, in the order of the bytes, as it is at the call."""
@@ -60,7 +65,7 @@ class RocksStore:
                     return
                 yield key, data
         except Exception as error:
-            raise self._failed("read", error) from error
+            raise _failure(self.folder.path, "read", error, 0) from error
 
     def close(self) -> None:
         """Close the database and remove its files."""
@@ -69,8 +74,43 @@ class RocksStore:
         finally:
             self.folder.remove()
 
-    def _failed(self, what: str, error: Exception) -> StorageError:
-        return StorageError(f"RocksDB in {self.folder.path} cannot {what}: {error}")
+
+def _failure(path: str, what: str, error: Exception, needed_bytes: int) -> StorageError:
+    """RocksDB's error as ours; of a full disk, with how much there is and what to do."""
+    if not any(words in str(error).lower() for words in _FULL):
+        return StorageError(f"RocksDB cannot {what} in {path}: {error}")
+    try:
+        free: int | None = shutil.disk_usage(path).free
+    except OSError:
+        free = None
+    held = _size_of(path)
+    needed = f"the {_mb(needed_bytes)} that it has to write now" if needed_bytes else "what it has to write"
+    left = "" if free is None else f", where {_mb(free)} are left"
+    return DiskFullError(
+        f"disk full: RocksDB cannot {what} in {path}: there is no room for {needed}{left}. The folder holds {_mb(held)} of "
+        "state, and merging its files takes up to as much again for a while. Nothing that was acknowledged is lost: free "
+        f"space on that file system, raise the quota, or name folders on a larger disk by {keys.LOCAL_DIR.key}, and run "
+        "the job again: it goes on from its last checkpoint. More subtasks on more machines make each folder smaller",
+        path,
+        needed_bytes,
+        free,
+        held,
+    )
+
+
+def _size_of(path: str) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_size
+            except OSError:  # RocksDB removes files as it merges them
+                continue
+    return total
+
+
+def _mb(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MB"
 
 
 class BatchWriter:

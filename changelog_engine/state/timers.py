@@ -101,12 +101,17 @@ class TimerQueue:
             count = bisect_right(heap, until, key=itemgetter(0))
             taken += heap[:count]
             del heap[:count]
-        due: list[tuple[int, KeyIdentity]] = []
-        for timestamp, order, key in taken:
-            timer = (timestamp, key)
-            held = live.pop(timer, None)
-            if held == order:
-                due.append(timer)
-            elif held is not None:  # it was deleted and set again
-                live[timer] = held
+        # What is in the heap and not alive was deleted, or deleted and set again.
+        due = [(timestamp, key) for timestamp, order, key in taken if live.get((timestamp, key)) == order]
+        try:
+            self._taking(due)
+        except BaseException:  # they are still set: a heap that has lost them would never fire them
+            heap.extend(taken)
+            heapify(heap)
+            raise
+        for timer in due:
+            del live[timer]
         return due
+
+    def _taking(self, due: list[tuple[int, KeyIdentity]]) -> None:
+        """Called before due timers are taken off the queue; if it raises, they stay."""

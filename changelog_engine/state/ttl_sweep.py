@@ -80,7 +80,7 @@ class Sweep:
         table = self._table
         if isinstance(table, dict):
             keys = list(table)
-            return zip(keys, map(table.get, keys), strict=True)  # each entry as it is when its turn comes
+            return ((key, table.get(key)) for key in keys)  # each entry as it is when its turn comes
         return iter(table.items())  # as the table is now, whatever changes until the round's end
 
     def check_all(self) -> int:
@@ -118,12 +118,15 @@ class Sweep:
 
     def _at(self, key: Any, until: int) -> None:
         cursor = self._cursor
-        before = cursor.key
+        before = cursor.key if cursor.placed else None  # no identity of a key is None
         cursor.key = key
         try:
             self._remove(key, until)
         finally:
-            cursor.key = before
+            if before is None:
+                cursor.leave()
+            else:
+                cursor.key = before
 
     @staticmethod
     def _cell_expired(entry: Any, until: int) -> bool:

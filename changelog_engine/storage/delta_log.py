@@ -3,8 +3,13 @@
 Invariants:
     * A commit is a compare-and-swap on the table's version: of two commits made from one version, one fails.
     * On a local disk a commit is durable when ``commit`` returns: its file and its folder are fsynced.
+    * A commit is made only on top of the one that this object wrote or saw last, as it was: in a folder that was replaced by
+      an older copy, or that lost its newest commit, nothing is committed that no reader could find.
+    * A Delta checkpoint that this engine wrote is checked against its CRC-32 before the list of files is taken from it.
+    * A log that cannot be read is an error that names the file of it that is missing or damaged.
     * The log is kept short: behind a Delta checkpoint, old commits are removed. History is rows, not versions.
-    * The protocol stays plain (reader 1, writer 2), so every Delta reader opens the table.
+    * The protocol stays plain (reader 1, writer 2), so every Delta reader opens the table; one with more is refused.
+    * What the log lists are names of files in the table's folder: nothing else that stands there leaves this module.
 
 Why commits to local disks are written here: a commit is one small JSON file, but delta-rs replays the log and rebuilds its
 list of files at each commit and each refresh (delta-rs issue 4276), so it takes 130 ms after 1,000 commits of three files,
@@ -17,18 +22,21 @@ import contextlib
 import json
 import os
 import re
-import time
 import uuid
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from changelog_engine.errors import StorageError
+from changelog_engine.clock import wall_ms, wall_s
+from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.filesystem import Storage
 
@@ -36,7 +44,11 @@ _LOG = "_delta_log"
 _LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
 _COMMIT_NAME = re.compile(r"^(\d{20})\.json$")
 _CHECKPOINT_NAME = re.compile(r"^(\d{20})\.checkpoint\.")
+_PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._+=-]*$"  # others' compactions give such names too
+_READER_VERSION = 1
 _LOG_FILE = re.compile(r"^(\d{20})\.(json$|checkpoint\.)")
+# An empty file whose name has a Delta checkpoint's CRC-32; readers of Delta pass over names that begin so.
+_CHECKSUM_NAME = re.compile(r"^_checksum-(\d{20})-([0-9a-f]{8})$")
 KEPT_S = 600.0  # commits of so long stay, for writers and readers that are behind
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _ENGINE_INFO = "changelog-engine"
@@ -81,6 +93,9 @@ class DeltaLog:
         self._table_commits = 0
         self._last_checkpoint_mark: tuple[int, int] | None = None
         self._checkpointed = 0
+        self._tip: tuple[int, bytes] | None = (
+            None  # a version, and what its commit holds: written or seen here
+        )
         self.version = -1
         self.version = self._newest_version()
         if self.version < 0:
@@ -136,17 +151,52 @@ class DeltaLog:
         configuration = self._open().metadata().configuration
         return dict(configuration)
 
+    def table_id(self) -> str:
+        """The id that the table got when it was made; copies of it have the same."""
+        return str(self._open().metadata().id)
+
     def refresh(self) -> int:
-        """Move to the newest version and return it. Costs a look at one name or two, however long the log is."""
+        """Move to the newest version and return it. Costs a look at one name or two, however long the log is.
+
+        Raises:
+            LostCommitError: the commits of others follow another one than this object knows.
+        """
         mark = self._checkpoint_mark()
         if mark != self._last_checkpoint_mark:
             # A checkpoint was written since; behind it commits may have been cleaned up, so don't walk them one by one.
             self._last_checkpoint_mark = mark
-            if self._last_checkpoint_version() > self.version:
+            if self.last_checkpoint_version() > self.version:
+                self._leave_tip()
                 self.version = self._newest_version()
-        while self.storage.size(_commit_path(self.version + 1)) is not None:
-            self.version += 1
+        newer = self.version
+        while self.storage.size(_commit_path(newer + 1)) is not None:
+            newer += 1
+        if newer != self.version:
+            self._leave_tip()
+            self.version = newer
         return self.version
+
+    def _leave_tip(self) -> None:
+        """Others committed more: what they followed must be the commit that was written or seen here.
+
+        Raises:
+            LostCommitError: it is another one: an older copy took the place of the folder, and somebody went on with it.
+        """
+        path = _commit_path(self.version)
+        try:
+            if self._tip is not None and self._differs(self.storage.read(path).to_pybytes()):
+                raise self._lost(path, "is not the commit that this process wrote or saw")
+        except FileNotFoundError:
+            pass  # cleaned up behind a Delta checkpoint
+        self._tip = None
+
+    def _differs(self, commit: bytes) -> bool:
+        """Whether the commit of this version is another one than was written or seen here."""
+        if self._tip is None or self._tip[0] != self.version:
+            return False
+        known = self._tip[1]
+        # Of a commit through delta-rs this writer knows a part only, until it has seen the whole.
+        return commit != known and (self._commits_here or known not in commit)
 
     def commit(
         self, adds: Sequence[AddFile], removes: Sequence[str] = (), metadata: dict[str, Any] | None = None
@@ -163,27 +213,36 @@ class DeltaLog:
 
         Raises:
             CommitConflictError: the table has moved on; nothing was committed.
+            LostCommitError: the commit before is not there, or not what it was; nothing was committed.
             StorageError: anything else. The commit may or may not be there: look.
         """
+        self.check_predecessor()
         if self._commits_here:
-            document = _commit_document(adds, removes, metadata)
+            tip = document = _commit_document(adds, removes, metadata)
             if not self.storage.put_if_absent(_commit_path(self.version + 1), document):
                 raise CommitConflictError(
                     f"version {self.version + 1} of {self.storage.root} was committed by another"
                 )
             self._refuse_forgotten()
         else:
-            self._commit_through_delta_rs(adds, removes, metadata)
+            name = uuid.uuid4().hex  # by which this writer knows its own: delta-rs writes the rest
+            tip = name.encode()
+            self._commit_through_delta_rs(adds, removes, {**(metadata or {}), "commit": name})
         self.version += 1
+        self._tip = self.version, tip
         return self.version
 
     def added_since(self, version: int) -> list[str]:
         """Paths of the files that commits after a version added, up to the current version."""
-        return [action["add"]["path"] for action in self._actions_since(version) if "add" in action]
+        return self._names(
+            action["add"]["path"] for action in self._actions_since(version) if "add" in action
+        )
 
     def removed_since(self, version: int) -> list[str]:
         """Paths of the files that commits after a version removed, up to the current version."""
-        return [action["remove"]["path"] for action in self._actions_since(version) if "remove" in action]
+        return self._names(
+            action["remove"]["path"] for action in self._actions_since(version) if "remove" in action
+        )
 
     def files(self) -> pa.Table:
         """The files of the newest version.
@@ -191,11 +250,71 @@ class DeltaLog:
         Returns:
             One row a file: ``path``, ``size_bytes``, ``modification_time``, ``num_records``, and ``min.``, ``max.`` and
             ``null_count.`` of the columns that have statistics.
+
+        Raises:
+            ForeignPathError: somebody else changed what the table is, or added what is not a file in its folder.
+            CorruptChangelogError: a file of the log is missing or cannot be read; names it.
         """
         self._table = None
+        self._refuse_damaged()
         table = self._open()
-        self.version = max(self.version, table.version())
-        return pa.table(table.get_add_actions(flatten=True))
+        if table.version() > self.version:
+            self.version, self._tip = table.version(), None
+        self._refuse_features(table)
+        files = pa.table(table.get_add_actions(flatten=True))
+        strange = files.filter(pc.invert(pc.match_substring_regex(files["path"], _PLAIN_NAME)))
+        self._names(strange["path"].to_pylist())
+        return files
+
+    def _refuse_damaged(self) -> None:
+        """Refuse what delta-rs would take: an emptied commit, a Delta checkpoint of other bytes than were written."""
+        newest, checksums = "", {}
+        for entry in self.storage.list(_LOG):
+            checksum = _CHECKSUM_NAME.match(entry.name)
+            if _COMMIT_NAME.match(entry.name) and not entry.size:
+                raise self._damaged(self.storage.join(f"{_LOG}/{entry.name}"), "is empty")
+            if checksum:
+                checksums[checksum.group(1)] = int(checksum.group(2), 16)
+            elif _CHECKPOINT_NAME.match(entry.name) and entry.name.endswith(".checkpoint.parquet"):
+                newest = max(newest, entry.name)
+        wanted = checksums.get(newest[:20])
+        if wanted is None:
+            return  # none, or somebody else's
+        path = f"{_LOG}/{newest}"
+        try:
+            found = zlib.crc32(self.storage.read(path))
+        except FileNotFoundError:
+            return  # cleaned up since it was listed
+        if found != wanted:
+            raise self._damaged(self.storage.join(path), "is not what was written: its checksum is another")
+
+    def _names(self, paths: Iterable[str]) -> list[str]:
+        """Paths out of the log, which anybody may have written; see the invariants."""
+        names = list(paths)
+        for name in names:
+            if not re.fullmatch(_PLAIN_NAME, name):
+                raise ForeignPathError(
+                    f"the Delta log of {self.storage.root} lists {name!r}, which is not the name of a file in that folder: "
+                    "somebody else wrote that. Nothing was read or changed. Restore the folder from a copy, or start in "
+                    "another base path"
+                )
+        return names
+
+    def _refuse_features(self, table: DeltaTable) -> None:
+        """Refuse a table whose rows are not simply those of its files."""
+        protocol, partitions = table.protocol(), table.metadata().partition_columns
+        if protocol.min_reader_version > _READER_VERSION:
+            features = ", ".join(protocol.reader_features or []) or "column mapping"
+            what = f"asks for reader version {protocol.min_reader_version} ({features})"
+        elif partitions:
+            what = f"is partitioned by {', '.join(partitions)}"
+        else:
+            return
+        raise ForeignPathError(
+            f"the Delta table {self.storage.root} {what}: somebody else changed it, and its files alone do not say any more "
+            "which rows there are. Nothing was read or changed. Restore the folder from a copy, or start in another base "
+            "path"
+        )
 
     def maintain(self, every: int = 100) -> bool:
         """Write a Delta checkpoint of the log when enough commits came since the last, and remove what came before.
@@ -209,7 +328,7 @@ class DeltaLog:
             Whether it did.
         """
         if self.version - self._checkpointed >= every:
-            self._checkpointed = max(self._checkpointed, self._last_checkpoint_version())
+            self._checkpointed = max(self._checkpointed, self.last_checkpoint_version())
         if self.version - self._checkpointed < every:
             return False
         self._table = None
@@ -218,6 +337,8 @@ class DeltaLog:
             table.create_checkpoint()
             if self.storage.local is None:
                 table.cleanup_metadata()
+        except StorageError:
+            raise  # an OSError, too, that knows more
         except (DeltaError, OSError) as error:
             raise StorageError(
                 f"could not write a checkpoint of the Delta log of {self.storage.root}: {error}"
@@ -227,22 +348,72 @@ class DeltaLog:
         self._checkpointed = table.version()
         if self.storage.local is not None:
             self._forget_commits()
+        self._note_checksum(self._checkpointed)
         return True
+
+    def _note_checksum(self, version: int) -> None:
+        """Keep the CRC-32 of a Delta checkpoint that was just written, and forget those of checkpoints that are gone."""
+        names = [entry.name for entry in self.storage.list(_LOG)]
+        name = f"{version:020d}.checkpoint.parquet"
+        if name not in names:
+            return  # in several files, or cleaned up by another process already
+        checksum = zlib.crc32(self.storage.read(f"{_LOG}/{name}"))
+        self.storage.write_durable(f"{_LOG}/_checksum-{version:020d}-{checksum:08x}", b"")
+        for old in names:
+            found = _CHECKSUM_NAME.match(old)
+            if found and f"{found.group(1)}.checkpoint.parquet" not in names:
+                self.storage.delete(f"{_LOG}/{old}")
 
     def _forget_commits(self) -> None:
         """Delete commits and Delta checkpoints that nobody needs: before the newest Delta checkpoint but one, and old."""
         names = [entry.name for entry in self.storage.list(_LOG)]
         numbered = {name: int(match.group(1)) for name in names if (match := _LOG_FILE.match(name))}
         checkpoints = sorted({number for name, number in numbered.items() if _CHECKPOINT_NAME.match(name)})
-        if len(checkpoints) < 2 or checkpoints[-1] > self._last_checkpoint_version():
+        if len(checkpoints) < 2 or checkpoints[-1] > self.last_checkpoint_version():
             return
-        now = time.time()
+        now = wall_s()
         for name in sorted(numbered):
             if numbered[name] < checkpoints[-2]:
                 path = f"{_LOG}/{name}"
                 with contextlib.suppress(FileNotFoundError):  # another process does the same
-                    if now - os.stat(self.storage.join(path)).st_mtime >= KEPT_S:
+                    if now - os.stat(self.storage.place(path)).st_mtime >= KEPT_S:
                         self.storage.delete(path)
+
+    def check_predecessor(self) -> None:
+        """Look whether the commit that the next one follows is there, and what this object wrote or saw.
+
+        Raises:
+            CommitConflictError: it was cleaned up long after others had committed more.
+            LostCommitError: it isn't.
+        """
+        path = _commit_path(self.version)
+        try:
+            found = self.storage.read(path).to_pybytes()
+        except FileNotFoundError:
+            checkpointed = self.last_checkpoint_version()
+            if checkpointed > self.version:
+                raise CommitConflictError(
+                    f"version {self.version + 1} of {self.storage.root} was committed by another long ago"
+                ) from None
+            if checkpointed == self.version:
+                return  # somebody cleaned up behind the Delta checkpoint, which holds all of it
+            raise self._lost(path, "is gone") from None
+        if self._differs(found):
+            raise self._lost(path, "is not the commit that this process wrote or saw")
+        if not found.strip():
+            raise self._lost(path, "is empty")
+        self._tip = self.version, found
+
+    def _lost(self, path: str, what: str) -> LostCommitError:
+        full = self.storage.join(path)
+        folder = self.storage.root.rpartition("/")[0]
+        return LostCommitError(
+            f"{full}, which the next commit follows, {what}: somebody removed or changed it, or put an older copy in the "
+            "place of the folder. Nothing was committed over it, so no sink publishes what came after. Stop whatever "
+            f"changes the folder; then put the file back from a copy, or ask 'changelog-engine verify {folder} --repair' "
+            "from which checkpoint the job can go on",
+            full,
+        )
 
     def _refuse_forgotten(self) -> None:
         """Take a commit back whose name was free only because the log was cut behind it: this process stood still.
@@ -267,7 +438,7 @@ class DeltaLog:
             raise CommitConflictError(
                 f"{self.storage.root} is at version {table.version()}, not {self.version}"
             )
-        now_ms = int(time.time() * 1000)
+        now_ms = wall_ms()
         actions: list[AddAction | RemoveAction] = [
             AddAction(a.path, a.size, {}, a.modification_time, True, json.dumps(a.stats)) for a in adds
         ]
@@ -298,9 +469,49 @@ class DeltaLog:
             except TableNotFoundError as error:
                 raise StorageError(f"{self.storage.root} is not a Delta table") from error
             except (DeltaError, OSError) as error:
-                raise StorageError(f"could not read the Delta log of {self.storage.root}: {error}") from error
+                raise self._unreadable(error) from error
             self._table_commits = 0
         return self._table
+
+    def _unreadable(self, error: Exception) -> StorageError:
+        """What to say when delta-rs can't read the log: the file that is missing or damaged, where one is found."""
+        found = self.damage()
+        if found is None:
+            return StorageError(f"could not read the Delta log of {self.storage.root}: {error}")
+        return self._damaged(*found)
+
+    def _damaged(self, path: str, what: str) -> CorruptChangelogError:
+        folder = self.storage.root.rpartition("/")[0]
+        return CorruptChangelogError(
+            f"{path} {what}, so the list of files of {self.storage.root} cannot be read. Nothing was changed. Put the file "
+            f"back from a copy, or ask 'changelog-engine verify {folder} --repair' what can still be had without it",
+            path,
+        )
+
+    def damage(self) -> tuple[str, str] | None:
+        """The first file of the log that is missing or cannot be read, and what is wrong with it; None for none.
+
+        Raises:
+            StorageError: the folder could not be listed.
+        """
+        names = [entry.name for entry in self.storage.list(_LOG)]
+        checkpoints = [name for name in names if _CHECKPOINT_NAME.match(name) and name.endswith(".parquet")]
+        for name in checkpoints:
+            try:
+                pq.read_table(pa.BufferReader(self.storage.read(f"{_LOG}/{name}")))
+            except (pa.ArrowException, OSError) as error:
+                return self.storage.join(f"{_LOG}/{name}"), f"cannot be read ({error})"
+        commits = {int(match.group(1)) for name in names if (match := _COMMIT_NAME.match(name))}
+        covered = max((int(name[:20]) for name in checkpoints), default=-1)
+        newest = max(commits, default=-1)
+        for version in range(covered + 1, newest + 1):
+            path = self.storage.join(_commit_path(version))
+            if version not in commits:
+                return path, "is gone"
+            wrong = _wrong_with(self.storage.read(_commit_path(version)).to_pybytes())
+            if wrong:
+                return path, wrong
+        return None
 
     def _actions_since(self, version: int) -> list[dict[str, Any]]:
         actions: list[dict[str, Any]] = []
@@ -320,6 +531,8 @@ class DeltaLog:
         newest = -1
         for entry in self.storage.list(_LOG):
             match = _COMMIT_NAME.match(entry.name) or _CHECKPOINT_NAME.match(entry.name)
+            if entry.is_other:
+                self.storage.place(f"{_LOG}/{entry.name}")  # delta-rs would follow it
             if match:
                 newest = max(newest, int(match.group(1)))
         return newest
@@ -327,18 +540,13 @@ class DeltaLog:
     def _checkpoint_mark(self) -> tuple[int, int] | None:
         """Changes whenever ``_last_checkpoint`` is replaced."""
         if self.storage.local is None:
-            return (self._last_checkpoint_version(), 0)
-        try:
-            status = os.stat(self.storage.join(_LAST_CHECKPOINT))
-        except FileNotFoundError:
-            return None
-        return status.st_mtime_ns, status.st_ino
+            return (self.last_checkpoint_version(), 0)
+        return self.storage.stamp(_LAST_CHECKPOINT)
 
-    def _last_checkpoint_version(self) -> int:
-        try:
-            return int(json.loads(self.storage.read(_LAST_CHECKPOINT).to_pybytes())["version"])
-        except (FileNotFoundError, ValueError, KeyError):
-            return -1
+    def last_checkpoint_version(self) -> int:
+        """The version of the newest Delta checkpoint, as the table's hint has it; -1 for none."""
+        version = self.storage.read_document(_LAST_CHECKPOINT).get("version")
+        return version if isinstance(version, int) else -1
 
 
 def _options(storage: Storage) -> dict[str, str]:
@@ -352,7 +560,7 @@ def _commit_path(version: int) -> str:
 def _commit_document(
     adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None
 ) -> bytes:
-    now_ms = int(time.time() * 1000)
+    now_ms = wall_ms()
     actions: list[dict[str, Any]] = [
         {
             "commitInfo": {
@@ -382,6 +590,20 @@ def _commit_document(
     for path in removes:
         actions.append({"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}})
     return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions).encode()
+
+
+def _wrong_with(commit: bytes) -> str | None:
+    if not commit.strip():
+        return "is empty"
+    try:
+        actions = [json.loads(line) for line in commit.splitlines() if line.strip()]
+    except ValueError as error:
+        return f"is not JSON ({error})"
+    return (
+        None
+        if all(isinstance(action, dict) for action in actions)
+        else "does not hold actions of a Delta table"
+    )
 
 
 def _sync_file(path: str) -> None:

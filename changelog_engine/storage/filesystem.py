@@ -3,7 +3,8 @@
 Invariants:
     * A file appears under its name only when all its bytes are durable: a crash leaves a hidden temporary file or nothing.
     * ``put_if_absent`` has one winner among any number of processes (local disks only).
-    * Paths are relative to the root and never leave it.
+    * Paths are relative to the root and never leave it, through symbolic links neither: nothing here makes links, so one
+      below the root is somebody else's and is not followed (the root itself may be one). Pipes and devices aren't opened.
 
 What it does not promise: several files are not written atomically; that is what the Delta log is for.
 """
@@ -11,20 +12,23 @@ What it does not promise: several files are not written atomically; that is what
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.retry import Retry
 
@@ -37,8 +41,9 @@ class Entry(NamedTuple):
     """One name in a folder."""
 
     name: str
-    size: int  # bytes; 0 for folders
+    size: int  # bytes; 0 for what is no file
     is_folder: bool
+    is_other: bool = False  # neither file nor folder: a symbolic link, a pipe, a device
 
 
 class Storage:
@@ -60,6 +65,7 @@ class Storage:
 
     def __init__(self, root: str, retry: Retry | None = None) -> None:
         self.retry = retry or Retry()
+        writable(root, "the path")
         self.local: str | None = local_path(root)
         if self.local is not None:
             self.root = self.local
@@ -76,8 +82,12 @@ class Storage:
         return f"Storage({self.root!r})"
 
     def child(self, name: str) -> Storage:
-        """The storage of a folder below this one."""
-        return Storage(self.join(name), self.retry)
+        """The storage of a folder below this one.
+
+        Raises:
+            ForeignPathError: there is no folder of that name but a symbolic link.
+        """
+        return Storage(self.place(name), self.retry)
 
     def join(self, path: str) -> str:
         """The full path or URI of a relative path.
@@ -86,6 +96,18 @@ class Storage:
             StorageError: the path leaves the root.
         """
         return f"{self.root}/{_inside(path)}" if path else self.root
+
+    def place(self, path: str) -> str:
+        """The full path or URI of a relative path, for whoever opens it.
+
+        Raises:
+            StorageError: the path leaves the root.
+            ForeignPathError: there is a symbolic link on the way, or a pipe or a device.
+        """
+        full = self.join(path)
+        if self.local is not None:
+            _refuse_others(self.root, path)
+        return full
 
     def write_durable(self, path: str, data: pa.Buffer | bytes) -> None:
         """Write a whole file; when this returns, a crash or a power cut no longer loses it.
@@ -97,7 +119,7 @@ class Storage:
         Raises:
             StorageError: disk full, no permission, or still failing after bounded retries.
         """
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             self._run(lambda: _write_local(full, data), f"write {full}")
         else:
@@ -112,12 +134,12 @@ class Storage:
         Raises:
             StorageError: as write_durable. The file may be there all the same: look before going on.
         """
-        full = self.join(path)
+        full = self.place(path)
         return self._run(lambda: _link_local(full, data), f"write {full}")
 
     def sync_folder(self, path: str = "") -> None:
         """Make the names in a folder durable (no-op on object stores)."""
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             self._run(lambda: _sync_folder(full), f"sync {full}")
 
@@ -128,10 +150,35 @@ class Storage:
             FileNotFoundError: there is no such file.
             StorageError: it could not be read.
         """
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             return self._run(lambda: _read_local(full), f"read {full}", may_be_missing=True)
         return self._run(lambda: self._download(path), f"read {full}", may_be_missing=True)
+
+    def read_document(self, path: str) -> dict[str, Any]:
+        """The JSON object in a small file that is a hint only; an empty one when there is no file or something else in it.
+
+        Raises:
+            StorageError: it could not be read.
+        """
+        try:
+            document = json.loads(self.read(path).to_pybytes())
+        except (FileNotFoundError, ValueError, RecursionError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        """Changes whenever a file is replaced; None when there is none. Local disks only.
+
+        Raises:
+            StorageError: it could not be looked at.
+        """
+        full = self.place(path)
+        try:
+            status = self._run(lambda: os.stat(full), f"look at {full}", may_be_missing=True)
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino
 
     def read_footer(self, path: str) -> pq.FileMetaData:
         """The metadata of a Parquet file, without its data.
@@ -141,14 +188,14 @@ class Storage:
             StorageError: it could not be read.
             pyarrow.ArrowInvalid: it is no Parquet file.
         """
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             return self._run(lambda: _local_footer(full), f"read {full}", may_be_missing=True)
         return self._run(lambda: self._remote_footer(path), f"read {full}", may_be_missing=True)
 
     def size(self, path: str) -> int | None:
         """Bytes of a file, or None when there is none."""
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             try:
                 return self._run(lambda: os.stat(full).st_size, f"look at {full}", may_be_missing=True)
@@ -164,7 +211,7 @@ class Storage:
     def exists(self, path: str = "") -> bool:
         """Whether a file or folder is there."""
         if self.local is not None:
-            return os.path.lexists(self.join(path))
+            return os.path.lexists(self.place(path))
         info = self._run(
             lambda: self._remote.get_file_info(self._remote_path(path)), f"look at {self.join(path)}"
         )
@@ -173,12 +220,13 @@ class Storage:
     def is_file(self, path: str = "") -> bool:
         """Whether the path is a file."""
         if self.local is not None:
-            return os.path.lexists(self.join(path)) and not os.path.isdir(self.join(path))
+            full = self.place(path)
+            return os.path.lexists(full) and not os.path.isdir(full)
         return self.size(path) is not None
 
     def list(self, path: str = "") -> list[Entry]:
         """Names in a folder, sorted; empty when there is no such folder."""
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             return self._run(lambda: _list_local(full), f"list {full}")
         selector = pafs.FileSelector(self._remote_path(path), allow_not_found=True)
@@ -187,7 +235,7 @@ class Storage:
 
     def delete(self, path: str) -> None:
         """Delete a file; it is no error when it is gone already."""
-        full = self.join(path)
+        full = self.place(path)
         try:
             if self.local is not None:
                 self._run(lambda: os.unlink(full), f"delete {full}", may_be_missing=True)
@@ -202,7 +250,7 @@ class Storage:
 
     def delete_tree(self, path: str = "") -> None:
         """Delete a folder with everything in it; it is no error when it is gone already."""
-        full = self.join(path)
+        full = self.place(path)
         try:
             if self.local is not None:
                 self._run(lambda: shutil.rmtree(full), f"delete {full}", may_be_missing=True)
@@ -221,7 +269,7 @@ class Storage:
         Raises:
             StorageError: not allowed, or a file is in the way; names the path.
         """
-        full = self.join(path)
+        full = self.place(path)
         if self.local is not None:
             self._run(lambda: _make_dirs_local(full), f"make the folder {full}")
         else:
@@ -267,6 +315,25 @@ def _inside(path: str) -> str:
     if pure.is_absolute() or ".." in pure.parts or "\0" in path:
         raise StorageError(f"the path {path!r} leaves its folder")
     return str(pure)
+
+
+def _refuse_others(root: str, path: str) -> None:
+    """Raise unless everything on the way from the root to a path is a file or folder, or not there."""
+    full = root
+    for part in PurePosixPath(path).parts:
+        full = os.path.join(full, part)
+        try:
+            mode = os.lstat(full).st_mode
+        except OSError:
+            return  # whoever opens it finds out
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            what = (
+                f"a symbolic link to {os.readlink(full)}" if stat.S_ISLNK(mode) else "neither file nor folder"
+            )
+            raise ForeignPathError(
+                f"{full} is {what}. This engine makes no such thing, so it is left alone: put a file or folder in its "
+                "place, or remove it. Only a folder that you name yourself may be a link"
+            )
 
 
 def _temporary(full: str) -> str:
@@ -348,8 +415,9 @@ def _list_local(full: str) -> list[Entry]:
     entries = []
     for entry in found:
         with contextlib.suppress(FileNotFoundError):  # somebody's temporary file, gone since the listing
-            size = 0 if entry.is_dir() else entry.stat().st_size
-            entries.append(Entry(entry.name, size, entry.is_dir()))
+            is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
+            size = entry.stat().st_size if is_file else 0
+            entries.append(Entry(entry.name, size, is_folder, not is_file and not is_folder))
     return sorted(entries)
 
 

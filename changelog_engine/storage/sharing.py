@@ -42,7 +42,7 @@ def share_file(source: Storage, target: Storage, path: str) -> bool:
     """
     if source.local is not None and target.local is not None:
         try:
-            os.link(source.join(path), target.join(path))
+            os.link(source.place(path), target.place(path))
             return True
         except FileNotFoundError:
             raise
@@ -60,7 +60,7 @@ def publish_folder(base: Storage, temporary: str, name: str) -> None:
         StorageError: the name is taken by now, or the folder can't be moved.
     """
     try:
-        os.rename(base.join(temporary), base.join(name))
+        os.rename(base.place(temporary), base.place(name))
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise StorageError(f"{base.join(name)} was made by somebody else meanwhile") from error

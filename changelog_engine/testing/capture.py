@@ -6,19 +6,15 @@ Both stand in for ``changelog_engine.spark.launch`` while a program runs; nothin
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @contextlib.contextmanager
@@ -44,7 +40,7 @@ def without_spark(clock: Callable[[], int] | None = None) -> Iterator[None]:
     from changelog_engine.testing.in_process import InProcessRunner
 
     def runner(context: Any, job: Any, shipped: Any) -> Any:
-        return InProcessRunner(job, clock or _wall_clock_ms)
+        return InProcessRunner(job, clock or wall_ms)
 
     files = SimpleNamespace(stage=_stage, session_options=lambda settings: {}, ship=lambda *given: None)
     with (

@@ -46,6 +46,9 @@ class HarnessSnapshot:
 class _Collector:
     """Keeps what an operator gives, with timestamps."""
 
+    passive = True
+    typed = True
+
     def __init__(self) -> None:
         self.elements: list[Any] = []
         self.times: list[int | None] = []

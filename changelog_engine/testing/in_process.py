@@ -9,9 +9,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 
+from changelog_engine.checkpoint.mistakes import in_engine
+from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError
 from changelog_engine.operators.blocks import decode
-from changelog_engine.operators.context import wall_clock_ms
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.worker import Registry
@@ -29,9 +30,7 @@ class InProcessRunner:
             subtask reports. None never crashes.
     """
 
-    def __init__(
-        self, job: ShippedJob, clock: Callable[[], int] = wall_clock_ms, crash: Crash | None = None
-    ) -> None:
+    def __init__(self, job: ShippedJob, clock: WallClock = wall_ms, crash: Crash | None = None) -> None:
         self.job = job
         self.registry = Registry(clock)
         self.crash = crash
@@ -55,7 +54,7 @@ class InProcessRunner:
                 except ChangelogEngineError:
                     raise
                 except Exception as error:
-                    raise EpochFailedError(f"a task failed in the engine: {error!r}") from error
+                    raise in_engine(error, repr(error)) from error
                 if self.crash is not None and self.crash(self.epochs, stage.id, subtask):
                     self.registry.clear()
                     raise EpochFailedError(f"worker of stage {stage.id}, subtask {subtask} was lost")

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import on_lineage
-from changelog_engine.changelog.state_reader import read_parts, read_suffix
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import ConfigurationError, RestoreError, UserFunctionError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.testing.capture import capture_job
 from changelog_engine.testing.replay_compare import Difference, Types, differences, types_of
@@ -145,7 +145,7 @@ def replay_job(
     others = capture_job(program, replay, job)
     if others is not None:
         wanted = "no job" if job is None else f"no job {job!r}"
-        there = f"; it executes {', '.join(map(repr, others))}" if others else ""
+        there = f"; it executes {', '.join([repr(other) for other in others])}" if others else ""
         raise ConfigurationError(f"replay_job: the program executes {wanted}{there}")
     return reports[0]
 
@@ -252,6 +252,13 @@ def _notes(graph: JobGraph, end: Checkpoint) -> list[str]:
         notes.append(
             "rebalance(), rescale() and shuffle() begin their turns anew at a restore, so elements of a key may come in "
             "another order than recorded; replay from the start of an attempt to rule that out"
+        )
+    asking = [node.name for node in graph.nodes if node.kind is NodeKind.ASYNC]
+    if asking:
+        names = ", ".join([repr(each) for each in asking])
+        notes.append(
+            f"async functions ask again ({names}): other answers than recorded make a difference, "
+            "and so does another order of them where results come unordered"
         )
     notes.append(
         "functions that read the clock, random numbers or anything outside of their input and state may differ by themselves"

@@ -63,7 +63,7 @@ class Difference:
         )
         before = "" if at == 0 else f"\n  before:   {_words(pairs[at - 1][0])}"
         number = f"mutation {at + 1} of {len(self.recorded)} recorded and {len(self.replayed)} replayed"
-        recorded, replayed = map(_words, pairs[at])
+        recorded, replayed = [_words(side) for side in pairs[at]]
         return f"{head}: {number}{before}\n  recorded: {recorded}\n  replayed: {replayed}"
 
 
@@ -147,7 +147,9 @@ def _by_key(
             mutations_of(table, types.specs, types.keys.get(name[0]))
             for table, types in ((left, ours), (right, theirs))
         ]
-        if len(mutations[0]) == len(mutations[1]) and all(map(_same, *mutations)):
+        if len(mutations[0]) == len(mutations[1]) and all(
+            _same(*pair) for pair in zip(*mutations, strict=True)
+        ):
             continue
         shown = next(mutation for mutation in (*mutations[0], *mutations[1]))
         state = TIMERS.get(name[1], name[1])

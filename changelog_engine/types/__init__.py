@@ -12,6 +12,7 @@ from changelog_engine.types.basic import BasicTypeInfo, IntegerTypeInfo
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
 from changelog_engine.types.factory import Types
 from changelog_engine.types.instant import Instant
+from changelog_engine.types.java_members import JavaMembers
 from changelog_engine.types.pickled import PickledBytesTypeInfo
 from changelog_engine.types.pickled import PickledBytesTypeInfo as PickledType
 from changelog_engine.types.row import Row, RowKind
@@ -24,6 +25,7 @@ __all__ = [
     "ElementsTypeInfo",
     "Instant",
     "IntegerTypeInfo",
+    "JavaMembers",
     "ListTypeInfo",
     "MapTypeInfo",
     "ObjectArrayTypeInfo",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import array
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import BYTE
 from changelog_engine.types.java_text import bytes_text
+from changelog_engine.types.row import Row
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 _PRIMITIVES = ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
 
+
+_NO_ELEMENTS = (str, bytes, bytearray, memoryview, Mapping, Row)  # collections, but not of elements
 
 _IN_FLINK = {
     "LIST": "ListTypeInfo",
@@ -22,14 +25,13 @@ _IN_FLINK = {
 
 
 class ElementsTypeInfo(TypeInformation):
-    """Base of LIST and the arrays: the values are Python lists.
+    """Base of LIST and the arrays: the values are Python lists; other collections (tuples, numpy's arrays) become lists.
 
     Args:
         elem_type: type of every element.
     """
 
     immutable = False
-    accepted: tuple[type, ...] = (list, tuple)
 
     def __init__(self, elem_type: TypeInformation) -> None:
         self.elem_type = elem_type
@@ -43,11 +45,11 @@ class ElementsTypeInfo(TypeInformation):
         """See TypeInformation.spec."""
         return {"type": self.kind, "element": self.elem_type.spec()}
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
-        if not isinstance(value, self.accepted):
+        if type(value) is not list and (not isinstance(value, Collection) or isinstance(value, _NO_ELEMENTS)):
             raise Misfit(self, value)
-        fitted, changed = fit_all(self.elem_type, value, widen)
+        fitted, changed = fit_all(self.elem_type, value)
         return fitted if changed or type(value) is not list else value
 
     def copy(self, value: Any) -> Any:
@@ -60,13 +62,13 @@ class ElementsTypeInfo(TypeInformation):
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""
-        return f"[{', '.join(map(self.elem_type.nested_text, value))}]"
+        return f"[{', '.join([self.elem_type.nested_text(item) for item in value])}]"
 
     def __repr__(self) -> str:
         return f"{_IN_FLINK[self.kind]}<{self.elem_type!r}>"
 
 
-def fit_all(elem_type: TypeInformation, values: Any, widen: bool) -> tuple[list[Any], bool]:
+def fit_all(elem_type: TypeInformation, values: Any) -> tuple[list[Any], bool]:
     """Fit every value; True when any of them became another object."""
     sure, fit = elem_type.sure, elem_type.fit
     fitted: list[Any] = []
@@ -76,7 +78,7 @@ def fit_all(elem_type: TypeInformation, values: Any, widen: bool) -> tuple[list[
             fitted.append(item)
             continue
         try:
-            new = fit(item, widen)
+            new = fit(item)
         except Misfit as misfit:
             raise misfit.inside(f"[{index}]") from None
         changed = changed or new is not item
@@ -97,7 +99,6 @@ class BasicArrayTypeInfo(ElementsTypeInfo):
     """
 
     kind = "BASIC_ARRAY"
-    accepted = (list, tuple, array.array)
 
     def __init__(self, elem_type: TypeInformation) -> None:
         if elem_type.kind not in (*_PRIMITIVES, "STRING"):
@@ -120,7 +121,6 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
     """
 
     kind = "PRIMITIVE_ARRAY"
-    accepted = (list, tuple, array.array)
 
     def __init__(self, elem_type: TypeInformation) -> None:
         if elem_type.kind not in _PRIMITIVES:
@@ -133,13 +133,13 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
             self.exact = self.sure = bytes
             self.immutable = True
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
         if self.of_bytes:
-            if not isinstance(value, (bytes, bytearray)):
+            if not isinstance(value, (bytes, bytearray, memoryview)):
                 raise Misfit(self, value)
             return value if type(value) is bytes else bytes(value)
-        fitted = super().fit(value, widen)
+        fitted = super().fit(value)
         if None in fitted:
             raise Misfit(self.elem_type, None).inside(f"[{fitted.index(None)}]")
         return fitted
@@ -154,7 +154,7 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
 
 
 class MapTypeInfo(TypeInformation):
-    """MAP: Python dicts. Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
+    """MAP: Python dicts; other mappings become dicts. Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
 
     Args:
         key_type: type of every key.
@@ -177,20 +177,22 @@ class MapTypeInfo(TypeInformation):
         """See TypeInformation.spec."""
         return {"type": self.kind, "key": self.key_type.spec(), "value": self.value_type.spec()}
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
-        if not isinstance(value, dict):
+        if not isinstance(value, Mapping):
             raise Misfit(self, value)
         fitted: dict[Any, Any] = {}
         changed = type(value) is not dict
         for key, item in value.items():
             try:
-                new_key = None if key is None else self.key_type.fit(key, widen)
-                new = None if item is None else self.value_type.fit(item, widen)
+                new_key = None if key is None else self.key_type.fit(key)
+                new = None if item is None else self.value_type.fit(item)
             except Misfit as misfit:
                 raise misfit.inside(f"[{key!r:.40}]") from None
             changed = changed or new_key is not key or new is not item
             fitted[new_key] = new
+        if len(fitted) < len(value):
+            raise Misfit(self, value, f"two of its keys are the same {self.key_type.name}")
         return fitted if changed else value
 
     def copy(self, value: Any) -> Any:

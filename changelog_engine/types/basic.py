@@ -1,4 +1,7 @@
-"""Numbers, text and booleans."""
+"""Numbers, text and booleans.
+
+Invariant: a value becomes one of another class only where nothing is lost, whatever numbers the rest of the data has.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,10 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.types.java_text import double_text, float_text
+from changelog_engine.types.temporal import INSTANT
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register
 
 _FLOAT32 = struct.Struct("<f")
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, (int, np.integer, np.floating, np.bool_))
 
 
 class BasicTypeInfo(TypeInformation):
@@ -25,6 +25,66 @@ class BasicTypeInfo(TypeInformation):
     def __init__(self, kind: str) -> None:
         self.kind = kind  # type: ignore[misc] # one class may serve several kinds
         self.name = kind
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.STRING()``."""
+        return STRING
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.BOOLEAN()``."""
+        return BOOLEAN
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.BYTE()``."""
+        return BYTE
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.SHORT()``."""
+        return SHORT
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.INT()``."""
+        return INT
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.LONG()``."""
+        return LONG
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.FLOAT()``."""
+        return FLOAT
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.DOUBLE()``."""
+        return DOUBLE
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.CHAR()``."""
+        return CHAR
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.BIG_INT()``."""
+        return BIG_INT
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        """``Types.BIG_DEC()``."""
+        return BIG_DEC
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> TypeInformation:
+        """``Types.INSTANT()``."""
+        return INSTANT
 
 
 class IntegerTypeInfo(BasicTypeInfo):
@@ -42,18 +102,21 @@ class IntegerTypeInfo(BasicTypeInfo):
         self.low = None if bits is None else -(2 ** (bits - 1))
         self.high = None if bits is None else 2 ** (bits - 1) - 1
 
-    def fit(self, value: Any, widen: bool) -> int:
+    def fit(self, value: Any) -> int:
         """See TypeInformation.fit."""
-        if type(value) is not int:
-            if isinstance(value, bool):
-                if not widen:
-                    raise Misfit(self, value)
-            elif not isinstance(value, int) and not (widen and isinstance(value, (np.integer, np.bool_))):
-                raise Misfit(self, value)
-            value = int(value)
-        if self.low is not None and self.high is not None and not self.low <= value <= self.high:
+        whole = value if type(value) is int else self._whole(value)
+        if self.low is not None and self.high is not None and not self.low <= whole <= self.high:
             raise Misfit(self, value, f"outside {self.low} to {self.high}")
-        return value  # type: ignore[no-any-return]
+        return whole
+
+    def _whole(self, value: Any) -> int:
+        if isinstance(value, (int, np.integer, np.bool_)):
+            return int(value)
+        if not isinstance(value, (float, np.floating, Decimal)):
+            raise Misfit(self, value)
+        if not math.isfinite(value) or value != int(value):
+            raise Misfit(self, value, "not a whole number; round it first")
+        return int(value)
 
     def fits_all(self, values: list[Any]) -> bool:
         """See TypeInformation.fits_all."""
@@ -72,24 +135,40 @@ class DoubleTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("DOUBLE")
 
-    def fit(self, value: Any, widen: bool) -> float:
+    def fit(self, value: Any) -> float:
         """See TypeInformation.fit."""
-        if isinstance(value, float):
-            return float(value)
-        if (
-            widen
-            and isinstance(value, (int, np.number, np.bool_))
-            and not isinstance(value, np.complexfloating)
-        ):
-            try:
-                return float(value)
-            except OverflowError:
-                raise Misfit(self, value, "too large") from None
-        raise Misfit(self, value)
+        return value if type(value) is float else _as_float(self, value)
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""
         return double_text(value)
+
+
+def _as_float(wanted: TypeInformation, value: Any) -> float:
+    """A float that stands for the same number.
+
+    Raises:
+        Misfit: there is none, or it is not a number.
+    """
+    if isinstance(value, (int, np.integer, np.bool_)):
+        try:
+            number = float(value)
+        except OverflowError:
+            raise Misfit(wanted, value, "too large") from None
+        if number != int(value):
+            raise Misfit(wanted, value, "64 bits do not hold it exactly; declare LONG, BIG_INT or BIG_DEC")
+        return number
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        if number != value and not math.isnan(number):
+            raise Misfit(wanted, value, "64 bits do not hold it exactly")
+        return number
+    if isinstance(value, Decimal):
+        number = float(value)
+        if value.is_finite() and Decimal(repr(number)) != value:
+            raise Misfit(wanted, value, "64 bits do not hold it exactly; declare BIG_DEC, or round it")
+        return number
+    raise Misfit(wanted, value)
 
 
 class FloatTypeInfo(BasicTypeInfo):
@@ -98,15 +177,18 @@ class FloatTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("FLOAT")
 
-    def fit(self, value: Any, widen: bool) -> float:
+    def fit(self, value: Any) -> float:
         """See TypeInformation.fit."""
-        if not isinstance(value, float) and not (widen and _is_real(value)):
-            raise Misfit(self, value)
+        number = value if type(value) is float else _as_float(self, value)
         try:
-            rounded: float = _FLOAT32.unpack(_FLOAT32.pack(value))[0]
+            rounded: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
         except OverflowError:
             raise Misfit(self, value, "too large for 32 bits") from None
-        return value if type(value) is float and (rounded == value or math.isnan(value)) else rounded
+        if rounded == number or math.isnan(number):
+            return number
+        if isinstance(value, (int, np.integer)):
+            raise Misfit(self, value, "32 bits do not hold it exactly; declare DOUBLE")
+        return rounded
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""
@@ -121,11 +203,11 @@ class BooleanTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("BOOLEAN")
 
-    def fit(self, value: Any, widen: bool) -> bool:
+    def fit(self, value: Any) -> bool:
         """See TypeInformation.fit."""
         if type(value) is bool:
             return value
-        if widen and isinstance(value, np.bool_):
+        if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
             return bool(value)
         raise Misfit(self, value)
 
@@ -142,7 +224,7 @@ class StringTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("STRING")
 
-    def fit(self, value: Any, widen: bool) -> str:
+    def fit(self, value: Any) -> str:
         """See TypeInformation.fit."""
         if not isinstance(value, str):
             raise Misfit(self, value)
@@ -155,7 +237,7 @@ class CharTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("CHAR")
 
-    def fit(self, value: Any, widen: bool) -> str:
+    def fit(self, value: Any) -> str:
         """See TypeInformation.fit."""
         if not isinstance(value, str):
             raise Misfit(self, value)
@@ -172,12 +254,14 @@ class DecimalTypeInfo(BasicTypeInfo):
     def __init__(self) -> None:
         super().__init__("BIG_DEC")
 
-    def fit(self, value: Any, widen: bool) -> Decimal:
+    def fit(self, value: Any) -> Decimal:
         """See TypeInformation.fit."""
         if isinstance(value, Decimal):
             return value if type(value) is Decimal else Decimal(value)
-        if widen and isinstance(value, (int, np.integer)):
+        if isinstance(value, (int, np.integer, np.bool_)):
             return Decimal(int(value))
+        if isinstance(value, (float, np.floating)) and math.isfinite(value):
+            return Decimal(str(value))  # the number that is shown, as in Flink
         raise Misfit(self, value)
 
 

@@ -45,7 +45,7 @@ class _FieldsTypeInfo(TypeInformation):
         """The types of the fields, in order."""
         return list(self._types)
 
-    def _fit_fields(self, whole: Any, values: Sequence[Any], widen: bool) -> tuple[list[Any], bool]:
+    def _fit_fields(self, whole: Any, values: Sequence[Any]) -> tuple[list[Any], bool]:
         if len(values) != len(self._types):
             raise Misfit(self, whole, f"{len(values)} fields where {len(self._types)} are declared")
         fitted: list[Any] = []
@@ -55,7 +55,7 @@ class _FieldsTypeInfo(TypeInformation):
                 fitted.append(None)
                 continue
             try:
-                new = field_type.fit(value, widen)
+                new = field_type.fit(value)
             except Misfit as misfit:
                 raise misfit.inside(name) from None
             changed = changed or new is not value
@@ -91,12 +91,12 @@ class TupleTypeInfo(_FieldsTypeInfo):
         """See TypeInformation.spec."""
         return {"type": self.kind, "fields": [t.spec() for t in self._types]}
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
         if not isinstance(value, (tuple, list, Row)):
             raise Misfit(self, value)
         values: Sequence[Any] = value._values if isinstance(value, Row) else value
-        fitted, changed = self._fit_fields(value, values, widen)
+        fitted, changed = self._fit_fields(value, values)
         return tuple(fitted) if changed or type(value) is not tuple else value
 
     def fits_all(self, values: list[Any]) -> bool:
@@ -129,7 +129,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return f"({','.join(t.nested_text(v) for t, v in zip(self._types, value, strict=True))})"
 
     def __repr__(self) -> str:
-        return f"TupleTypeInfo({', '.join(map(repr, self._types))})"
+        return f"TupleTypeInfo({', '.join([repr(field) for field in self._types])})"
 
 
 class RowTypeInfo(_FieldsTypeInfo):
@@ -185,10 +185,10 @@ class RowTypeInfo(_FieldsTypeInfo):
         """See TypeInformation.spec."""
         return {"type": self.kind, "names": list(self._names), "fields": [t.spec() for t in self._types]}
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
         if isinstance(value, Row):
-            fitted, changed = self._fit_fields(value, self._values_of(value), widen)
+            fitted, changed = self._fit_fields(value, self._values_of(value))
             if not changed and type(value) is Row and field_names_of(value) == self._names:
                 return value
             return make_row(self._names, fitted, value._row_kind)
@@ -198,7 +198,7 @@ class RowTypeInfo(_FieldsTypeInfo):
             value = tuple(value[name] for name in self._names)
         elif not isinstance(value, (tuple, list)):
             value = self._attributes_of(value)
-        return make_row(self._names, self._fit_fields(value, value, widen)[0])
+        return make_row(self._names, self._fit_fields(value, value)[0])
 
     def _attributes_of(self, value: Any) -> Sequence[Any]:
         """The attributes of an object that has one for each field, such as a dataclass."""
@@ -226,7 +226,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         """See TypeInformation.format; fields of a row on its own are shown as Python does."""
         if value is None:
             return "None"
-        return f"{value._row_kind}[{','.join(map(str, value._values))}]"
+        return f"{value._row_kind}[{','.join([str(item) for item in value._values])}]"
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""
@@ -235,7 +235,7 @@ class RowTypeInfo(_FieldsTypeInfo):
 
     def __repr__(self) -> str:
         if self._unnamed:
-            return f"RowTypeInfo({', '.join(map(repr, self._types))})"
+            return f"RowTypeInfo({', '.join([repr(field) for field in self._types])})"
         fields = (f"{name}: {kind!r}" for name, kind in zip(self._names, self._types, strict=True))
         return f"RowTypeInfo({', '.join(fields)})"
 

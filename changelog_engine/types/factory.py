@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import basic, pickled, temporal
 from changelog_engine.types.arrays import (
     BasicArrayTypeInfo,
@@ -286,7 +288,7 @@ class Types:
             >>> Types.PRIMITIVE_ARRAY(Types.BYTE()).check(b"a")
             b'a'
         """
-        return PrimitiveArrayTypeInfo(element_type)
+        return PrimitiveArrayTypeInfo(_type(element_type, "PRIMITIVE_ARRAY"))
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:
@@ -307,7 +309,7 @@ class Types:
             >>> Types.BASIC_ARRAY(Types.INT()).check([1, None])
             [1, None]
         """
-        return BasicArrayTypeInfo(element_type)
+        return BasicArrayTypeInfo(_type(element_type, "BASIC_ARRAY"))
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:
@@ -325,7 +327,7 @@ class Types:
             >>> Types.OBJECT_ARRAY(Types.STRING())
             Types.OBJECT_ARRAY(Types.STRING())
         """
-        return ObjectArrayTypeInfo(element_type)
+        return ObjectArrayTypeInfo(_type(element_type, "OBJECT_ARRAY"))
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> ListTypeInfo:
@@ -343,7 +345,7 @@ class Types:
             >>> Types.LIST(Types.INT()).format([1, 2])
             '[1, 2]'
         """
-        return ListTypeInfo(element_type_info)
+        return ListTypeInfo(_type(element_type_info, "LIST"))
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> MapTypeInfo:
@@ -362,7 +364,7 @@ class Types:
             >>> Types.MAP(Types.STRING(), Types.INT()).format({"k": 7})
             '{k=7}'
         """
-        return MapTypeInfo(key_type_info, value_type_info)
+        return MapTypeInfo(_type(key_type_info, "MAP"), _type(value_type_info, "MAP"))
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:
@@ -380,7 +382,7 @@ class Types:
             >>> Types.TUPLE([Types.STRING(), Types.DOUBLE()]).format(("a", 1e20))
             '(a,1.0E20)'
         """
-        return TupleTypeInfo(field_types)
+        return TupleTypeInfo(_types(field_types, "TUPLE"))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
@@ -398,7 +400,7 @@ class Types:
             >>> Types.ROW([Types.DOUBLE(), Types.BOOLEAN()]).check((1.5, True))
             Row(f0=1.5, f1=True)
         """
-        return RowTypeInfo(field_types)
+        return RowTypeInfo(_types(field_types, "ROW"))
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
@@ -420,4 +422,26 @@ class Types:
             >>> Types.ROW_NAMED(["id"], [Types.INT()]).get_field_names()
             ['id']
         """
-        return RowTypeInfo(field_types, field_names)
+        for name in field_names:
+            writable(name, "Types.ROW_NAMED: the field name")
+        return RowTypeInfo(_types(field_types, "ROW_NAMED"), field_names)
+
+
+def _type(given: object, method: str) -> TypeInformation:
+    """A type as it was given.
+
+    Raises:
+        ArgumentTypeError: it is something else, such as ``Types.INT`` without its parentheses.
+    """
+    if not isinstance(given, TypeInformation):
+        hint = "; call it: write its parentheses" if callable(given) else ""
+        raise ArgumentTypeError(f"Types.{method} needs types such as Types.STRING(), got {given!r}{hint}")
+    return given
+
+
+def _types(given: object, method: str) -> list[TypeInformation]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ArgumentTypeError(
+            f"Types.{method} needs a list of types such as [Types.STRING()], got {given!r}"
+        )
+    return [_type(each, method) for each in given]

@@ -40,7 +40,7 @@ def _java_number(value: float, shortest: str) -> str:
     if value == 0:
         return sign + "0.0"
     _, parts, power = Decimal(shortest).as_tuple()
-    digits = "".join(map(str, parts)).rstrip("0")
+    digits = "".join([str(part) for part in parts]).rstrip("0")
     point = len(parts) + int(power)  # where the decimal point is, counted from the first digit
     if -3 < point <= 7:
         if point <= 0:

@@ -21,7 +21,7 @@ class PickledBytesTypeInfo(TypeInformation):
     name = "PICKLED_BYTE_ARRAY"
     immutable = False
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
         return value
 

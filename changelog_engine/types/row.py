@@ -11,8 +11,11 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from changelog_engine.errors import UnknownFieldError
+from changelog_engine.types.java_members import JavaMembers
 
-class RowKind(enum.Enum):
+
+class RowKind(JavaMembers, enum.Enum):
     """What a row does to a changelog stream. Documented source: ``pyflink.common.RowKind``.
 
     Example:
@@ -153,7 +156,9 @@ class Row:
             return self._values
         unknown = [name for name in names if name not in own]
         if unknown:
-            raise ValueError(f"the row has no field {unknown[0]!r}; it has {', '.join(own)}")
+            raise UnknownFieldError(
+                f"there is no field {unknown[0]!r}: the row has the fields {', '.join(own)}"
+            )
         return [self._values[own.index(name)] for name in names]
 
     def __call__(self, *args: Any) -> Row:
@@ -163,28 +168,31 @@ class Row:
         return make_row(tuple(self._values), list(args), self._row_kind)
 
     def __contains__(self, item: Any) -> bool:
-        return item in self._values
+        """Whether it is the name of a field; of a row without names, whether it is a value."""
+        names = field_names_of(self)
+        return item in (self._values if names is None else names)
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, (int, slice)):
             return self._values[item]
-        return self._values[self._position(item, KeyError)]
+        return self._values[self._position(item)]
 
     def __setitem__(self, item: Any, value: Any) -> None:
         if isinstance(item, (int, slice)):
             self._values[item] = value
         else:
-            self._values[self._position(item, KeyError)] = value
+            self._values[self._position(item)] = value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # pickle and copy probe half-made rows
             raise AttributeError(name)
-        return self._values[self._position(name, AttributeError)]
+        return self._values[self._position(name)]
 
-    def _position(self, name: Any, error: type[Exception]) -> int:
+    def _position(self, name: Any) -> int:
         names = field_names_of(self)
         if names is None or name not in names:
-            raise error(name)
+            has = "no field names" if names is None else f"the fields {', '.join(names)}"
+            raise UnknownFieldError(f"there is no field {name!r}: the row has {has}")
         return names.index(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -193,7 +201,7 @@ class Row:
     def __repr__(self) -> str:
         names = field_names_of(self)
         if names is None:
-            return f"<Row({', '.join(map(repr, self._values))})>"
+            return f"<Row({', '.join([repr(value) for value in self._values])})>"
         return (
             f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, self._values, strict=False))})"
         )

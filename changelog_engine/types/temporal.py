@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import numpy as np
+
 from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_text import instant_text, timestamp_text
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register
@@ -26,14 +28,51 @@ class SqlTimeTypeInfo(TypeInformation):
         self.exact = self.sure = python_class
         self._class = python_class
 
-    def fit(self, value: Any, widen: bool) -> Any:
+    @staticmethod
+    def DATE() -> SqlTimeTypeInfo:
+        """``Types.SQL_DATE()``."""
+        return SQL_DATE
+
+    @staticmethod
+    def TIME() -> SqlTimeTypeInfo:
+        """``Types.SQL_TIME()``."""
+        return SQL_TIME
+
+    @staticmethod
+    def TIMESTAMP() -> SqlTimeTypeInfo:
+        """``Types.SQL_TIMESTAMP()``."""
+        return SQL_TIMESTAMP
+
+    def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
-        # A datetime is a date to Python; as a SQL_DATE it would lose its time.
-        if not isinstance(value, self._class) or (
-            self._class is datetime.date and isinstance(value, datetime.datetime)
-        ):
+        if type(value) is self._class:
+            return value
+        if isinstance(value, np.datetime64):
+            return self._of_numpy(value)
+        if not isinstance(value, self._class):
             raise Misfit(self, value)
+        if isinstance(value, datetime.datetime):
+            return self._of_datetime(value)
         return value
+
+    def _of_numpy(self, value: np.datetime64) -> Any:
+        exact = value.astype("datetime64[us]")
+        if np.isnat(value) or exact != value:
+            raise Misfit(self, value, "not a time" if np.isnat(value) else "finer than a microsecond")
+        moment = exact.item()
+        if self._class is datetime.datetime:
+            return moment
+        if self._class is datetime.date and moment.time() == datetime.time():
+            return moment.date()
+        raise Misfit(self, value)
+
+    def _of_datetime(self, value: datetime.datetime) -> datetime.datetime:
+        """Of a class of its own, such as pandas.Timestamp."""
+        if self._class is datetime.date:
+            raise Misfit(self, value, "it would lose its time; take its date()")
+        if value != value or getattr(value, "nanosecond", None):
+            raise Misfit(self, value, "not a time" if value != value else "finer than a microsecond")
+        return datetime.datetime.combine(value.date(), value.timetz()).replace(fold=value.fold)
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""

@@ -3,7 +3,8 @@
 Invariants:
     * Two types are equal when their structure is; ``type_from_spec(t.spec()) == t``.
     * ``check`` gives back the very same object when it fits as it is, and never changes its argument.
-    * ``check(coerce(v))`` is ``coerce(v)``.
+    * ``check`` converts where nothing is lost (10 to 10.0), and refuses where something would be (1.5 to 1).
+    * ``check(check(v))`` is ``check(v)``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types.java_members import JavaMembers
 
 MAX_SHOWN = 100
 
@@ -55,7 +57,7 @@ class Misfit(Exception):
         return f"{place} is declared {self.wanted.name} but got {found}"
 
 
-class TypeInformation(ABC):
+class TypeInformation(JavaMembers, ABC):
     """Base of all types. Documented source: ``pyflink.common.typeinfo.TypeInformation``.
 
     Attributes:
@@ -73,18 +75,17 @@ class TypeInformation(ABC):
     kind: ClassVar[str]
 
     @abstractmethod
-    def fit(self, value: Any, widen: bool) -> Any:
-        """The value (not None) as this type wants it.
+    def fit(self, value: Any) -> Any:
+        """The value as this type wants it, converted where nothing is lost.
 
         Args:
             value: any object but None.
-            widen: accept int for float, bool for int and numpy scalars.
 
         Returns:
             The same object when it fits as it is.
 
         Raises:
-            Misfit: it does not fit.
+            Misfit: it does not fit, or a conversion would lose something.
         """
 
     def parameters(self) -> tuple[Any, ...]:
@@ -96,42 +97,23 @@ class TypeInformation(ABC):
         return {"type": self.kind}
 
     def check(self, value: Any, what: str = "value") -> Any:
-        """The value as the declared type wants it, strictly: nothing is converted, None passes.
+        """The value as the declared type wants it, converted where nothing is lost; None passes.
 
         Args:
             value: any object.
             what: names the value in the message.
 
         Returns:
-            The same object when it fits; a tuple for a ROW becomes a named Row, a tuple for a LIST a list.
+            The same object when it fits as it is; else an equal one: a float for a whole number in a DOUBLE, an int for
+            True in a LONG, a named Row for a tuple in a ROW, a list for a tuple in a LIST, Python's for numpy's scalars.
 
         Raises:
-            TypeMismatchError: it does not fit.
+            TypeMismatchError: it does not fit, or would lose something: 1.5 is not a LONG.
         """
         if value is None or type(value) is self.sure:
             return value
         try:
-            return self.fit(value, False)
-        except Misfit as misfit:
-            raise TypeMismatchError(misfit.message(what)) from None
-
-    def coerce(self, value: Any, what: str = "value") -> Any:
-        """As check, but an int widens to float, a bool to int, and numpy scalars become Python's.
-
-        Args:
-            value: any object.
-            what: names the value in the message.
-
-        Returns:
-            The value as the type wants it.
-
-        Raises:
-            TypeMismatchError: it does not fit even so.
-        """
-        if value is None or type(value) is self.sure:
-            return value
-        try:
-            return self.fit(value, True)
+            return self.fit(value)
         except Misfit as misfit:
             raise TypeMismatchError(misfit.message(what)) from None
 

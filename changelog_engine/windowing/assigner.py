@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
 from changelog_engine.windowing.serializers import WindowSerializer
 from changelog_engine.windowing.trigger import Trigger
 
@@ -134,7 +134,7 @@ def milliseconds(span: Any, what: str) -> int:
     """
     to_milliseconds = getattr(span, "to_milliseconds", None)
     if to_milliseconds is None:
-        raise ConfigurationError(f"{what} must be a Time such as Time.seconds(1), got {span!r}")
+        raise ArgumentTypeError(f"{what} must be a Time such as Time.seconds(1), got {span!r}")
     return int(to_milliseconds())
 
 
@@ -145,7 +145,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
         ConfigurationError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{what} must be a whole number, got {value!r}")
+        raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
     if least is not None and value < least:
         raise ConfigurationError(f"{what} must be at least {least}, got {value}")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
 from changelog_engine.windowing.assigner import milliseconds, whole
@@ -226,5 +226,5 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 def _trigger(trigger: Any, what: str) -> Trigger[Any, Any]:
     if not isinstance(trigger, Trigger):
-        raise ConfigurationError(f"{what} must be a Trigger, got {trigger!r}")
+        raise ArgumentTypeError(f"{what} must be a Trigger, got {trigger!r}")
     return trigger

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError
 from changelog_engine.windowing.assigner import (
     MergingWindowAssigner,
     SessionWindowTimeGapExtractor,
@@ -22,9 +23,9 @@ from changelog_engine.windowing.windows import TimeWindow
 class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
     """What sessions of all kinds share: an element begins a window as long as its gap, and windows that touch merge."""
 
+    @abstractmethod
     def gap(self, element: Any) -> int:
         """The gap after an element, ms."""
-        raise NotImplementedError
 
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
@@ -89,7 +90,7 @@ class _DynamicGap(SessionWindows):
     def __init__(self, session_window_time_gap_extractor: Any) -> None:
         extractor = session_window_time_gap_extractor
         if not callable(getattr(extractor, "extract", None)):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"{type(self).__name__}: the extractor must be a SessionWindowTimeGapExtractor, got {extractor!r}"
             )
         self.extractor = extractor

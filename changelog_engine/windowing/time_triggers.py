@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind
@@ -116,8 +117,9 @@ class _Continuous(Trigger[Any, Any]):
         ctx.get_partitioned_state(self._next).add(following)
         self._register(following, ctx)
 
+    @abstractmethod
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        raise NotImplementedError
+        """Set the timer of a firing."""
 
     def can_merge(self) -> bool:
         return True

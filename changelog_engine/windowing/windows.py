@@ -105,9 +105,13 @@ class TimeWindow(Window):
         return hash((self.start, self.end))
 
     def __lt__(self, other: TimeWindow) -> bool:
+        if not isinstance(other, TimeWindow):
+            return NotImplemented
         return (self.start, self.end) < (other.start, other.end)
 
     def __le__(self, other: TimeWindow) -> bool:
+        if not isinstance(other, TimeWindow):
+            return NotImplemented
         return (self.start, self.end) <= (other.start, other.end)
 
     def __repr__(self) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 from rich.console import Console
 
+from async_requests import AsyncBench
 from engine import EngineBench
 from files import FilesBench
 from history import HistoryBench
@@ -59,6 +60,7 @@ def main() -> int:
         "first_record": engine.first_record,
         "history_key": state_history.key,
         "history_view": state_history.view,
+        "async": AsyncBench().rates,
         "files": FilesBench(work).rates,
         "jdbc": JdbcBench(work).rates,
         "kafka": KafkaBench(peers, work, sizes).run,

@@ -168,6 +168,12 @@ GOALS = (
     Goal(
         "log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes", 12, False
     ),
+    Goal("1,000 requests of 50 ms, 100 at a time", ("async",), _field("async", "seconds"), "s", 1, False),
+    Goal("the same, a plain asyncio loop", ("async",), _field("async", "plain_seconds"), "s"),
+    Goal("async function that does not wait", ("async",), _field("async", "us_per_element"), "us an element"),
+    Goal(
+        "the same, a plain asyncio loop", ("async",), _field("async", "plain_us_per_element"), "us an element"
+    ),
     *(
         goal
         for name in (

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import JobSettings, StateKind, StateSpec
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backends import open_backend
 from changelog_engine.types import Types

@@ -26,10 +26,10 @@ from support.script import DriverKilled, Failure, Fault, Script
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint.forks import fork_job
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import StorageError
+from changelog_engine.ledger.lineage import Lineage
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.checkpoint.pacing import LARGEST_RECORDS, BarrierClock, EpochSizer
 from changelog_engine.checkpoint.restart import Restarts, strategy_of
+from changelog_engine.clock import MonotonicMs
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
 
 RATES = st.floats(10, 5e6)
@@ -90,7 +93,14 @@ def test_no_interval_means_no_barrier() -> None:
 def test_without_a_strategy_checkpointing_decides() -> None:
     assert strategy_of(JobSettings()).kind is RestartKind.NONE
     chosen = strategy_of(JobSettings(checkpoint_interval_ms=1))
-    assert (chosen.kind, chosen.attempts, chosen.delay_ms) == (RestartKind.FIXED_DELAY, 2**31 - 1, 1000)
+    assert chosen == RestartSettings(
+        RestartKind.EXPONENTIAL_DELAY,
+        initial_backoff_ms=1000,
+        max_backoff_ms=60_000,
+        backoff_multiplier=1.5,
+        reset_backoff_ms=3_600_000,
+        jitter=0.1,
+    )
     given_one = RestartSettings(RestartKind.NONE)
     assert strategy_of(JobSettings(checkpoint_interval_ms=1, restart=given_one)) is given_one
 
@@ -126,11 +136,22 @@ def test_exponential_delay() -> None:
             max_backoff_ms=60,
             backoff_multiplier=2.0,
             reset_backoff_ms=1_000,
-        )
+        ),
+        uniform=lambda least, most: 0.0,
     )
     assert [restarts.after_failure(time) for time in (0, 10, 20, 30, 40)] == [10, 20, 40, 60, 60]
     assert restarts.after_failure(1_041) == 10
     assert restarts.after_failure(1_050) == 20
+
+
+@given(st.integers(0, 2**32))
+def test_jitter_stays_within_its_factor_and_the_longest_pause(seed: int) -> None:
+    settings = RestartSettings(RestartKind.EXPONENTIAL_DELAY, max_backoff_ms=5_000, backoff_multiplier=2.0)
+    restarts = Restarts(settings, random.Random(seed).uniform)
+    pauses = [restarts.after_failure(MonotonicMs(0.0)) for _ in range(6)]
+    for pause, plain in zip(pauses, [1000, 2000, 4000, 5000, 5000, 5000], strict=True):
+        assert pause is not None
+        assert plain * 0.9 <= pause <= min(plain * 1.1, 5000)
 
 
 @pytest.mark.parametrize("target_s", [0.1, 1.0])

@@ -174,7 +174,7 @@ def test_parallelism_above_max_is_refused_with_both() -> None:
 def test_nothing_to_execute() -> None:
     build = GraphBuilder()
     build.source([1])
-    with pytest.raises(InvalidJobError, match="no sink"):
+    with pytest.raises(InvalidJobError, match="no operators"):
         plan_job(build.graph())
 
 

@@ -179,7 +179,7 @@ def test_none_is_no_element_of_a_declared_type() -> None:
         build.add(NodeKind.MAP, "where", build.source([1]), function=Where(), output_type=Types.LONG())
     )
     build.nodes[1] = replace(build.nodes[1], function=Nothing())
-    with pytest.raises(JobExecutionError, match="output of operator 'where': None is no LONG"):
+    with pytest.raises(JobExecutionError, match="output of operator 'where': None is not a LONG"):
         TestJob("unused", checkpoint_interval_ms=None).run(build.graph())
 
 

@@ -16,8 +16,8 @@ from support.script import DriverKilled, Failure, Fault
 from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.verification import verify
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.filesystem import Storage
 from materializer.fold import state_at
 from materializer.materialize import materialize

@@ -140,11 +140,17 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
 
 
 def test_case_13_only_epochs_with_a_barrier_have_the_checkpoints_timeout(tmp_path: Path) -> None:
-    """``execution.checkpointing.timeout`` bounds what makes a checkpoint; other epochs have an hour."""
-    job = TestJob(tmp_path, Script(sizes=(5,), barriers=(False, True)), checkpoint_timeout_ms=7_000)
-    given = timeouts(job, graph())
-    assert {barrier for barrier, _ in given} == {True, False}
-    assert [timeout for _, timeout in given] == [7.0 if barrier else 3600.0 for barrier, _ in given]
+    """``execution.checkpointing.timeout`` bounds what makes a checkpoint, ``changelog.epoch.timeout`` the other epochs."""
+    for settings, other_s in [
+        ({}, 3600.0),
+        ({"epoch_timeout_ms": 9_000}, 9.0),
+        ({"epoch_timeout_ms": 5_000}, 7.0),
+    ]:
+        script = Script(sizes=(5,), barriers=(False, True))
+        job = TestJob(tmp_path / str(other_s), script, checkpoint_timeout_ms=7_000, **settings)
+        given = timeouts(job, graph())
+        assert {barrier for barrier, _ in given} == {True, False}
+        assert [timeout for _, timeout in given] == [7.0 if barrier else other_s for barrier, _ in given]
 
 
 def test_cases_13_14_an_epoch_that_times_out_goes_back_to_its_checkpoint(tmp_path: Path) -> None:
@@ -206,6 +212,27 @@ def test_case_13_so_many_checkpoints_are_kept(tmp_path: Path) -> None:
     assert all(len(each) <= 3 for each in kept)  # the newest is committed before the oldest is retired
     newest = job.commits[-1].id
     assert sorted(complete_snapshots(find_job_folder(str(tmp_path), "job"))) == [newest - 1, newest]
+
+
+def test_case_13_a_new_driver_keeps_those_of_the_earlier_one(tmp_path: Path) -> None:
+    """Its first checkpoint retires no snapshot that ``num-retained`` promises to keep."""
+    failures = (Failure(6, Fault.DRIVER),)
+    job = TestJob(tmp_path, Script(sizes=(5,), failures=failures), changelog=False, retained_checkpoints=4)
+    kept: dict[int, list[int]] = {}
+
+    def on_commit(row: Any) -> None:
+        kept[row.id] = sorted(complete_snapshots(find_job_folder(str(tmp_path), "job")))
+
+    job.on_commit = on_commit  # type: ignore[method-assign]
+    job.run(graph())
+    assert job.drivers == 2
+    newest = job.commits[-1].id
+    assert newest > 6
+    for checkpoint, snapshots in kept.items():
+        assert set(range(max(1, checkpoint - 3), checkpoint + 1)) <= set(snapshots), checkpoint
+    assert sorted(complete_snapshots(find_job_folder(str(tmp_path), "job"))) == [
+        *range(newest - 3, newest + 1)
+    ]
 
 
 def test_case_13_deletion_on_cancellation_leaves_other_jobs_alone(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint import forks
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.cli import main
+from changelog_engine.ledger.lineage import Lineage
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -15,8 +15,8 @@ from support.killed_drivers import KEYS, counting
 from support.script import Script
 
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.verification import verify
+from changelog_engine.ledger.lineage import Lineage
 from materializer.fold import state_at
 from materializer.materialize import materialize
 

@@ -25,8 +25,8 @@ from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.checkpoint import commit as commit_module
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.operators import store as store_module
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage

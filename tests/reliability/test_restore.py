@@ -48,6 +48,15 @@ def test_case_33_processes_gone_between_checkpoints(tmp_path: Path) -> None:
     assert by_key(job.output) == by_key(counted(ELEMENTS))
 
 
+def test_case_56_processes_gone_after_the_first_epoch_of_each_attempt(tmp_path: Path) -> None:
+    """As Spark ends idle ones while others restore for more than a minute: the second attempt comes forward."""
+    failures = tuple(Failure(epoch, Fault.GONE) for epoch in range(1, 20, 2))
+    job = TestJob(tmp_path, Script(sizes=(5,), barriers=(False, True), failures=failures))
+    job.run(keyed_job(ELEMENTS, Count(), key_type=Types.LONG()))
+    assert job.coordinator.restarts.count == 1
+    assert by_key(job.output) == by_key(counted(ELEMENTS))
+
+
 class TwoStates(KeyedProcessFunction):
     """One state is declared in open, one only when the first odd element comes."""
 

@@ -22,8 +22,8 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.testing.replay import replay_graph
 from materializer.fold import state_at
 from materializer.materialize import materialize

@@ -16,9 +16,9 @@ from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.filesystem import Storage
 from materializer.materialize import materialize
 from materializer.truncation import truncate

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.functions import rounds
 from support.graphs import GraphBuilder
-from support.jobs import TestJob
+from support.jobs import OneClock, TestJob
 from support.programs import EPOCHS, KEYS, Program, Versions
 from support.script import DriverKilled, Failure, Fault, Script
 from support.window_jobs import Texts, spec
@@ -30,9 +30,9 @@ from api.datastream.state import (
 )
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.ledger.lineage import Lineage
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -238,7 +238,7 @@ def test_case_27_what_expired_stays_so_in_every_shape(
     """Reliability case 27. A longer life brings nothing back that was removed; what lives goes on living."""
     Clock.now = 1_000
     versions = Versions(tmp_path)
-    versions.job.clock = lambda: Clock.now
+    versions.job.clock = OneClock(lambda: Clock.now)
     versions.run(Program(expiring(100), int), 2, changelog=switch[0])
     Clock.now = 1_200
     assert versions.run(Program(expiring(100)), 3, changelog=switch[1], state_backend=backend) == {

@@ -22,10 +22,10 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from changelog_engine.checkpoint.forks import fork_job
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.filesystem import Storage

@@ -22,7 +22,6 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint import commit, savepoint_restore, savepoint_writer
 from changelog_engine.checkpoint.contracts import EpochStats
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.protection import protections
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.savepoints import open_savepoint
@@ -33,6 +32,7 @@ from changelog_engine.errors import (
     RestoreError,
     StorageError,
 )
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer.fold import state_at

@@ -19,12 +19,12 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from changelog_engine.checkpoint.forks import fork_job
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import RestoreError
 from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer import truncation
@@ -216,9 +216,10 @@ def test_history_reads_merged_rows(base: Path) -> None:
     )
     for number in rows:
         assert tables.checkpoint(number).id == number
-        found = tables.lineage.at_or_before(rows[number].time_ms)
+        time_ms = rows.time_of(rows[number])
+        found = tables.lineage.at_or_before(time_ms)
         assert found is not None
-        assert (found.id >= number, found.time_ms) == (True, rows[number].time_ms)
+        assert (found.id >= number, found.time_ms) == (True, time_ms)
     first, times = tables.times(tables.checkpoint())
     assert (first, [time is None for time in times]) == (1, [True] * 5 + [False] * 7)
     history = tables.history(tables.checkpoint(), "process")

@@ -33,7 +33,6 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.checkpoint import commit as commit_module
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.protection import protecting
 from changelog_engine.checkpoint.restore_plan import complete_snapshots
@@ -44,6 +43,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     RestoreError,
 )
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer import truncation

@@ -7,6 +7,7 @@ Spark's executors and the Python workers stay in it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -18,9 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
+from patience import Patience, session
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -134,12 +137,13 @@ class Driver:
 
     def wait_gone(self, timeout_s: float = 30) -> None:
         """Wait until no process of the session is left."""
-        wait_for(lambda: not self.processes(), timeout_s, lambda: f"still there: {self.processes()}")
+        left = lambda: [process.pid for process in self.processes()]  # noqa: E731
+        wait_for(lambda: not left(), timeout_s, lambda: f"still there: {self.processes()}", left)
 
     def wait_for(
         self, condition: Callable[[], object], timeout_s: float = LONGEST_WAIT_S, what: str = ""
     ) -> None:
-        """Wait for a condition while the driver lives."""
+        """Wait for a condition while the driver lives, and works: ``timeout_s`` without that are too long."""
 
         def check() -> bool:
             if condition():
@@ -149,33 +153,49 @@ class Driver:
             )
             return False
 
-        wait_for(check, timeout_s, lambda: f"no {what or 'condition'} yet:\n{self.output}")
+        wait_for(check, timeout_s, lambda: f"no {what or 'condition'} yet:\n{self.output}", self._works)
 
     def end(self, timeout_s: float = LONGEST_WAIT_S) -> int:
-        """Wait for the driver's end; returns its exit status."""
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"the driver runs after {timeout_s} s:\n{self.output}") from None
+        """Wait for the driver's end, as long as it works; returns its exit status."""
+        message = f"the driver does nothing for {timeout_s} s and has not ended"
+        wait_for(
+            lambda: self.process.poll() is not None,
+            timeout_s,
+            lambda: f"{message}:\n{self.output}",
+            self._works,
+        )
+        return self.process.returncode
+
+    def _works(self) -> object:
+        """What changes while the driver, its JVM and its workers do something."""
+        found = session(self.pid)
+        return found.processes, found.effort, self.log.stat().st_size
 
 
 def wait_for(
-    condition: Callable[[], object], timeout_s: float = LONGEST_WAIT_S, message: Callable[[], str] = str
+    condition: Callable[[], object],
+    timeout_s: float = LONGEST_WAIT_S,
+    message: Callable[[], str] = str,
+    works: Callable[[], object] = bool,
 ) -> None:
-    """Ask every 50 ms until it is true."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain. {message()}"
+    """Ask every 50 ms until it is true; give up when what ``works`` gives has been the same for ``timeout_s``."""
+    patience = Patience(timeout_s)
+    for tries in itertools.count():
+        if condition():
+            return
+        if tries % 20 == 0:  # once a second
+            assert not patience.has_run_out(works()), f"waited {timeout_s} s in vain. {message()}"
         time.sleep(0.05)
 
 
 def checkpoints(table: Path) -> int:
-    """How many checkpoints a job has committed; 0 before there is a table."""
+    """How many checkpoints a job has committed, those that were truncated included; 0 before there is a table."""
     try:
         paths = DeltaLog(Storage(str(table))).files()["path"].to_pylist()
     except (ChangelogEngineError, OSError):
         return 0
-    return sum(path.startswith("checkpoint-") for path in paths)
+    names = [parse_row(path) for path in paths]
+    return max((name.checkpoint for name in names if name is not None), default=0)
 
 
 def pinned_of(processes: list[Process]) -> dict[str, list[int]]:

@@ -65,3 +65,39 @@ def test_files_reach_the_workers_and_are_never_stale(spark, tmp_path):
 
     with env.from_collection(["a"]).map(who).execute_and_collect() as results:
         assert list(results) == ["yes"]
+
+
+def test_a_module_alone_reaches_the_workers(spark, tmp_path):
+    (tmp_path / "changelog_env_alone.py").write_text("WORD = 'alone'\n")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.add_python_file(str(tmp_path / "changelog_env_alone.py"))
+    with env.from_collection([1]).map(imported).execute_and_collect() as results:
+        assert list(results) == [("alone", [])]
+
+
+def imported(value):
+    import changelog_env_alone
+
+    return changelog_env_alone.WORD, [path.name for path in Path().iterdir()]
+
+
+def test_required_packages_alone_reach_the_workers(spark, tmp_path):
+    package = tmp_path / "made"
+    package.mkdir()
+    (package / "pyproject.toml").write_text(
+        '[project]\nname = "changelog-env-made"\nversion = "1"\n[tool.setuptools]\npy-modules = ["changelog_env_made"]\n'
+    )
+    (package / "changelog_env_made.py").write_text("WORD = 'made'\n")
+    (tmp_path / "requirements.txt").write_text(f"{package}\n")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.set_python_requirements(str(tmp_path / "requirements.txt"))
+
+    def required(value):
+        import changelog_env_made
+
+        return changelog_env_made.WORD
+
+    with env.from_collection([1]).map(required).execute_and_collect() as results:
+        assert list(results) == ["made"]

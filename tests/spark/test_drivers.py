@@ -15,6 +15,8 @@ import pytest
 from driver_process import Driver, checkpoints
 from final_state import assert_counted_once
 
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.ownership import DriverLock
 from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
@@ -47,9 +49,11 @@ def test_a_second_driver_is_refused_and_ctrl_c_stops_the_first_after_a_checkpoin
             lambda: checkpoints(table) > before + 1, what="checkpoint after the second driver was refused"
         )
         os.killpg(first.pid, signal.SIGINT)  # as a terminal does: all of the foreground group
-        assert first.end() != 0
+        assert first.end() == 130
         first.wait_gone()
     output = first.output
+    assert "Traceback" not in output
+    assert last_line(output).startswith("job 'count' stopped after checkpoint")
     assert "THE JOB ENDED" not in output
     assert "stopping after the next checkpoint; press Ctrl-C again to stop at once" in output
     stopped = re.search(
@@ -70,6 +74,44 @@ def test_a_second_driver_is_refused_and_ctrl_c_stops_the_first_after_a_checkpoin
         third.wait_gone()
     assert_counted_once(table, NUMBERS, KEYS)
     assert state_at(str(table)).checkpoint.lineage[0].last == folded.checkpoint.id
+
+
+@pytest.mark.slow
+def test_case_57_a_killed_jvm_is_one_clear_error(tmp_path: Path) -> None:
+    table = tmp_path / "log" / "count" / "changelog"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "300ms",
+        "parallelism.default": 1,
+        "spark.master": "local[1]",
+    }
+    with Driver(
+        "counting_job.py", "count", NUMBERS, KEYS, options=options, work=tmp_path / "first"
+    ) as driver:
+        driver.wait_for(lambda: checkpoints(table), what="checkpoint")
+        jvm = next(pid for pid in children_of(driver.pid) if comm_of(pid) == "java")
+        os.kill(jvm, signal.SIGKILL)
+        assert driver.end() == 1
+        driver.wait_gone()
+    error = last_line(driver.output)
+    assert f"the JVM of Spark (process {jvm}) was killed by SIGKILL" in error
+    assert re.search(r"The state is safe up to checkpoint \d+: run the job again", error)
+    # Threads of PySpark's may print what they met before; the error itself says nothing of it.
+    _, _, told = driver.output.partition("changelog_engine/checkpoint/coordinator.py")
+    assert told
+    assert "py4j" not in told
+    assert "ConnectionRefused" not in driver.output
+    with DriverLock(find_job_folder(str(tmp_path / "log"), "count")):
+        pass  # it was given back
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def comm_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def last_line(text: str) -> str:

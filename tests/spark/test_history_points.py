@@ -25,7 +25,7 @@ from api.datastream.state import (
 )
 from changelog_engine import history
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
 from materializer.materialize import materialize
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,11 @@ def test_truncated_log_begins_at_its_snapshot(tmp_path: Path, sql: SparkSession)
     before = history.open(sql, folder.storage.root)
     materialize(folder, 2)
     log = folder.open_changelog()
-    old = [path for path in log.files()["path"].to_pylist() if path.startswith(("part-1-", "part-2-"))]
+    old = [
+        path
+        for path in log.files()["path"].to_pylist()
+        if path.startswith(("part-1-", "part-2-", "checkpoint-1-"))
+    ]
     log.commit([], old)
     for path in old:
         (tmp_path / "visits" / "changelog" / path).unlink()
@@ -68,7 +72,7 @@ def test_truncated_log_begins_at_its_snapshot(tmp_path: Path, sql: SparkSession)
     assert [(r.checkpoint_id, r.on_lineage) for r in sql.table(f"{before.database}.snapshots").collect()] == [
         (2, True)
     ]
-    with pytest.raises(CorruptChangelogError, match="checkpoint 1: attempt 1 has 0 of 1 parts"):
+    with pytest.raises(ChangelogEngineError, match="checkpoint 1"):
         before.state(UID, "the count", 1)
     assert job.commits[-1].id == before.checkpoint_id
     before.close()
@@ -87,7 +91,7 @@ def test_views_of_files_that_are_gone_fail(tmp_path: Path, sql: SparkSession) ->
     view = view_of(opened, "the count")
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         sql.table(view).collect()
-    with pytest.raises(CorruptChangelogError, match=r"attempt 1 has 2 of 3 parts"):
+    with pytest.raises(CorruptChangelogError, match=r"no longer has part 1 of attempt 1"):
         opened.refresh()
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         sql.table(view).collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -154,3 +155,114 @@ def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None
     assert folded.checkpoint.lineage[0].last == int(stopped[1])
     assert folded.states["count", "count"] == dict.fromkeys(range(5), 600)
     assert json.loads((tmp_path / "conf.yaml").read_text()) == {}  # all of it came from the command line
+
+
+def console(folder: Path, options: dict[str, str], *arguments: object) -> str:
+    """What the command says, in a process of its own that ends well."""
+    program = folder / "command.py"
+    program.write_text("from changelog_engine.cli import main\nmain()\n")
+    with Driver(program, *arguments, options=options, work=folder / "work") as driver:
+        assert driver.end() == 0, driver.output
+        return driver.output
+
+
+def test_case_54_a_project_with_an_api_of_its_own(tmp_path: Path) -> None:
+    """PyFlink's script and the user's package ``api``, in driver, workers, restore, replay and materialization.
+
+    The engine's own folder, with its ``api``, is the first entry of the workers' import path.
+    """
+    project = tmp_path / "shop"
+    (project / "api").mkdir(parents=True)
+    (project / "api" / "__init__.py").write_text("")
+    (project / "api" / "models.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True)\nclass Basket:\n    items: int = 0\n"
+        "    def one_more(self):\n        return Basket(self.items + 1)\n"
+    )
+    (project / "baskets.py").write_text(
+        "from api.models import Basket\n"
+        "from pyflink.common import Types\n"
+        "from pyflink.datastream import KeyedProcessFunction\n"
+        "from pyflink.datastream.state import ValueStateDescriptor\n"
+        "class Fill(KeyedProcessFunction):\n"
+        "    def open(self, context):\n"
+        "        self.basket = context.get_state(ValueStateDescriptor('basket', Types.PICKLED_BYTE_ARRAY()))\n"
+        "    def process_element(self, value, ctx):\n"
+        "        basket = (self.basket.value() or Basket()).one_more()\n"
+        "        assert type(basket) is Basket\n"
+        "        self.basket.update(basket)\n"
+        "        yield f'{ctx.get_current_key()} {basket}'\n"
+    )
+    script = project / "shop.py"
+    script.write_text(
+        "from pyflink.common import Types\n"
+        "from pyflink.datastream import StreamExecutionEnvironment\n"
+        "import api.models\n"
+        "from baskets import Fill\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection(list(range(6)), Types.LONG()).key_by(lambda n: n % 2, Types.LONG())"
+        ".process(Fill(), Types.STRING()).uid('fill').print()\n"
+        "env.execute('shop')\n"
+        "assert api.models.Basket(2).one_more().items == 3\n"
+    )
+    job = tmp_path / "log" / "shop"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": str(job.parent),
+        "state.changelog.periodic-materialize.interval": "1s",
+    }
+
+    def command(*arguments: object) -> str:
+        return console(tmp_path, options, *arguments)
+
+    run = ("run", "--master", "local[2]", "-p", "2")
+    assert "1 Basket(items=3)" in command(*run, script)
+    command("materialize", job)
+    command(*run, "--restore", "latest", script)
+    assert "equal" in command("replay", "--from", 0, "--to", 1, script)
+
+
+def test_case_54_asking_the_users_api_for_the_engines_modules_ends_before_the_job(
+    tmp_path: Path, own_process: None
+) -> None:
+    (tmp_path / "api.py").write_text("")
+    script = tmp_path / "words.py"
+    script.write_text("from api.common import Types\n")
+    loaded = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "api"}
+    try:
+        result = CliRunner().invoke(main, ["run", str(script)])
+    finally:
+        sys.modules.pop("api", None)
+        sys.modules.update(loaded)
+    assert result.exit_code == 1, result.output
+    assert f"'api' is {tmp_path}/api.py" in result.output
+    assert "write 'changelog_engine.api.common' instead of 'api.common'" in result.output
+    assert f"in {script}, line 1: from api.common import Types" in result.output
+
+
+def test_case_55_a_fork_runs_by_the_printed_command(tmp_path: Path) -> None:
+    script = tmp_path / "fraud.py"
+    script.write_text(
+        "from pyflink.common import Types\n"
+        "from pyflink.datastream import StreamExecutionEnvironment\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "numbers = env.from_collection(list(range(6)), Types.LONG())\n"
+        "numbers.key_by(lambda n: n % 2, Types.LONG()).sum().uid('sum').print()\n"
+        "env.execute('fraud')\n"
+    )
+    original, fork = tmp_path / "log" / "fraud", tmp_path / "forks" / "fraud-fork"
+    options = {"state.changelog.enabled": "true", "spark.master": "local[2]", "parallelism.default": "1"}
+
+    def command(*arguments: object) -> str:
+        return console(tmp_path, options, *arguments)
+
+    command("run", "-D", f"state.changelog.dstl.dfs.base-path={original.parent}", script)
+    before = {path: path.read_bytes() for path in original.rglob("*") if path.is_file()}
+    said = command("fork", original, fork)
+    [printed] = [line for line in said.splitlines() if "changelog-engine run" in line]
+    arguments = shlex.split(printed)[1:]
+    command(*[script if argument == "SCRIPT" else argument for argument in arguments])
+    assert {path: path.read_bytes() for path in original.rglob("*") if path.is_file()} == before
+    assert [entry.name for entry in original.parent.iterdir()] == ["fraud"]
+    attempts = state_at(str(fork / "changelog")).checkpoint.lineage
+    assert len(attempts) == 2, "the fork did not go on from its checkpoint"

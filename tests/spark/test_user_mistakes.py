@@ -77,13 +77,13 @@ def in_key_selector(env: StreamExecutionEnvironment) -> None:
     [
         (
             in_map,
-            "map of operator 'divide' raised ZeroDivisionError: division by zero",
+            "map of operator 'divide', element 3 raised ZeroDivisionError: division by zero",
             "return 1 / (value - 3)",
         ),
         (in_open, "open of operator 'look up' raised OSError: no such database", "raise OSError"),
         (
             in_process,
-            "process_element of operator 'paint', key 1 raised KeyError: 'colour'",
+            "process_element of operator 'paint', key 1, element 3 raised KeyError: 'colour'",
             'raise KeyError("colour")',
         ),
         (
@@ -122,7 +122,8 @@ def test_the_users_error_is_not_hidden_by_sparks_second_try(tmp_path: Path) -> N
     )
     in_process(env)
     with pytest.raises(
-        errors.JobExecutionError, match="process_element of operator 'paint', key 1 raised KeyError"
+        errors.JobExecutionError,
+        match="process_element of operator 'paint', key 1, element 3 raised KeyError",
     ):
         env.execute("later")
 
@@ -227,6 +228,19 @@ def test_no_java(tmp_path: Path) -> None:
         "EnvironmentNotReadyError: Spark needs Java, and there is no 'java' on PATH. Install Java 17 or newer"
         in output
     )
+
+
+@pytest.mark.slow
+def test_an_error_of_the_engine_in_a_worker_keeps_its_class(spark: Any, tmp_path: Path) -> None:
+    """Damage is final: as any other failure of an epoch it would come again with each restart."""
+    env = environment(tmp_path / "log")
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1_000, 0))
+    numbers(env).map(mistakes.FindsDamage()).print()
+    with pytest.raises(errors.JobExecutionError) as caught:
+        env.execute("damaged")
+    cause = caught.value.__cause__
+    assert type(cause) is errors.CorruptChangelogError
+    assert cause.path == "/data/part-1.parquet"
 
 
 def test_java_home_that_is_wrong(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 from api.datastream import KeyedProcessFunction, MapFunction
+from changelog_engine.errors import CorruptChangelogError
 
 
 def helper_of_the_user(value: int) -> float:
@@ -48,3 +49,10 @@ class KeepsALock(MapFunction):
 
 def fails_in_key(value: int) -> int:
     return [1, 2][value]
+
+
+class FindsDamage(MapFunction):
+    """Stands for a worker that reads a damaged part of the log."""
+
+    def map(self, value: int) -> int:
+        raise CorruptChangelogError("a part is damaged", "/data/part-1.parquet")

@@ -21,6 +21,7 @@ from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
 from changelog_engine.checkpoint.coordinator import Coordinator
 from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.checkpoint.starting import start_job
+from changelog_engine.clock import Clock, MonotonicMs, WallMs
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
 from changelog_engine.graph.plan import plan_job
@@ -48,7 +49,7 @@ class TestJob:
         base: folder under which the job's folder lies.
         script: how it goes; None leaves epochs, barriers and failures to the engine.
         settings: restart strategy, changelog on or off, and so on.
-        clock: wall clock in ms of driver and workers; None for the real one.
+        clock: of driver and workers, or the ms that both of its clocks show; None for the real one.
     """
 
     __test__ = False
@@ -57,13 +58,13 @@ class TestJob:
         self,
         base: Path | str,
         script: Script | None = None,
-        clock: Callable[[], int] | None = None,
+        clock: Clock | Callable[[], int] | None = None,
         **settings: Any,
     ) -> None:
         given = {"checkpoint_interval_ms": 1000, "changelog": True, "restart": NO_DELAY, **settings}
         self.settings = JobSettings(base_path=str(base), **given)
         self.progress = Progress(script) if script is not None else None
-        self.clock = clock
+        self.clock = OneClock(clock) if callable(clock) else clock
         self.outputs: dict[int, list[Any]] = {}
         self.lines: list[str] = []
         self.stats: list[EpochStats] = []
@@ -126,8 +127,9 @@ class TestJob:
             runner = _Runner(ship(run, plan, settings, folder), self)
             stack.callback(runner.registry.clear)
             stack.enter_context(self._scripted())
-            clock = {} if self.clock is None else {"clock": self.clock}
-            self.coordinator = Coordinator(run, plan, settings, runner, journal, self, self._observe, **clock)
+            self.coordinator = Coordinator(
+                run, plan, settings, runner, journal, self, self._observe, self.clock
+            )
             return self.coordinator.run(start)
 
     @contextlib.contextmanager
@@ -166,6 +168,21 @@ class TestJob:
         return fault
 
 
+class OneClock:
+    """Both clocks show the same."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> WallMs:
+        """See Clock."""
+        return WallMs(self.now_ms())
+
+    def monotonic_ms(self) -> MonotonicMs:
+        """See Clock."""
+        return MonotonicMs(self.now_ms())
+
+
 class _Runner(InProcessRunner):
     """Loses workers as the script says, and keeps the reports."""
 
@@ -173,7 +190,7 @@ class _Runner(InProcessRunner):
         if outside.clock is None:
             super().__init__(job, crash=self._crash)
         else:
-            super().__init__(job, outside.clock, self._crash)
+            super().__init__(job, outside.clock.wall_ms, self._crash)
         self.outside = outside
 
     def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:

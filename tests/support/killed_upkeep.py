@@ -31,7 +31,6 @@ def killed(what: str, base: Path, steps: int) -> bool:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

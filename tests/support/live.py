@@ -13,12 +13,12 @@ from typing import Any
 from unittest import mock
 
 from changelog_engine.changelog.replay import fill_state, group_by_state, timers_of
-from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import read_parts
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS

@@ -13,8 +13,8 @@ import pytest
 
 from api.common.typeinfo import Types
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.filesystem import Storage
 from materializer import merge, merge_rows
 from materializer.materialize import materialize

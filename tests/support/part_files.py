@@ -35,10 +35,15 @@ def sink_to(out: Path, rolling: Any = None, **more: Any) -> FileSink:
 
 
 def context(
-    subtask: int = 0, parallelism: int = 1, attempt: int = 1, restored: Any = (), job: str = "job"
+    subtask: int = 0,
+    parallelism: int = 1,
+    attempt: int = 1,
+    restored: Any = (),
+    job: str = "job",
+    folder: str = "",
 ) -> SinkContext:
     """Where a writer stands."""
-    return SinkContext(job, "sink", subtask, parallelism, "run", attempt, True, restored)
+    return SinkContext(job, "sink", subtask, parallelism, "run", attempt, True, restored, folder)
 
 
 class Clock:

@@ -10,6 +10,13 @@ import pytest
 
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
+from api.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import JobGraph
 from support.functions import rounds
@@ -18,6 +25,20 @@ from support.jobs import TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
 KEYS, EPOCHS = 5, 3  # each driver lives for so many epochs, of one element of each key
+
+
+GETTERS = {
+    ValueStateDescriptor: "get_state",
+    ListStateDescriptor: "get_list_state",
+    MapStateDescriptor: "get_map_state",
+    ReducingStateDescriptor: "get_reducing_state",
+    AggregatingStateDescriptor: "get_aggregating_state",
+}
+
+
+def state_of(context: Any, descriptor: Any) -> Any:
+    """The state that a descriptor describes, of whichever kind."""
+    return getattr(context, GETTERS[type(descriptor)])(descriptor)
 
 
 class Program(KeyedProcessFunction):
@@ -45,7 +66,7 @@ class Program(KeyedProcessFunction):
 
     def declared(self) -> list[tuple[str, Any]]:
         """Name and handle of each state."""
-        return [(made.get_name(), self.context.get_state(made)) for made in self.descriptors()]
+        return [(made.get_name(), state_of(self.context, made)) for made in self.descriptors()]
 
     def process_element(self, value: tuple[int, int], ctx: Any) -> Iterator[Any]:
         key, number = value

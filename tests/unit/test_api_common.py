@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import threading
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from api.common import (
+    CompletableFuture,
     Configuration,
     Duration,
     JobClient,
@@ -71,7 +74,7 @@ class TestConfiguration:
         target: dict[str, str] = {}
         conf.add_all_to_dict(target)
         assert target == {"b": "2", "p.c": "3"}
-        assert str(conf) == str(target)
+        assert str(conf) == "{b=2, p.c=3}"
 
     def test_older_names(self):
         conf = Configuration().set_string("state.backend.changelog.enabled", "true")
@@ -144,7 +147,7 @@ class TestWatermarkStrategy:
         with pytest.raises(ConfigurationError, match="instance"):
             WatermarkStrategy.no_watermarks().with_timestamp_assigner(At)  # type: ignore[arg-type]
         with pytest.raises(
-            NotSupportedError, match=r"WatermarkStrategy\.for_generator is not part of this version"
+            NotSupportedError, match=r"WatermarkStrategy\.for_generator takes a generator of Java's: use"
         ):
             WatermarkStrategy.for_generator  # noqa: B018
 
@@ -229,3 +232,18 @@ def test_terminal_states():
         JobStatus.FAILED,
     }
     assert JobStatus.SUSPENDED.is_terminal_state()
+
+
+def test_case_57_a_future_shows_what_it_holds() -> None:
+    """``print(client.get_job_status())`` says the status, and that it is in a future."""
+    future: Future[Any] = Future()
+    shown = CompletableFuture(future)
+    assert str(shown) == repr(shown) == "CompletableFuture(pending)"
+    future.set_result(JobStatus.RUNNING)
+    assert str(shown) == "CompletableFuture(done: JobStatus.RUNNING)"
+    failed: Future[Any] = Future()
+    failed.set_exception(ValueError("why"))
+    assert str(CompletableFuture(failed)) == "CompletableFuture(failed: ValueError: why)"
+    gone: Future[Any] = Future()
+    gone.cancel()
+    assert str(CompletableFuture(gone)) == "CompletableFuture(cancelled)"

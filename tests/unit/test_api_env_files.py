@@ -229,11 +229,69 @@ def test_requirements_are_installed_from_a_folder(tmp_path):
         files.stage(JobFiles(requirements=Requirements(str(missing), str(cache))))
 
 
+class Active:
+    """A Spark context with jars."""
+
+    def __init__(self, jars: str) -> None:
+        self._jars = jars
+
+    def getConf(self) -> dict[str, str]:
+        return {"spark.jars": self._jars}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flink-sql-connector-kafka-3.2.0-1.19.jar",
+        "flink-python-1.20.1.jar",
+        "kafka-clients-3.4.0.jar",
+        "postgresql-42.7.1.jar",
+        "mysql-connector-j-8.0.33.jar",
+        "mysql-connector-java.jar",
+        "ojdbc8.jar",
+        "ojdbc11-23.2.jar",
+        "sqlite-jdbc-3.45.jar",
+        "h2-2.1.jar",
+    ],
+)
+@pytest.mark.parametrize(
+    "folder", ["/not/there/", "file:///opt/flink/lib/", "hdfs://nn/jars/", "", "C:\\jars\\"]
+)
+def test_a_jar_that_the_engine_does_not_need_may_be_missing(env, caplog, folder, name):
+    with caplog.at_level("WARNING", logger="changelog_engine"):
+        env.add_jars(folder + name)
+        env.get_config()
+        assert job_files(env).jars == ()
+    assert name in caplog.text
+    assert "the engine needs none" in caplog.text
+    caplog.clear()
+    listed = StreamExecutionEnvironment(Configuration().set_string("pipeline.jars", folder + name))
+    assert job_files(listed).jars == ()
+    assert "option 'pipeline.jars': there is no file" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["my-udf.jar", "flinkless.jar", "h2o.jar", "flink-udf.zip"])
+def test_another_jar_that_is_missing_is_an_error(env, name):
+    with pytest.raises(ConfigurationError, match="there is no file"):
+        env.add_jars(f"/not/there/{name}")
+
+
+def test_a_second_execution_does_not_warn_of_jars_that_are_loaded(monkeypatch, caplog):
+    settings = JobSettings(files=JobFiles(jars=("/a.jar", "/b c.jar")))
+    monkeypatch.setattr(files, "active_context", lambda: Active("file:///a.jar,/x.jar,file:/b%20c.jar"))
+    with caplog.at_level("WARNING", logger="changelog_engine"):
+        files.session_options(settings)
+        assert not caplog.text
+        monkeypatch.setattr(files, "active_context", lambda: Active("/a.jar"))
+        files.session_options(settings)
+    assert "/b c.jar cannot be added" in caplog.text
+
+
 def test_jars_go_to_a_session_that_is_not_there_yet(monkeypatch, caplog):
     settings = JobSettings(spark={"spark.jars": "/x.jar"}, files=JobFiles(jars=("/a.jar", "/b.jar")))
     monkeypatch.setattr(files, "active_context", lambda: None)
     assert files.session_options(settings) == {"spark.jars": "/x.jar,/a.jar,/b.jar"}
-    monkeypatch.setattr(files, "active_context", object)
+    monkeypatch.setattr(files, "active_context", lambda: Active(""))
     with caplog.at_level("WARNING", logger="changelog_engine"):
         assert files.session_options(settings) == {"spark.jars": "/x.jar"}
     assert "/a.jar" in caplog.text

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
-from support.jobs import TestJob
+from support.jobs import NO_DELAY, TestJob
 
-from api.common import Types, WatermarkStrategy
+from api.common import RestartStrategies, Row, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import (
     BroadcastProcessFunction,
@@ -16,9 +17,11 @@ from api.datastream import (
     CoProcessFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    KeyedProcessFunction,
     MapFunction,
     OutputTag,
     Partitioner,
+    ProcessFunction,
     StreamExecutionEnvironment,
 )
 from api.datastream.state import (
@@ -28,6 +31,7 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine.connectors import CollectSink
+from changelog_engine.errors import ChangelogEngineError
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
 SIDE = OutputTag("side", Types.STRING())
@@ -113,6 +117,26 @@ class At(TimestampAssigner):
         return value[1]
 
 
+class Answer(TimestampAssigner):
+    """A timestamp as the element has it."""
+
+    def extract_timestamp(self, value, record_timestamp):
+        return value
+
+
+class TimesOf(ProcessFunction):
+    def process_element(self, value, ctx):
+        yield ctx.timestamp()
+
+
+class TimersAt(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value)
+
+    def on_timer(self, timestamp, ctx):
+        yield timestamp
+
+
 class ByRemainder(Partitioner):
     def open(self, runtime_context):
         self.bias = 1
@@ -142,7 +166,8 @@ def run(tmp_path):
     def run(stream):
         stream._end("Collect", CollectSink())
         job = TestJob(tmp_path / str(next(numbers)))
-        job.run(stream.get_execution_environment()._take_job("job")[0])
+        graph, settings, _ = stream.get_execution_environment()._take_job("job")
+        job.run(graph, restart=settings.restart or NO_DELAY)
         return sorted(job.output, key=repr)
 
     return run
@@ -204,3 +229,75 @@ def test_aggregations_and_projection(env, run):
     keyed = pairs.key_by(lambda v: v[0], Types.STRING())
     assert run(keyed.sum(1)) == [("a", 3), ("a", 4), ("b", 5)]
     assert run(keyed.min_by(1).project(1)) == [(1,), (3,), (5,)]
+
+
+def test_timestamps_are_numbers_of_milliseconds(env, run):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Answer())
+
+    def timed(values):
+        return env.from_collection(values).assign_timestamps_and_watermarks(strategy)
+
+    moments = [1.9, -1.9, np.float64(7.5), np.int32(8), True, 2**40]
+    assert run(timed(moments).process(TimesOf())) == sorted([1, -1, 7, 8, 1, 2**40], key=repr)
+    assert run(timed([5.7]).key_by(lambda v: 0).process(TimersAt())) == [5]
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    for wrong in (None, "5", float("nan"), 2**70, [5]):
+        with pytest.raises(
+            ChangelogEngineError, match=r"of operator .* a timestamp is a number of milliseconds"
+        ):
+            run(timed([wrong]).process(TimesOf()))
+        with pytest.raises(ChangelogEngineError, match="timer's timestamp is a 64-bit int"):
+            run(env.from_collection([wrong]).key_by(lambda v: 0).process(TimersAt()))
+
+
+NULLS = [
+    Types.STRING(),
+    Types.BIG_INT(),
+    Types.BIG_DEC(),
+    Types.SQL_DATE(),
+    Types.SQL_TIMESTAMP(),
+    Types.INSTANT(),
+]
+NO_NULLS = [
+    *(Types.INT(), Types.LONG(), Types.DOUBLE(), Types.BOOLEAN(), Types.TUPLE([Types.INT()])),
+    *(Types.ROW([Types.INT()]), Types.LIST(Types.INT()), Types.MAP(Types.STRING(), Types.INT())),
+]
+
+
+@pytest.mark.parametrize("declared", [*NULLS, *NO_NULLS], ids=repr)
+def test_types_are_checked_where_elements_leave_a_chain(env, run, declared):
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    nothing = env.from_collection([1, 2]).map(lambda v: None, declared)
+    assert run(nothing.filter(lambda v: v is not None)) == []
+    assert run(nothing.map(lambda v: v is None, Types.BOOLEAN())) == [True, True]
+    leaving = [nothing, nothing.rebalance().map(lambda v: v), nothing.filter(lambda v: True)]
+    for stream in leaving:
+        if declared in NULLS:
+            assert run(stream) == [None, None]
+        else:
+            with pytest.raises(ChangelogEngineError, match=r"operator .*None is not a .*filter\("):
+                run(stream)
+
+
+def test_what_a_chain_gives_is_converted_once_it_leaves(env, run):
+    row = Types.ROW_NAMED(["name", "amount"], [Types.STRING(), Types.DOUBLE()])
+    tuples = env.from_collection([("a", 1), ("b", 2.5)]).map(lambda v: v, row)
+    assert run(tuples.map(lambda v: type(v).__name__)) == [
+        "tuple",
+        "tuple",
+    ]  # as in Flink: nothing in between
+    assert run(tuples) == [Row(name="a", amount=1.0), Row(name="b", amount=2.5)]
+    assert run(tuples.rebalance().map(lambda v: v.amount)) == [1.0, 2.5]
+    side = OutputTag("side", Types.DOUBLE())
+
+    class Aside(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield side, value
+
+    aside = env.from_collection([1, True, 2.5]).process(Aside()).get_side_output(side)
+    assert run(aside.map(repr)) == ["1.0", "1.0", "2.5"]
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    with pytest.raises(
+        ChangelogEngineError, match=r"output of operator 'cut'.*field 'amount'.*'x' of type str"
+    ):
+        run(env.from_collection([("a", "x")]).map(lambda v: v, row).name("cut"))

@@ -290,7 +290,7 @@ class TestOperatorSettings:
             ),
             (lambda ds: ds.set_uid_hash("xyz"), "set_uid_hash: uid_hash must be 32 hexadecimal digits"),
             (lambda ds: ds.set_uid_hash("a" * 33), "32 hexadecimal"),
-            (lambda ds: ds.set_description(5), "set_description: the description must be a text"),
+            (lambda ds: ds.set_description(5), "set_description: the description must be a str"),
             (lambda ds: ds.slot_sharing_group(5), "must be a name or a SlotSharingGroup, got 5"),
             (lambda ds: ds.slot_sharing_group(" "), "must be a name or a SlotSharingGroup"),
             (lambda ds: ds.print().set_uid_hash("x"), "DataStreamSink.set_uid_hash"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import orjson
 import pytest
@@ -143,6 +144,34 @@ def _logged(at_once: bool) -> list[Any]:
             pass
     (log,) = buffer.logs
     return [log.keys, log.values, log.operations, log.times]
+
+
+@pytest.mark.parametrize("until", [3, 5, 20])
+def test_timers_that_cannot_be_logged_stay(until: int) -> None:
+    """The log comes first: when it fails, the queue is as it was, and fires them all later."""
+    cursor = Cursor()
+    backend = HeapBackend()
+    backend.cursor = cursor
+    queue = ChangelogBackend(backend, ChangelogBuffer(cursor, Types.LONG(), True, 128)).timers(
+        "op", EVENT_TIMERS, Types.LONG()
+    )
+    timers = [(1, 5), (2, 3), (1, 3), (3, 9)]
+    for cursor.key, timestamp in timers:
+        queue.register(timestamp)
+    cursor.key = 3
+    queue.delete(9)
+    queue.register(9)
+    live = dict(queue.live)
+    with (
+        mock.patch.object(
+            queue, "_log", mock.Mock(keys=mock.Mock(extend=mock.Mock(side_effect=MemoryError)))
+        ),
+        pytest.raises(MemoryError),
+    ):
+        queue.take_due(until)
+    assert list(queue.live.items()) == list(live.items())
+    assert queue.next_timestamp() == 3
+    assert queue.take_due(20) == [(3, 2), (3, 1), (5, 1), (9, 3)]
 
 
 def test_timers_taken_at_once_are_logged_as_those_taken_one_by_one() -> None:

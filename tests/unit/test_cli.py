@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from deltalake import DeltaTable, write_deltalake
+from support.jobs import OneClock
 
 from api.common import Types
 from api.datastream import KeyedProcessFunction
@@ -22,6 +23,7 @@ from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueS
 from changelog_engine.checkpoint.coordinator import Coordinator
 from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.cli import main
+from changelog_engine.cli.state import _nearest
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.sinks import CollectSink
@@ -92,7 +94,7 @@ def run(
         runner = InProcessRunner(ship(run_id, plan, settings, journal.parts_folder))
         ticks = itertools.count(1_700_000_000_000, 10)  # a checkpoint is due in each epoch
         coordinator = Coordinator(
-            run_id, plan, settings, runner, journal, Silent(), clock=lambda: next(ticks)
+            run_id, plan, settings, runner, journal, Silent(), clock=OneClock(lambda: next(ticks))
         )
         coordinator.run(journal.start_point(restore))
     finally:
@@ -240,7 +242,24 @@ def test_few_entries_are_shown(job: Path) -> None:
 def test_no_entry(job: Path) -> None:
     result = cli("state", job, "--key", "nobody")
     assert result.exit_code == 0
-    assert result.output.endswith("no such entry\n")
+    assert (
+        "no entry has the key nobody\nthe keys of 'count' are STRING; the nearest of 4: 'not', "
+        in result.output
+    )
+
+
+def test_case_57_a_key_that_is_not_there_shows_the_type_and_the_nearest(job: Path) -> None:
+    """``--key 7`` where keys are STRING: what they are, and which come next to it."""
+    output = cli("state", job, "--operator", "count", "--state", "count", "--key", "bee").output
+    assert output.endswith("the keys of 'count' are STRING; the nearest of 4: 'be', 'not', 'or'\n")
+    assert "the keys of 'count' are STRING" in cli("state", job, "--key", "7").output
+
+
+def test_case_57_the_nearest_numbers_are_nearest_by_value() -> None:
+    assert _nearest([1, 70, 8, 6, 700], "7") == [6, 8, 1]
+    assert _nearest(["user70", "user7", "x"], "7")[0] == "user7"
+    assert _nearest([(1, "a"), (2, "b")], "(2, 'c')")[0] == (2, "b")
+    assert _nearest([], "7") == []
 
 
 def test_values_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, RestorePoint
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.commit import CheckpointCommitter
 from changelog_engine.checkpoint.job_folder import JobFolder, open_job_folder
-from changelog_engine.checkpoint.lineage import Lineage, extend
 from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.reading import read_parts
 from changelog_engine.storage.delta_log import DeltaLog
 
 KEY_GROUPS = 8
@@ -31,6 +31,7 @@ class Driver:
     last: Checkpoint | None
     sequence: dict[int, int] = field(default_factory=dict)
     number: dict[int, int] = field(default_factory=dict)
+    operators: list[dict[str, object]] = field(default_factory=list)
 
     @classmethod
     def start(cls, base: Path | str, restore: str = "auto", name: str = "job") -> Driver:
@@ -89,8 +90,14 @@ class Driver:
             bytes=sum(part.size for part in parts),
             parts=len(parts),
             snapshot=snapshot,
+            operator_state={"count": self.written()},
+            operators=self.operators,
             **more,
         )
+
+    def written(self) -> dict[str, dict[str, list[int]]]:
+        """How far each subtask has come, as its operator's row says it."""
+        return {str(s): {"log": [self.sequence[s], number]} for s, number in self.number.items()}
 
     def checkpoint(self, rows: dict[str, int], time_ms: int = 0, **more: bool) -> Checkpoint:
         """Commit a checkpoint of one part."""

@@ -9,12 +9,13 @@ from unittest import mock
 import pyarrow as pa
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.changelog import condensing, state_reader
+from changelog_engine.changelog import condensing
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing, without_passed
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.ledger import reading
+from changelog_engine.ledger.reading import read_parts
 
 
 def puts(first: int, last: int, keys: int) -> pa.Table:
@@ -70,7 +71,7 @@ def test_a_restore_folds_many_rows_and_reads_few_as_they_are(tmp_path: Path) -> 
     point = plan_restore(driver.folder, last)
     assert sum(table.num_rows for table in read_parts(point, range(128))) == 6
     with (
-        mock.patch.object(state_reader, "_MANY_ROWS", 5),
+        mock.patch.object(reading, "_MANY_ROWS", 5),
         mock.patch.object(condensing, "CONDENSE_ROWS", 3),
     ):
         rows = [row for table in read_parts(point, range(128)) for row in table.to_pylist()]

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from api._reexports import ROW_SCHEMAS
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.config import OPTIONS, Option
@@ -159,6 +161,39 @@ def test_the_table_format_names_every_column_operation_and_field() -> None:
     fields = {field.name for row in (Checkpoint, Attempt) for field in dataclasses.fields(row)}
     named = set(re.findall(r"`(\w+)`", page))
     assert {*rows.SCHEMA.names, *operations, *fields} <= named
+
+
+def test_case_59_the_layers_are_those_of_the_linter() -> None:
+    """The architecture's list of layers is the linter's, in its order."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ][0]
+    layers = [layer.strip("()").removeprefix("changelog_engine.") for layer in contract["layers"]]
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    listed = re.search(r"down only \((.*?)\);", page, re.DOTALL)
+    assert listed is not None
+    named = re.findall(r"`([\w.]+)`", listed[1])
+    assert [name.removeprefix("changelog_engine.") for name in named if name != "changelog_engine"] == [
+        "api", "cli", *layers[2:]
+    ]  # fmt: skip
+
+
+def test_case_59_no_setting_is_both_of_effect_and_without() -> None:
+    """What the page on compatibility says of a limit, a sink or a schema stands there once."""
+    page = (DOCS / "compatibility.md").read_text(encoding="utf-8").partition("<!-- names -->")
+    assert "Stored without effect" in page[0]
+    without = page[0].partition("## Stored without effect")[2].partition("Options by their keys")[0]
+    assert "JobManagerCheckpointStorage" not in without  # its max_state_size has an effect
+    assert "is not checked" not in page[0]  # types of restored states are
+    for name in (*" ".join(ROW_SCHEMAS.values()).split(), "FileSink", "DeltaSink"):
+        assert not re.search(rf"^Not there:.*`{name}`", page[2], re.MULTILINE)
+
+
+def test_case_59_the_columns_in_use_are_said_to_be() -> None:
+    page = (DOCS / "table-format.md").read_text(encoding="utf-8")
+    for column in rows.SCHEMA.names:
+        (line,) = re.findall(rf"^\| `{column}` \|.*$", page, re.MULTILINE)
+        assert "in this version" not in line
 
 
 def test_every_decision_is_listed() -> None:

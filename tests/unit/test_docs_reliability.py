@@ -12,7 +12,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 PAGE = (TESTS.parent / "docs" / "reliability.md").read_text()
-CASES = range(1, 44)
+CASES = range(1, 44)  # of the first list; later ones may come in any number
 
 
 class Row(NamedTuple):
@@ -73,7 +73,9 @@ def test_numbers() -> None:
 
 
 def test_every_case_has_a_row() -> None:
-    assert [row.case for row in rows()] == list(CASES)
+    found = [row.case for row in rows()]
+    assert len(set(found)) == len(found)
+    assert set(CASES) <= set(found)
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"case {row.case}")

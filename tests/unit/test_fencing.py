@@ -17,9 +17,9 @@ import pytest
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.checkpoint.job_folder import open_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
 from changelog_engine.errors import FencedError
+from changelog_engine.ledger.lineage import Lineage
 
 
 def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:

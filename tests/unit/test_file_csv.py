@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.written_files import read, write
 
 from api.datastream import OutputTag
-from api.datastream.connectors.file_system import FileSource
+from api.datastream.connectors.file_system import FileSource, StreamFormat
 from api.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
 from api.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from api.table import DataTypes
@@ -202,3 +202,77 @@ class TestCsv:
             values, position, finished, *_ = reader.read(position, step)
             reader.close()
             done += len(values)
+
+
+def _aside(folder, schema, reads=(10,)):
+    """What read() calls of so many rows put aside: (line, record, error)."""
+    tag = OutputTag("bad")
+    builder = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(folder))
+    source = builder.set_bad_records_tag(tag).build()._source
+    (split,) = source.splits(1)
+    reader, position, found = source.reader(split), split.start, []
+    for count in reads:
+        part = reader.read(position, count)
+        position = part.next
+        found += [(bad.line, bad.record, bad.error) for _, bad in part.aside or ()]
+    reader.close()
+    return found
+
+
+class TestLineNumbers:
+    """Lines in errors are lines of the file: empty ones, comments, headers and records of several lines count."""
+
+    def test_empty_lines_and_records_of_several_lines_count(self, tmp_path):
+        (tmp_path / "f.csv").write_text('1,a,,,\n\n\n2,"two\nlines\n",,,\n\nx,bad,,,\n')
+        assert [line for line, _, _ in _aside(tmp_path, csv_schema())] == [8]
+
+    def test_comments_and_the_header_count(self, tmp_path):
+        (tmp_path / "f.csv").write_text(
+            '#one\nid,name,list,flag,x\n#two\n\n1,"a\nb",,,\n#three\nx,bad,,,\n\n#four\ny,bad,,,\n'
+        )
+        schema = csv_schema(set_allow_comments=None, set_use_header=None)
+        assert [line for line, _, _ in _aside(tmp_path, schema)] == [8, 11]
+
+    @pytest.mark.parametrize("options", [{}, {"set_allow_comments": None}])
+    def test_they_count_from_the_position_of_the_read(self, tmp_path, options):
+        (tmp_path / "f.csv").write_text("1,a,,,\n\n2,b,,,\n\nx,bad,,,\n")
+        assert [line for line, _, _ in _aside(tmp_path, csv_schema(**options), reads=(1, 1, 10))] == [2]
+
+
+class TestBytesThatAreNotUtf8:
+    """They are never replaced in silence: the line does not fit the schema."""
+
+    def test_it_is_an_error_that_names_the_line(self, tmp_path):
+        (tmp_path / "f.csv").write_bytes(b"1,a,,,\n\n2,b\xff\xfe,,,\n")
+        source = csv_source(tmp_path, csv_schema())._source
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        reader = source.reader(split)
+        with pytest.raises(TypeMismatchError, match=r"f\.csv .* line 3 after byte 0: cell 2 is not UTF-8"):
+            reader.read(split.start, 10)
+        reader.close()
+
+    def test_it_goes_aside_and_the_rest_is_read(self, tmp_path):
+        (tmp_path / "f.csv").write_bytes("1,ä,,,\n".encode() + b"2,b\xff,,,\n" + "3,ö,,,\n".encode())
+        ((line, record, error),) = _aside(tmp_path, csv_schema())
+        assert (line, record) == (2, ["2", "b\ufffd", "", "", ""])
+        assert "not UTF-8" in error
+
+    @pytest.mark.parametrize("name", ["f.json", "f.json.gz"])
+    def test_json_lines(self, tmp_path, name):
+        data = '{"a": "ä"}\n'.encode() + b'{"a": "\xff"}\n'
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+        source = FileSource.for_record_stream_format(StreamFormat.json_line_format(), str(tmp_path))
+        plain = source.build()._source
+        (split,) = plain.splits(1)
+        reader = plain.reader(split)
+        with pytest.raises(TypeMismatchError, match=r"line 2 after position 0: .* not valid UTF-8"):
+            reader.read(split.start, 10)
+        reader.close()
+        made = source.set_bad_records_tag(OutputTag("bad")).build()._source
+        (split,) = made.splits(1)
+        reader = made.reader(split)
+        found = reader.read(split.start, 10)
+        reader.close()
+        assert found.values == [{"a": "ä"}]
+        assert [(bad.line, bad.record) for _, bad in found.aside] == [(2, '{"a": "\ufffd"}')]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.jobs import OneClock
 from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, sink_to
 from support.unprivileged import closed_folder
 
@@ -94,7 +95,7 @@ class TestBuckets:
 
     def test_a_new_hour(self, tmp_path):
         clock = Clock(0)
-        sink = sink_to(tmp_path, buckets=DateTimeBuckets(zone_id="UTC"), clock=clock)
+        sink = sink_to(tmp_path, buckets=DateTimeBuckets(zone_id="UTC"), clock=OneClock(clock))
         writer = sink.committing_writer(context())
         for hour in range(3):
             clock.now_ms = hour * 3_600_000

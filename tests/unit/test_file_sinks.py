@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 from collections import Counter
+from unittest import mock
 
 import pytest
 from support.graphs import GraphBuilder
-from support.jobs import TestJob
+from support.jobs import OneClock, TestJob
 from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
 
+from changelog_engine.checkpoint.ownership import DriverLock
+from changelog_engine.clock import WallMs
 from changelog_engine.connectors import NumberSequenceSource, RestoredSink
 from changelog_engine.connectors.files import (
     ON_CHECKPOINT,
     BasePathBuckets,
+    DateTimeBuckets,
     ElementBuckets,
     FileNames,
     Rolling,
 )
-from changelog_engine.errors import StorageError
+from changelog_engine.connectors.files.sink import FileWriter
+from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -211,7 +217,7 @@ class TestRolling:
     )
     def test_by_time(self, tmp_path, rolling, steps, expected):
         clock = Clock()
-        sink = sink_to(tmp_path, rolling, check_interval_ms=1, clock=clock)
+        sink = sink_to(tmp_path, rolling, check_interval_ms=1, clock=OneClock(clock))
         writer = sink.committing_writer(context())
         for now_ms, value in steps:
             clock.now_ms = now_ms
@@ -222,9 +228,29 @@ class TestRolling:
         found = sorted("".join(path.read_text().split()) for path in finished(tmp_path))
         assert found == expected
 
+    def test_case_50_a_wall_clock_that_jumps_ends_no_file_and_keeps_none_open(self, tmp_path):
+        class Jumping(OneClock):
+            def wall_ms(self):
+                return WallMs(self.now_ms() + next(jumps))
+
+        jumps = itertools.cycle((0, 3_600_000, -3_600_000))
+        clock = Clock()
+        buckets = DateTimeBuckets("yyyy")
+        sink = sink_to(
+            tmp_path, Rolling(None, 100, None), check_interval_ms=1, clock=Jumping(clock), buckets=buckets
+        )
+        writer = sink.committing_writer(context())
+        for now_ms, value in [(0, "a"), (60, "b"), (99, "c"), (101, None), (110, "d")]:
+            clock.now_ms = now_ms + 10**12
+            if value is not None:
+                writer.write([value])
+            writer.end_epoch()
+        writer.commit(writer.prepare(True).committables)
+        assert sorted("".join(path.read_text().split()) for path in finished(tmp_path)) == ["abc", "d"]
+
     def test_times_are_looked_at_once_in_an_interval(self, tmp_path):
         clock = Clock(1_000)
-        sink = sink_to(tmp_path, Rolling(None, 10, None), check_interval_ms=100, clock=clock)
+        sink = sink_to(tmp_path, Rolling(None, 10, None), check_interval_ms=100, clock=OneClock(clock))
         writer = sink.committing_writer(context())
         for now_ms, value in [
             (1_000, "a"),
@@ -250,3 +276,138 @@ class TestRolling:
             assert value in lines(tmp_path)
         assert len(finished(tmp_path)) == 3
         assert list(writer.prepare(False).committables) == [], "no elements, no file"
+
+
+class TestWhatDeadDriversLeave:
+    """Reliability case 61: files in progress of a killed or a replaced driver are removed by whoever goes on."""
+
+    @staticmethod
+    def strangers(out):
+        """Hidden files of nobody, and of another job's writer."""
+        names = [
+            ".mine",
+            ".part-x-0.inprogress.notes",
+            ".part-x-0.inprogress.0123456789ab-1",
+            "deep/.part-x-1.inprogress.0123456789ab-0-1",
+        ]
+        for name in names:
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text("somebody's")
+        return {out / name for name in names}
+
+    @staticmethod
+    def killed():
+        """Writers of a process that was killed close nothing."""
+        return mock.patch.object(FileWriter, "close", return_value=None)
+
+    @pytest.mark.parametrize("barriers", [(False,), (True, False)], ids=["no_checkpoint", "checkpoints"])
+    @pytest.mark.parametrize("parallelisms", [(2, 2), (3, 1), (1, 3)])
+    def test_case_61_a_killed_driver(self, tmp_path, barriers, parallelisms):
+        out = tmp_path / "out"
+        strangers = self.strangers(out)
+        job = TestJob(tmp_path / "log", Script((10,), barriers, (Failure(4, Fault.DRIVER),)))
+        with self.killed(), pytest.raises(DriverKilled):
+            job.run_driver(job_into(sink_to(out), parallelisms[0]))
+        assert set(hidden(out)) > strangers, "the driver left something"
+        job.run_driver(job_into(sink_to(out), parallelisms[1]), epoch_max_records=None)
+        assert lines(out) == ALL
+        assert set(hidden(out)) == strangers
+
+    def test_case_61_drivers_killed_one_after_the_other(self, tmp_path):
+        """The second and third die before their first checkpoint, each with other writers."""
+        out = tmp_path / "out"
+        failures = tuple(Failure(epoch, Fault.DRIVER) for epoch in (4, 6, 8))
+        job = TestJob(tmp_path / "log", Script((7,), (True, True, *(False,) * 5), failures))
+        for parallelism in (2, 4, 3):
+            before = hidden(out)
+            with self.killed(), pytest.raises(DriverKilled):
+                job.run_driver(job_into(sink_to(out), parallelism))
+            assert set(hidden(out)) - set(before), "the driver left something"
+        job.run_driver(job_into(sink_to(out), 1), epoch_max_records=None)
+        assert lines(out) == ALL
+        assert hidden(out) == []
+
+    def test_case_61_a_driver_that_was_replaced(self, tmp_path):
+        """It goes on after it was replaced, and the checkpoint that it prepared files for is refused."""
+        out = tmp_path / "out"
+        strangers = self.strangers(out)
+        rival = TestJob(tmp_path / "log", Script((7,), failures=(Failure(3, Fault.HANDED_OUT),)))
+
+        class Zombie(TestJob):
+            def on_commit(self, checkpoint):
+                if checkpoint.id == 2:
+                    with pytest.raises(DriverKilled):
+                        rival.run_driver(job_into(sink_to(out, Rolling(20)), 2))
+
+        zombie = Zombie(tmp_path / "log", Script((10,)))
+        with mock.patch.object(DriverLock, "acquire"):
+            with pytest.raises(JobExecutionError, match="took the job"):
+                zombie.run_driver(job_into(sink_to(out, Rolling(20)), 2))
+            left = {path.name.rsplit("-", 1)[1] for path in hidden(out) if path not in strangers}
+            assert left >= {"1", "2"}, "both drivers left something"
+            rival.run(job_into(sink_to(out, Rolling(20)), 1))
+        assert lines(out) == ALL
+        assert set(hidden(out)) == strangers
+
+    def test_case_61_a_replaced_driver_that_writes_on_until_the_end(self, tmp_path):
+        """What it began after the takeover is removed when the job ends."""
+        here = context(folder="f")
+        zombie = sink_to(tmp_path, buckets=ElementBuckets(bucket_of)).committing_writer(here)
+        owner = sink_to(tmp_path).committing_writer(here._replace(attempt=2))
+        zombie.write(["1", "2"])
+        zombie.prepare(False)
+        owner.write(["5"])
+        owner.commit(owner.prepare(True).committables)
+        zombie.close()
+        assert lines(tmp_path) == Counter("5")
+        assert hidden(tmp_path) == []
+
+    def test_case_61_files_of_those_who_run_stay(self, tmp_path):
+        """Another folder's job of the same name, another sink, another subtask, and an attempt that is newer."""
+        here = context(folder="f", attempt=5)
+        live = [
+            here._replace(folder="g", attempt=1),
+            here._replace(uid="another", attempt=1),
+            here._replace(subtask=1, parallelism=2),
+            here._replace(attempt=6),
+            here._replace(attempt=3),  # checkpoints of it can be restored
+        ]
+        writers = [
+            sink_to(tmp_path).committing_writer(each._replace(branches=frozenset({3}))) for each in live
+        ]
+        for number, writer in enumerate(writers):
+            writer.write([str(number)])
+            writer.prepare(False)
+        before = hidden(tmp_path)
+        owner = sink_to(tmp_path).committing_writer(here._replace(branches=frozenset({3})))
+        owner.prepare(True)
+        assert hidden(tmp_path) == before
+        for writer in writers:
+            writer.commit(writer.prepare(True).committables)
+        assert lines(tmp_path) == Counter("01234")
+
+    def test_case_61_a_job_of_the_same_name_elsewhere_loses_nothing(self, tmp_path):
+        """A copy or a restored savepoint writes beside the original, which goes on with its file."""
+        original = sink_to(tmp_path).committing_writer(context(folder="f"))
+        original.write(["a"])
+        restored = [RestoredSink(0, original.prepare(False))]
+        copy = sink_to(tmp_path).committing_writer(context(folder="g", attempt=2, restored=restored))
+        copy.prepare(True)
+        original.write(["b"])
+        original.commit(original.prepare(True).committables)
+        assert lines(tmp_path) == Counter("ab")
+
+    def test_case_61_a_branch_that_was_left_can_be_gone_on_with(self, tmp_path):
+        """A rewind leaves what the checkpoints after it have prepared, and so does an empty start."""
+        out = tmp_path / "out"
+        job = TestJob(tmp_path / "log", Script((10,), failures=(Failure(6, Fault.HANDED_OUT),)))
+        with pytest.raises(DriverKilled):
+            job.run_driver(job_into(sink_to(out), 1))
+        newest = job.commits[-1].id
+        for restore in ("none", str(job.commits[1].id)):
+            job.progress.waiting.append(Failure(job.progress.epoch + 3, Fault.HANDED_OUT))
+            with pytest.raises(DriverKilled):
+                job.run_driver(job_into(sink_to(out), 1), restore=restore)
+        before = lines(out)
+        job.run_driver(job_into(sink_to(out), 1), restore=str(newest), epoch_max_records=None)
+        assert all(lines(out)[line] >= 1 for line in ALL), before

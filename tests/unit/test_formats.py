@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from api.common import Row, Types
+from api import common
+from api._reexports import ROW_SCHEMAS
+from api.common import Row, Types, serialization
 from api.common.serialization import (
     AvroRowDeserializationSchema,
     AvroRowSerializationSchema,
@@ -31,6 +33,11 @@ BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 def test_both_paths_give_the_same_classes() -> None:
     assert JsonRowDeserializationSchema is json_module.JsonRowDeserializationSchema
     assert CsvRowSerializationSchema is csv_module.CsvRowSerializationSchema
+
+
+def test_case_59_the_package_has_the_row_schemas_as_pyflinks_has() -> None:
+    for name in " ".join(ROW_SCHEMAS.values()).split():
+        assert getattr(common, name) is getattr(serialization, name)
 
 
 def json_of(type_info: TypeInformation, value: Any) -> str:
@@ -305,7 +312,7 @@ class TestAvro:
     def test_arguments(self) -> None:
         with pytest.raises(NotSupportedError, match="Java classes"):
             AvroRowDeserializationSchema(record_class="org.example.Item")
-        with pytest.raises(ConfigurationError, match="avro_schema_string must be a text"):
+        with pytest.raises(ConfigurationError, match="avro_schema_string must be a non-empty str"):
             AvroRowSerializationSchema()
         with pytest.raises(ConfigurationError, match="is no Avro schema"):
             AvroRowSerializationSchema(avro_schema_string="{")

@@ -163,7 +163,9 @@ def test_a_log_with_a_hole_is_refused(job: TestJob, prefix: str) -> None:
     _remove(find_job_folder(job.settings.base_path, "job"), prefix)
     opened = tables(job)
     for select in (opened.state, opened.history):
-        with pytest.raises(CorruptChangelogError, match=r"attempt 1 has \d of 8 parts, and no snapshot"):
+        with pytest.raises(
+            CorruptChangelogError, match=r"attempt 1 has 0 of 8 parts|no longer has part [123] of attempt 1"
+        ):
             select(opened.checkpoint(4), "count")
     if prefix == "part-3-":
         assert checkpoints_of(opened.state(opened.checkpoint(2), "count").log) == [1, 2]

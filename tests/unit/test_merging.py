@@ -21,9 +21,9 @@ from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage import delta_log
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
@@ -79,7 +79,8 @@ def test_rows_are_merged_into_few_files_and_stay_the_same(tmp_path: Path) -> Non
     for row in made:
         assert lineage.checkpoint(row.id) == row
         assert lineage.at_or_before(row.time_ms) == row
-        assert lineage.checkpoints[row.id][:3] == (row.id, row.attempt, row.time_ms)
+        assert lineage.checkpoints[row.id][:2] == (row.id, row.attempt)
+        assert lineage.checkpoints.time_of(lineage.checkpoints[row.id]) == row.time_ms
     assert [lineage.newest_checkpoint(attempt) for attempt in (1, 2, 3)] == [made[29], made[59], made[89]]
     assert lineage.newest_checkpoint(4) is None
     assert 91 not in lineage.checkpoints
@@ -211,7 +212,7 @@ def test_the_delta_log_is_kept_short(tmp_path: Path) -> None:
             log.refresh()
             log.maintain(every=10)
             lengths.append(len(log.storage.list("_delta_log")))
-    assert max(lengths[10:]) <= 20 + 3
+    assert max(lengths[10:]) <= 20 + 6  # with Delta checkpoints and their checksums
     assert DeltaLog(driver.folder.changelog).files().num_rows == 201
     assert state_at(driver.folder, driver.last) == {"a": 100}
     assert not log.maintain(every=10)
@@ -270,7 +271,7 @@ def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) 
         assert opened == []
         assert checkpoints.document(checkpoints[123]) == '"123"'
         assert {path.split("-")[1] for path in opened} == {"121"}
-        assert checkpoints[123].time_ms == 123_000
+        assert checkpoints.time_of(checkpoints[123]) == 123_000
         assert checkpoints.newest_of(1) == 400
         assert len(set(opened)) == 2
         assert (len(checkpoints), list(checkpoints)) == (400, list(range(1, 401)))

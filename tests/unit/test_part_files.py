@@ -14,9 +14,9 @@ from test_commit_helpers import Driver, fold, state_at
 
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.changelog.state_reader import read_parts
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.reading import read_parts
 
 
 def writer(folder: Path, **more: int) -> PartWriter:

@@ -16,6 +16,7 @@ from support.graphs import GraphBuilder
 import api
 import api.datastream
 from api._unsupported import NotSupportedImportError
+from changelog_engine.api_names import FINDER, Short
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.launcher import alias_installed, install_alias, remove_alias
@@ -35,6 +36,7 @@ def own_process() -> Iterator[None]:
     """The alias goes away with the test."""
     yield
     remove_alias()
+    FINDER.short = Short.BY_PATH
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -44,7 +46,7 @@ def test_every_module_of_the_api_is_the_same_object_under_pyflinks_name(name: st
     install_alias()
     found = importlib.import_module("pyflink" + name.removeprefix("api"))
     assert found is real
-    assert (found.__name__, found.__spec__) == (name, spec)
+    assert (found.__name__, found.__spec__) == (f"changelog_engine.{name}", spec)
 
 
 def test_a_module_is_found_without_being_imported() -> None:
@@ -59,7 +61,7 @@ def test_a_module_is_found_without_being_imported() -> None:
     [
         ("import pyflink.ml", "pyflink.ml"),
         ("from pyflink.table.expressions import col", "pyflink.table.expressions"),
-        ("from pyflink import shell", "api.shell"),
+        ("from pyflink import shell", "changelog_engine.api.shell"),
         (
             "from pyflink.datastream.connectors.cassandra import CassandraSink",
             "pyflink.datastream.connectors.cassandra",
@@ -111,7 +113,7 @@ def test_an_installed_pyflink_is_left_alone(tmp_path: Path) -> None:
         )
         return done.stdout
 
-    assert output("-m", "changelog_engine", "run") == "api.datastream\n"
+    assert output("-m", "changelog_engine", "run") == "changelog_engine.api.datastream\n"
     assert output() == "pyflink.datastream\n"
 
 

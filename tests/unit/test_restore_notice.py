@@ -10,11 +10,11 @@ import pytest
 from support.materialized import finishes, stopped
 
 from changelog_engine.changelog.model import RestorePoint
-from changelog_engine.changelog.state_reader import RestoreSize, restore_size
 from changelog_engine.checkpoint import restore_notice
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_notice import RestoreNotice, in_words
 from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import RestoreSize, restore_size
 from materializer.materialize import materialize
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import Options, WriteBatch
 from support.backends import backend_settings, rocks_backend, small_maps
 from support.functions import Count
 from support.graphs import keyed_job
@@ -22,6 +24,7 @@ from support.jobs import NO_RESTART, TestJob
 
 from changelog_engine.errors import (
     ConfigurationError,
+    DiskFullError,
     JobExecutionError,
     NotSerializableError,
     StateTooLargeError,
@@ -401,3 +404,50 @@ def test_a_custom_backend_that_is_none() -> None:
         settings = JobSettings(state_backend=CUSTOM, state_class=pickled_class(factory, "the backend"))
         with pytest.raises(ConfigurationError, match=message):
             open_backend(settings, "job", 0, 0)
+
+
+class _FullDisk:
+    """RocksDB on a disk that is full."""
+
+    def __init__(self, words: str = "No space left on device") -> None:
+        self.words = words
+
+    def write(self, *given: Any, **named: Any) -> None:
+        raise Exception(f"IO error: {self.words}: While appending to file: /data/000012.sst: {self.words}")
+
+    get = items = write
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+@pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
+def test_case_57_a_full_disk_says_where_how_much_and_what_to_free(tmp_path: Path, words: str) -> None:
+    store = RocksStore(LocalFolder(str(tmp_path), "state"), Options(raw_mode=True))
+    Path(store.folder.path, "held").write_bytes(b"x" * (3 << 20))
+    batch = WriteBatch(raw_mode=True)
+    batch.put(b"key", b"v" * (2 << 20))
+    real, store._db = store._db, _FullDisk(words)  # type: ignore[assignment]
+    real.close()
+    with pytest.raises(DiskFullError) as caught:
+        store.write(batch)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert error.path == store.folder.path
+    assert error.needed_bytes > 2 << 20
+    assert error.held_bytes >= 3 << 20
+    assert error.free_bytes > 0
+    for said in (
+        store.folder.path,
+        "2.0 MB that it has to write",
+        "MB are left",
+        "free space",
+        "rocksdb.localdir",
+    ):
+        assert said in str(error)
+    with pytest.raises(DiskFullError, match="no room for what it has to write"):
+        list(store.scan(b""))
+    store._db = _FullDisk("Input/output error")  # type: ignore[assignment]
+    with pytest.raises(StorageError, match="Input/output error") as other:
+        store.write(batch)
+    assert not isinstance(other.value, DiskFullError)
+    store.close()

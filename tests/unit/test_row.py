@@ -16,8 +16,9 @@ def test_named_row_is_reached_by_name_index_and_attribute():
     assert repr(row) == str(row) == "Row(id=1, name='one')"
     assert row.as_dict() == {"id": 1, "name": "one"}
     assert (row._fields, row._values) == (["id", "name"], [1, "one"])
-    assert 1 in row
-    assert "id" not in row
+    assert "id" in row
+    assert 1 not in row
+    assert "one" not in row
     row["name"] = "two"
     row[0] = 5
     assert row == Row(id=5, name="two")

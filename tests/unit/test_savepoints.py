@@ -22,7 +22,6 @@ from api.common import Configuration
 from api.common.typeinfo import Types
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine.checkpoint.job_folder import find_job_folder, open_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.protection import (
     LONGEST_HOURS,
     protect,
@@ -47,6 +46,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     RestoreError,
 )
+from changelog_engine.ledger.lineage import Lineage
 from materializer.fold import state_at
 
 

@@ -12,8 +12,8 @@ from api.common import Types, WatermarkStrategy
 from api.common.restart_strategy import RestartStrategies
 from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.errors import ConfigurationError, JobExecutionError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.testing import (

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.materialized import damage, stopped
 
-from changelog_engine.changelog import state_reader
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import StorageError
+from changelog_engine.ledger import reading
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.state.local_folder import LocalFolder
 from materializer.materialize import materialize
 
@@ -78,12 +78,12 @@ def rows_of(folder: JobFolder, bounded: bool) -> dict[tuple[str, str], list[dict
     """The live rows that a restore of the newest checkpoint comes to."""
     point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
     if bounded:
-        waiting = state_reader.give_parts(
+        waiting = reading.give_parts(
             lambda tables: spilled(tables, LocalFolder(None, "test")), point, ALL_GROUPS
         )
         live = live_rows([table for tables in waiting.values() for table in tables])
     else:
-        live = live_rows(list(state_reader.read_parts(point, ALL_GROUPS)))
+        live = live_rows(list(reading.read_parts(point, ALL_GROUPS)))
     return {name: table.select(["key", "operation", "value"]).to_pylist() for name, table in live.items()}
 
 
@@ -95,7 +95,7 @@ def test_a_restore_piece_by_piece_comes_to_the_same(tmp_path: Path, snapshots: t
     expected = rows_of(folder, bounded=False)
     assert len(expected["process", "count"]) == 5
     assert rows_of(folder, bounded=True) == expected
-    with mock.patch.multiple(state_reader, _MANY_ROWS=0, CONDENSE_ROWS=3):
+    with mock.patch.multiple(reading, _MANY_ROWS=0, CONDENSE_ROWS=3):
         assert rows_of(folder, bounded=True) == expected
 
 

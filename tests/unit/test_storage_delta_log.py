@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import CorruptChangelogError, LostCommitError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 
@@ -114,3 +115,52 @@ def test_maintenance_and_a_handle_that_slept_through_it(tmp_path: Path) -> None:
     assert sleeper.refresh() == 12  # it doesn't take the hole for the end of the log
     with pytest.raises(StorageError, match="is gone"):
         sleeper.added_since(0)
+
+
+def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) -> None:
+    log = make(tmp_path)
+    for number in range(3):
+        log.commit([add(f"f{number}", number)])
+    assert log.maintain(every=2)
+    assert log.files().num_rows == 3
+    assert sorted(DeltaLog(Storage(str(tmp_path))).files()["path"].to_pylist()) == ["f0", "f1", "f2"]
+    [checkpoint] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    whole = checkpoint.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 50)):
+        harmed = bytearray(whole)
+        harmed[place] ^= 1 << (place % 8)
+        checkpoint.write_bytes(harmed)
+        with pytest.raises(CorruptChangelogError) as caught:
+            DeltaLog(Storage(str(tmp_path))).files()
+        assert caught.value.path == str(checkpoint)
+    checkpoint.write_bytes(whole)
+    log.commit([add("g")], ["f0"])
+    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == 3
+    assert len(deltalake.DeltaTable(str(tmp_path)).file_uris()) == 3  # other readers pass the checksum over
+
+
+@pytest.mark.parametrize("through_delta_rs", [False, True])
+def test_case_47_others_that_went_on_with_an_older_copy(tmp_path: Path, through_delta_rs: bool) -> None:
+    path = tmp_path / "table"
+    log = make(path, through_delta_rs)
+    log.commit([add("a")])
+    shutil.copytree(path, tmp_path / "older")
+    log.commit([add("b")])
+    shutil.rmtree(path)
+    shutil.copytree(tmp_path / "older", path)
+    other = DeltaLog(Storage(str(path)), through_delta_rs)
+    other.commit([add("c")])
+    other.commit([add("d")])
+    with pytest.raises(LostCommitError, match=r"not the commit that this process wrote or saw"):
+        log.refresh()
+    with pytest.raises(LostCommitError):
+        log.commit([add("e")])
+
+
+def test_case_47_bytes_that_were_added_to_a_commit(tmp_path: Path) -> None:
+    log = make(tmp_path)
+    log.commit([add("a")])
+    with (tmp_path / "_delta_log" / f"{1:020d}.json").open("a") as commit:
+        commit.write("\n")
+    with pytest.raises(LostCommitError):
+        log.commit([add("b")])

@@ -43,11 +43,16 @@ HOSTILE += [
     "$HOME",
     "*",
     "a-0123456789",
-    "\ud800",
 ]
 
 
-@given(st.lists(st.one_of(st.text(max_size=350), st.sampled_from(HOSTILE)), unique=True, max_size=20))
+@given(
+    st.lists(
+        st.one_of(st.text(st.characters(codec="utf-8"), max_size=350), st.sampled_from(HOSTILE)),
+        unique=True,
+        max_size=20,
+    )
+)
 def test_slugs_are_distinct_and_plain(names: list[str]) -> None:
     slugs = [job_slug(name) for name in names]
     assert len(set(slugs)) == len(slugs)
@@ -63,7 +68,7 @@ def test_a_name_cannot_take_the_folder_of_another() -> None:
     assert job_slug(job_slug("a b")) != job_slug("a b")
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTILE if "\ud800" not in name])
+@pytest.mark.parametrize("name", HOSTILE)
 def test_folders_stay_below_the_base(tmp_path: Path, name: str) -> None:
     folder = open_job_folder(str(tmp_path / "base"), name)
     assert os.path.realpath(folder.storage.root).startswith(f"{tmp_path}/base/")

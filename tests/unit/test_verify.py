@@ -23,11 +23,11 @@ from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.checkpoint import verification
 from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.lineage import Lineage
 from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.checkpoint.snapshots import SnapshotStore
 from changelog_engine.checkpoint.verification import Verification, verify
 from changelog_engine.cli import main
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
 from materializer.materialize import materialize

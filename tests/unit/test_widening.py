@@ -104,7 +104,7 @@ def grown(draw: st.DrawFn, depth: int = 2) -> tuple[TypeInformation, TypeInforma
 @given(grown())
 def test_a_value_that_grew_is_of_the_new_type_and_stands_for_the_same(found: tuple[Any, Any, Any]) -> None:
     old, new, value = found
-    value = old.coerce(value)
+    value = old.check(value)
     how = widening(old, new)
     assert how is not None
     wide = how.apply(value)

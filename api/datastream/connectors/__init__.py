@@ -3,9 +3,10 @@
 Source: pyflink.datastream.connectors
 """
 
-from api.datastream.connectors.base import DeliveryGuarantee, Sink, Source
-from api.datastream.connectors.delta import DeltaSink, DeltaSource
-from api.datastream.connectors.file_system import (
+from ..._unsupported import module_getattr
+from .base import DeliveryGuarantee, Sink, Source
+from .delta import DeltaSink, DeltaSource
+from .file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
     FileSink,
@@ -17,13 +18,13 @@ from api.datastream.connectors.file_system import (
     StreamFormat,
     StreamingFileSink,
 )
-from api.datastream.connectors.jdbc import (
+from .jdbc import (
     JdbcConnectionOptions,
     JdbcExactlyOnceOptions,
     JdbcExecutionOptions,
     JdbcSink,
 )
-from api.datastream.connectors.kafka import (
+from .kafka import (
     FlinkKafkaConsumer,
     FlinkKafkaProducer,
     KafkaOffsetResetStrategy,
@@ -35,7 +36,7 @@ from api.datastream.connectors.kafka import (
     KafkaTopicSelector,
     Semantic,
 )
-from api.datastream.connectors.number_seq import NumberSequenceSource
+from .number_seq import NumberSequenceSource
 
 __all__ = [
     "BucketAssigner",
@@ -69,3 +70,25 @@ __all__ = [
     "StreamFormat",
     "StreamingFileSink",
 ]
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "DynamicKafkaSource",
+        "DynamicKafkaSourceBuilder",
+        "KafkaMetadataService",
+        "KafkaStreamSetSubscriber",
+        "KafkaStreamSubscriber",
+        "PulsarDeserializationSchema",
+        "PulsarSource",
+        "PulsarSourceBuilder",
+        "RMQConnectionConfig",
+        "RMQSink",
+        "RMQSource",
+        "SingleClusterTopicMetadataService",
+        "StartCursor",
+        "StopCursor",
+        "StreamPatternSubscriber",
+        "SubscriptionType",
+    },
+)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from api._arguments import text, whole_number
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from ..._arguments import text, whole_number
 
 
 class BucketAssigner:
@@ -128,7 +129,7 @@ class OutputFileConfig:
         part_suffix: how they end.
 
     Raises:
-        ConfigurationError: no text, or one with a slash.
+        ConfigurationError: not a str, or one with a slash.
 
     Example:
         >>> config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
@@ -141,7 +142,7 @@ class OutputFileConfig:
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         for what, value in (("part_prefix", part_prefix), ("part_suffix", part_suffix)):
             if not isinstance(value, str):
-                raise ConfigurationError(f"OutputFileConfig: {what} must be a text, got {value!r}")
+                raise ArgumentTypeError(f"OutputFileConfig: {what} must be a str, got {value!r}")
         self._names = files.FileNames(part_prefix, part_suffix)
 
     @staticmethod

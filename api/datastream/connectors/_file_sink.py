@@ -6,15 +6,16 @@ import warnings
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from api._arguments import text, whole_number
-from api._unsupported import NamesOfPyFlink
-from api.common._bulk_writers import BulkWriterFactory
-from api.common.serialization import Encoder
-from api.datastream.connectors._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
-from api.datastream.connectors.base import Sink
-from api.datastream.functions import SinkFunction
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from ..._arguments import text, whole_number
+from ..._unsupported import NamesOfPyFlink
+from ...common._bulk_writers import BulkWriterFactory
+from ...common.serialization import Encoder
+from ..functions import SinkFunction
+from ._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
+from .base import Sink
 
 AnySink = TypeVar("AnySink")
 
@@ -62,7 +63,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
             ConfigurationError: no BucketAssigner.
         """
         if not isinstance(bucket_assigner, BucketAssigner):
-            raise ConfigurationError(f"with_bucket_assigner needs a BucketAssigner, got {bucket_assigner!r}")
+            raise ArgumentTypeError(f"with_bucket_assigner needs a BucketAssigner, got {bucket_assigner!r}")
         self._buckets = bucket_assigner._buckets
         return self
 
@@ -79,7 +80,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
             ConfigurationError: no RollingPolicy.
         """
         if not isinstance(rolling_policy, RollingPolicy):
-            raise ConfigurationError(f"with_rolling_policy needs a RollingPolicy, got {rolling_policy!r}")
+            raise ArgumentTypeError(f"with_rolling_policy needs a RollingPolicy, got {rolling_policy!r}")
         self._rolling = rolling_policy._rolling
         return self
 
@@ -96,7 +97,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
             ConfigurationError: no OutputFileConfig.
         """
         if not isinstance(output_file_config, OutputFileConfig):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"with_output_file_config needs an OutputFileConfig; build() it; got {output_file_config!r}"
             )
         self._names = output_file_config._names
@@ -248,7 +249,7 @@ StreamingFileSink.DefaultBulkFormatBuilder._makes = StreamingFileSink
 
 def _row_encoder(encoder: Any, what: str) -> files.StringEncoder:
     if not isinstance(encoder, Encoder):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs an Encoder such as Encoder.simple_string_encoder(), got {encoder!r}"
         )
     return files.StringEncoder(encoder.charset_name)
@@ -256,7 +257,7 @@ def _row_encoder(encoder: Any, what: str) -> files.StringEncoder:
 
 def _bulk_factory(factory: Any, what: str) -> files.BulkFactory:
     if not isinstance(factory, BulkWriterFactory):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs a BulkWriterFactory such as ParquetBulkWriters.for_row_type(row_type), got {factory!r}"
         )
     found: files.BulkFactory = factory._factory

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from api._arguments import text, type_info
-from api.common.time import Duration
-from api.datastream.connectors.base import Source
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import RowTypeInfo, TypeInformation
+
+from ..._arguments import text, type_info
+from ...common.time import Duration
+from .base import Source
 
 
 class FileEnumeratorProvider:
@@ -64,7 +65,7 @@ class StreamFormat:
 
     def __init__(self, file_format: files.FileFormat) -> None:
         if not isinstance(file_format, files.FileFormat):
-            raise ConfigurationError(f"StreamFormat needs a format with reader(file), got {file_format!r}")
+            raise ArgumentTypeError(f"StreamFormat needs a format with reader(file), got {file_format!r}")
         self._format = file_format
 
     @staticmethod
@@ -75,7 +76,7 @@ class StreamFormat:
             charset_name: any encoding that Python knows; default UTF-8.
 
         Raises:
-            ConfigurationError: no text, or an unknown charset.
+            ConfigurationError: not a str, or an unknown charset.
         """
         return StreamFormat(
             files.TextLines(text(charset_name, "StreamFormat.text_line_format: charset_name"))
@@ -94,7 +95,7 @@ class StreamFormat:
         """
         what = "StreamFormat.json_line_format: row_type"
         if type_info(row_type, what) is not None and not isinstance(row_type, RowTypeInfo):
-            raise ConfigurationError(f"{what} must be a ROW type, got {row_type!r}")
+            raise ArgumentTypeError(f"{what} must be a ROW type, got {row_type!r}")
         return StreamFormat(files.JsonLines(row_type))
 
 
@@ -106,7 +107,7 @@ class BulkFormat:
 
     def __init__(self, file_format: files.FileFormat) -> None:
         if not isinstance(file_format, files.FileFormat):
-            raise ConfigurationError(f"BulkFormat needs a format with reader(file), got {file_format!r}")
+            raise ArgumentTypeError(f"BulkFormat needs a format with reader(file), got {file_format!r}")
         self._format = file_format
 
 
@@ -161,7 +162,7 @@ class FileSource(Source):
             ConfigurationError: no format or no path.
         """
         if not isinstance(stream_format, StreamFormat):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "FileSource.for_record_stream_format needs a StreamFormat such as "
                 f"StreamFormat.text_line_format(), got {stream_format!r}"
             )
@@ -179,7 +180,7 @@ class FileSource(Source):
             ConfigurationError: no format or no path.
         """
         if not isinstance(bulk_format, BulkFormat):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "FileSource.for_bulk_file_format needs a BulkFormat such as ParquetColumnarRowInputFormat, "
                 f"got {bulk_format!r}"
             )
@@ -214,7 +215,7 @@ class FileSourceBuilder:
             ConfigurationError: no such Duration.
         """
         if not isinstance(discovery_interval, Duration) or discovery_interval.to_milliseconds() < 1:
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "FileSourceBuilder.monitor_continuously: discovery_interval must be a Duration of at least 1 ms, "
                 f"got {discovery_interval!r}"
             )
@@ -239,7 +240,7 @@ class FileSourceBuilder:
             ConfigurationError: no FileEnumeratorProvider.
         """
         if not isinstance(file_enumerator, FileEnumeratorProvider):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"FileSourceBuilder.set_file_enumerator needs a FileEnumeratorProvider, got {file_enumerator!r}"
             )
         self._kept["file enumerator"] = file_enumerator
@@ -258,7 +259,7 @@ class FileSourceBuilder:
             ConfigurationError: no FileSplitAssignerProvider.
         """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"FileSourceBuilder.set_split_assigner needs a FileSplitAssignerProvider, got {split_assigner!r}"
             )
         self._kept["split assigner"] = split_assigner
@@ -280,7 +281,7 @@ class FileSourceBuilder:
         """
         what = "FileSourceBuilder.set_bad_records_tag"
         if not isinstance(tag, OutputTag):
-            raise ConfigurationError(f"{what}: tag must be an OutputTag, got {tag!r}")
+            raise ArgumentTypeError(f"{what}: tag must be an OutputTag, got {tag!r}")
         with_tag = getattr(self._format, "with_bad_records_tag", None)
         if with_tag is None:
             raise NotSupportedError(f"{what}: only CSV and JSON lines can go on after a bad record")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from api._arguments import whole_number
 from changelog_engine.connectors.jdbc.exactly_once import DEFAULT_COMMIT_TABLE, DEFAULT_RETENTION_MS
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from ..._arguments import whole_number
 
 _TABLE = re.compile(r"[A-Za-z_]\w{0,50}(\.[A-Za-z_]\w{0,50})?", re.ASCII)
 
@@ -60,7 +61,7 @@ class JdbcExactlyOnceOptions:
                 ConfigurationError: another name.
             """
             if not isinstance(name, str) or not _TABLE.fullmatch(name):
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     "JdbcExactlyOnceOptions.Builder.with_commit_table: name must be of letters, digits and "
                     f"underscores, such as ops.commits, got {name!r}"
                 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from api import _arguments
-from api.common.serialization import DeserializationSchema
-from api.datastream.connectors._kafka_source import source_of
-from api.datastream.functions import SourceFunction
 from changelog_engine.connectors import kafka as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
+
+from ... import _arguments
+from ...common.serialization import DeserializationSchema
+from ..functions import SourceFunction
+from ._kafka_source import source_of
 
 _INTERVAL = "flink.partition-discovery.interval-millis"
 
@@ -119,7 +120,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         ConfigurationError: an argument or a property that cannot be used.
 
     Example:
-        >>> from api.common.serialization import SimpleStringSchema
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
         >>> consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), properties).set_start_from_earliest()
 
@@ -134,15 +135,15 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
     ) -> None:
         names = [topics] if isinstance(topics, str) else topics
         if not isinstance(names, (list, tuple)) or not names:
-            raise ConfigurationError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
+            raise ArgumentTypeError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
         for name in names:
             _arguments.text(name, "FlinkKafkaConsumer: topics")
         if not isinstance(deserialization_schema, DeserializationSchema):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "FlinkKafkaConsumer: deserialization_schema must be a DeserializationSchema, got "
                 f"{deserialization_schema!r}"
             )
         if not isinstance(properties, Mapping):
-            raise ConfigurationError("FlinkKafkaConsumer: properties must be a dict of texts")
+            raise ArgumentTypeError("FlinkKafkaConsumer: properties must be a dict of texts")
         checked = engine.ClientProperties(properties, "FlinkKafkaConsumer")
         super().__init__(tuple(names), deserialization_schema, checked)

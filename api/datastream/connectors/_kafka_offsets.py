@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from api import _arguments
 from changelog_engine.connectors.kafka import Kind, Offsets, Reset
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from ... import _arguments
 
 
 class KafkaTopicPartition:
@@ -19,7 +20,7 @@ class KafkaTopicPartition:
         partition: its number, from 0.
 
     Raises:
-        ConfigurationError: no text, or no number from 0 on.
+        ConfigurationError: not a str, or no number from 0 on.
 
     Example:
         >>> KafkaTopicPartition("orders", 0) == KafkaTopicPartition("orders", 0)
@@ -76,7 +77,7 @@ class KafkaOffsetsInitializer:
 
     def __init__(self, offsets: Offsets) -> None:
         if not isinstance(offsets, Offsets):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaOffsetsInitializer is made by its static methods, such as KafkaOffsetsInitializer.earliest()"
             )
         self._offsets = offsets
@@ -142,7 +143,7 @@ class KafkaOffsetsInitializer:
         if not isinstance(offsets, Mapping) or not all(
             isinstance(key, KafkaTopicPartition) for key in offsets
         ):
-            raise ConfigurationError(f"{what}: offsets must map KafkaTopicPartition to int, got {offsets!r}")
+            raise ArgumentTypeError(f"{what}: offsets must map KafkaTopicPartition to int, got {offsets!r}")
         given = {
             key._pair(): _arguments.whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
             for key, offset in offsets.items()
@@ -153,7 +154,7 @@ class KafkaOffsetsInitializer:
 
 def _reset(strategy: Any, what: str) -> Reset:
     if not isinstance(strategy, KafkaOffsetResetStrategy):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: offset_reset_strategy must be a KafkaOffsetResetStrategy, got {strategy!r}"
         )
     return Reset[strategy.name]
@@ -166,7 +167,7 @@ def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
         ConfigurationError: it is not.
     """
     if not isinstance(initializer, KafkaOffsetsInitializer):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} must be a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {initializer!r}"
         )
     return initializer

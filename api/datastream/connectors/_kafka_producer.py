@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from api import _arguments
-from api.common.serialization import SerializationSchema
-from api.datastream.connectors._kafka_sink import checked_schema
-from api.datastream.functions import SinkFunction
 from changelog_engine.connectors import kafka as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
+
+from ... import _arguments
+from ...common.serialization import SerializationSchema
+from ..functions import SinkFunction
+from ._kafka_sink import checked_schema
 
 _PREFIX = "kafka-producer"
 
@@ -125,7 +126,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         ConfigurationError: an argument or a property that cannot be used.
 
     Example:
-        >>> from api.common.serialization import SimpleStringSchema
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> producer = FlinkKafkaProducer("counts", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
 
     Source: pyflink.datastream.connectors.FlinkKafkaProducer
@@ -142,12 +143,12 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         _arguments.text(topic, "FlinkKafkaProducer: topic")
         checked_schema(serialization_schema, "FlinkKafkaProducer: serialization_schema")
         if not isinstance(producer_config, Mapping):
-            raise ConfigurationError("FlinkKafkaProducer: producer_config must be a dict of texts")
+            raise ArgumentTypeError("FlinkKafkaProducer: producer_config must be a dict of texts")
         _arguments.whole_number(
             kafka_producer_pool_size, "FlinkKafkaProducer: kafka_producer_pool_size", 1, 2**31 - 1
         )
         if not isinstance(semantic, Semantic):
-            raise ConfigurationError(f"FlinkKafkaProducer: semantic must be a Semantic, got {semantic!r}")
+            raise ArgumentTypeError(f"FlinkKafkaProducer: semantic must be a Semantic, got {semantic!r}")
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 

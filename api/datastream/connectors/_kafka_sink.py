@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from api import _arguments
-from api.common.serialization import SerializationSchema
-from api.datastream.connectors.base import DeliveryGuarantee, Sink
 from changelog_engine.connectors import kafka as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from ... import _arguments
+from ...common.serialization import SerializationSchema
+from .base import DeliveryGuarantee, Sink
 
 _PREFIX = "kafka-sink"
 
@@ -38,7 +39,7 @@ class KafkaRecordSerializationSchema:
 
     def __init__(self, schema: engine.RecordSchema) -> None:
         if not isinstance(schema, engine.RecordSchema):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaRecordSerializationSchema is made by KafkaRecordSerializationSchema.builder()"
             )
         self._schema = schema
@@ -55,7 +56,7 @@ class KafkaRecordSerializationSchemaBuilder:
     Needed are a topic or a selector, and a value schema.
 
     Example:
-        >>> from api.common.serialization import SimpleStringSchema
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> schema = (
         ...     KafkaRecordSerializationSchema.builder()
         ...     .set_topic_selector(lambda text: f"texts-{text[0]}")
@@ -79,7 +80,7 @@ class KafkaRecordSerializationSchemaBuilder:
             topic: its name.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         what = "KafkaRecordSerializationSchemaBuilder.set_topic: topic"
         self._topic, self._select = _arguments.text(topic, what), None
@@ -98,7 +99,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """
         select = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         if not callable(select):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaRecordSerializationSchemaBuilder.set_topic_selector: topic_selector must be a KafkaTopicSelector or "
                 f"a function, got {topic_selector!r}"
             )
@@ -165,7 +166,7 @@ class KafkaSink(Sink):
     Records get their elements' timestamps.
 
     Example:
-        >>> from api.common.serialization import SimpleStringSchema
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> schema = KafkaRecordSerializationSchema.builder().set_topic("counts")
         >>> schema = schema.set_value_serialization_schema(SimpleStringSchema()).build()
         >>> sink = (
@@ -207,7 +208,7 @@ class KafkaSinkBuilder:
             bootstrap_servers: ``host:port``, several with commas between them.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         what = "KafkaSinkBuilder.set_bootstrap_servers: bootstrap_servers"
         self._properties["bootstrap.servers"] = _arguments.text(bootstrap_servers, what)
@@ -223,7 +224,7 @@ class KafkaSinkBuilder:
             ConfigurationError: no guarantee.
         """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaSinkBuilder.set_delivery_guarantee: delivery_guarantee must be a DeliveryGuarantee, got "
                 f"{delivery_guarantee!r}"
             )
@@ -240,7 +241,7 @@ class KafkaSinkBuilder:
             transactional_id_prefix: the prefix.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         what = "KafkaSinkBuilder.set_transactional_id_prefix: transactional_id_prefix"
         self._prefix = _arguments.text(transactional_id_prefix, what)
@@ -256,7 +257,7 @@ class KafkaSinkBuilder:
             ConfigurationError: no schema.
         """
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaSinkBuilder.set_record_serializer: record_serializer must be a KafkaRecordSerializationSchema, got "
                 f"{record_serializer!r}"
             )
@@ -268,7 +269,7 @@ class KafkaSinkBuilder:
 
         Args:
             key: Java's name or librdkafka's.
-            value: a text.
+            value: a str.
 
         Raises:
             ConfigurationError: no texts.
@@ -303,5 +304,5 @@ def checked_schema(schema: Any, what: str) -> SerializationSchema:
         ConfigurationError: it is not.
     """
     if not isinstance(schema, SerializationSchema):
-        raise ConfigurationError(f"{what} must be a SerializationSchema, got {schema!r}")
+        raise ArgumentTypeError(f"{what} must be a SerializationSchema, got {schema!r}")
     return schema

@@ -7,18 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from api import _arguments
-from api.common.serialization import DeserializationSchema, SimpleStringSchema
-from api.datastream.connectors._kafka_offsets import (
+from changelog_engine.connectors import kafka as engine
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.tags import OutputTag
+from changelog_engine.types import TypeInformation
+
+from ... import _arguments
+from ...common.serialization import DeserializationSchema, SimpleStringSchema
+from ._kafka_offsets import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
     checked_initializer,
 )
-from api.datastream.connectors.base import Source
-from changelog_engine.connectors import kafka as engine
-from changelog_engine.errors import ConfigurationError
-from changelog_engine.graph.tags import OutputTag
-from changelog_engine.types import TypeInformation
+from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 300_000
 
@@ -80,7 +81,7 @@ class KafkaSource(Source):
     records' timestamps; a watermark strategy right after the source watches each partition for itself.
 
     Example:
-        >>> from api.common.serialization import SimpleStringSchema
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> source = (
         ...     KafkaSource.builder()
         ...     .set_bootstrap_servers("localhost:9092")
@@ -124,7 +125,7 @@ class KafkaSourceBuilder:
             bootstrap_servers: ``host:port``, several with commas between them.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return self._property(
             "set_bootstrap_servers", "bootstrap_servers", "bootstrap.servers", bootstrap_servers
@@ -137,7 +138,7 @@ class KafkaSourceBuilder:
             group_id: its name. Without one nothing is committed.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return self._property("set_group_id", "group_id", "group.id", group_id)
 
@@ -145,10 +146,10 @@ class KafkaSourceBuilder:
         """How the brokers' logs call this source's clients.
 
         Args:
-            prefix: a text.
+            prefix: a str.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return self._property("set_client_id_prefix", "prefix", "client.id", prefix)
 
@@ -197,7 +198,7 @@ class KafkaSourceBuilder:
         what = "KafkaSourceBuilder.set_partitions"
         chosen = list(partitions)
         if not chosen or not all(isinstance(each, KafkaTopicPartition) for each in chosen):
-            raise ConfigurationError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
+            raise ArgumentTypeError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
         return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
 
     def set_starting_offsets(
@@ -253,7 +254,7 @@ class KafkaSourceBuilder:
             ConfigurationError: no schema.
         """
         if not isinstance(deserialization_schema, DeserializationSchema):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema must be a DeserializationSchema, "
                 f"got {deserialization_schema!r}"
             )
@@ -272,7 +273,7 @@ class KafkaSourceBuilder:
             ConfigurationError: no schema.
         """
         if not isinstance(kafka_record_deserialization_schema, KafkaRecordDeserializationSchema):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "KafkaSourceBuilder.set_deserializer: kafka_record_deserialization_schema must be a "
                 f"KafkaRecordDeserializationSchema, got {kafka_record_deserialization_schema!r}"
             )
@@ -290,7 +291,7 @@ class KafkaSourceBuilder:
             ConfigurationError: no tag.
         """
         if not isinstance(tag, OutputTag):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"KafkaSourceBuilder.set_bad_records_tag: tag must be an OutputTag, got {tag!r}"
             )
         self._bad_tag = tag.tag_id
@@ -302,7 +303,7 @@ class KafkaSourceBuilder:
         Args:
             key: Java's name or librdkafka's; of the source: ``partition.discovery.interval.ms`` (default 5 minutes, 0 or
                 less for never) and ``commit.offsets.on.checkpoint`` (default true).
-            value: a text.
+            value: a str.
 
         Raises:
             ConfigurationError: no texts.

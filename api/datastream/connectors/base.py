@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+
+from ..._unsupported import NamesOfPyFlink, module_getattr
 
 
 class Source:
@@ -25,14 +28,14 @@ class Source:
     def __init__(self, source: Any) -> None:
         _refuse_java(self, source)
         if not isinstance(source, engine.Source):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "Source needs an object with bounded, parallel, output_type, splits() and reader(), "
                 f"got {source!r}"
             )
         self._source = source
 
 
-class Sink:
+class Sink(NamesOfPyFlink):
     """A sink. In PyFlink it wraps a Java object, here a Python object.
 
     Args:
@@ -45,10 +48,14 @@ class Sink:
     Source: pyflink.datastream.connectors.Sink
     """
 
+    _not_here: Mapping[str, str] = {
+        "get_transformer": "is for sinks of Java's: sink_to() takes the sink as it is"
+    }
+
     def __init__(self, sink: Any) -> None:
         _refuse_java(self, sink)
         if not isinstance(sink, (engine.Sink, engine.CommittingSink)):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "Sink needs an object with writer(subtask, parallelism) or committing_writer(context), "
                 f"got {sink!r}"
             )
@@ -72,3 +79,6 @@ def _refuse_java(owner: object, given: Any) -> None:
             f"{type(owner).__name__}({given!r}): Java classes cannot be used in this engine; give a "
             "Python object"
         )
+
+
+__getattr__ = module_getattr(__name__)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from api._arguments import text, type_info, whole_number
-from api.datastream.connectors.base import Sink, Source
 from changelog_engine.connectors import delta as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+
+from ..._arguments import text, type_info, whole_number
+from .base import Sink, Source
 
 
 class DeltaSource(Source):
@@ -30,7 +31,7 @@ class DeltaSource(Source):
             path: of the table, or its URI.
 
         Raises:
-            ConfigurationError: no text.
+            ConfigurationError: not a str.
         """
         return DeltaSource.Builder(text(path, "DeltaSource.for_table: path"))
 
@@ -135,7 +136,7 @@ class DeltaSink(Sink):
             row_type: of the rows: ``Types.ROW_NAMED(...)``; fields of a tuple are called f0, f1 and so on.
 
         Raises:
-            ConfigurationError: no text, or no type.
+            ConfigurationError: not a str, or no type.
         """
         declared = type_info(row_type, "DeltaSink.for_row_data: row_type")
         return DeltaSink.Builder(text(path, "DeltaSink.for_row_data: path"), declared)
@@ -173,7 +174,7 @@ class DeltaSink(Sink):
             """
             what = "DeltaSink.Builder.with_properties: properties"
             if not isinstance(properties, Mapping):
-                raise ConfigurationError(f"{what} must map texts to texts, got {properties!r}")
+                raise ArgumentTypeError(f"{what} must map texts to texts, got {properties!r}")
             self._properties = {text(key, what): text(value, what) for key, value in properties.items()}
             return self
 

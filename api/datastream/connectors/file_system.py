@@ -5,17 +5,17 @@ Source: pyflink.datastream.connectors.file_system
 
 from __future__ import annotations
 
-from api._unsupported import module_getattr
-from api.common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
-from api.datastream.connectors._file_policies import (
+from ..._unsupported import module_getattr
+from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
+from ._file_policies import (
     BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from api.datastream.connectors._file_sink import FileSink, StreamingFileSink
-from api.datastream.connectors._file_source import (
+from ._file_sink import FileSink, StreamingFileSink
+from ._file_source import (
     BulkFormat,
     FileEnumeratorProvider,
     FileSource,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from api._arguments import text, whole_number
-from api.datastream.connectors._jdbc_exactly_once import JdbcExactlyOnceOptions
-from api.datastream.functions import SinkFunction
 from changelog_engine.connectors.jdbc import (
     BatchingSink,
     CommitTableSink,
@@ -16,8 +13,13 @@ from changelog_engine.connectors.jdbc.options import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MAX_RETRIES,
 )
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types.composite import RowTypeInfo
+
+from ..._arguments import text, whole_number
+from ..._unsupported import module_getattr
+from ..functions import SinkFunction
+from ._jdbc_exactly_once import JdbcExactlyOnceOptions
 
 
 class JdbcSink(SinkFunction):
@@ -26,8 +28,8 @@ class JdbcSink(SinkFunction):
     The Python drivers come with ``pip install 'changelog-engine[jdbc]'``; no Java driver is needed.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
         >>> options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:/data/rows.db").build()
         >>> sink = JdbcSink.sink("INSERT INTO counts VALUES (?, ?)", Types.ROW([Types.STRING(), Types.LONG()]), options)
 
@@ -101,7 +103,7 @@ class JdbcSink(SinkFunction):
         if options is None:
             options = JdbcExactlyOnceOptions.defaults()
         if not isinstance(options, JdbcExactlyOnceOptions):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "JdbcSink.exactly_once_sink: jdbc_exactly_once_options must be JdbcExactlyOnceOptions, "
                 f"got {options!r}"
             )
@@ -170,7 +172,7 @@ class JdbcConnectionOptions:
                     ``jdbc:sqlite:path``, with parameters after ``?``.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             self._url = text(url, "JdbcConnectionOptionsBuilder.with_url: url")
             return self
@@ -182,7 +184,7 @@ class JdbcConnectionOptions:
                 driver_name: such as ``org.postgresql.Driver``.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             self._driver_name = text(
                 driver_name, "JdbcConnectionOptionsBuilder.with_driver_name: driver_name"
@@ -196,7 +198,7 @@ class JdbcConnectionOptions:
                 user_name: goes before the URL's.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             self._user = text(user_name, "JdbcConnectionOptionsBuilder.with_user_name: user_name")
             return self
@@ -208,12 +210,10 @@ class JdbcConnectionOptions:
                 password: goes before the URL's.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             if not isinstance(password, str):
-                raise ConfigurationError(
-                    "JdbcConnectionOptionsBuilder.with_password: password must be a text"
-                )
+                raise ArgumentTypeError("JdbcConnectionOptionsBuilder.with_password: password must be a str")
             self._password = password
             return self
 
@@ -332,7 +332,7 @@ def _connection(options: object, what: str) -> ConnectionOptions:
     if not isinstance(options, JdbcConnectionOptions):
         hint = "; build() it" if hasattr(options, "build") else ""
         kind = type(options).__name__  # its text may have a password
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: jdbc_connection_options must be JdbcConnectionOptions, got a {kind}{hint}"
         )
     return options._options
@@ -343,7 +343,10 @@ def _execution(options: object, what: str) -> ExecutionOptions:
         return ExecutionOptions()
     if not isinstance(options, JdbcExecutionOptions):
         hint = "; build() it" if hasattr(options, "build") else ""
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what}: jdbc_execution_options must be JdbcExecutionOptions, got {options!r}{hint}"
         )
     return options._options
+
+
+__getattr__ = module_getattr(__name__)

@@ -3,27 +3,29 @@
 Source: pyflink.datastream.connectors.kafka
 """
 
-from api.datastream.connectors._kafka_consumer import FlinkKafkaConsumer
-from api.datastream.connectors._kafka_offsets import (
+from changelog_engine.connectors.kafka import KafkaRecord
+
+from ..._unsupported import module_getattr
+from ._kafka_consumer import FlinkKafkaConsumer
+from ._kafka_offsets import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
 )
-from api.datastream.connectors._kafka_producer import FlinkKafkaProducer, Semantic
-from api.datastream.connectors._kafka_sink import (
+from ._kafka_producer import FlinkKafkaProducer, Semantic
+from ._kafka_sink import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
     KafkaSink,
     KafkaSinkBuilder,
     KafkaTopicSelector,
 )
-from api.datastream.connectors._kafka_source import (
+from ._kafka_source import (
     KafkaRecordDeserializationSchema,
     KafkaSource,
     KafkaSourceBuilder,
     SimpleStringValueKafkaRecordDeserializationSchema,
 )
-from changelog_engine.connectors.kafka import KafkaRecord
 
 OffsetsInitializer = KafkaOffsetsInitializer
 
@@ -46,3 +48,5 @@ __all__ = [
     "Semantic",
     "SimpleStringValueKafkaRecordDeserializationSchema",
 ]
+
+__getattr__ = module_getattr(__name__)

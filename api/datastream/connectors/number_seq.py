@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from api.datastream.connectors.base import Source
 from changelog_engine import connectors as engine
+
+from ..._unsupported import module_getattr
+from .base import Source
 
 
 class NumberSequenceSource(Source):
@@ -23,3 +25,6 @@ class NumberSequenceSource(Source):
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__(engine.NumberSequenceSource(start, end))
+
+
+__getattr__ = module_getattr(__name__)

@@ -2,3 +2,7 @@
 
 Source: pyflink.datastream.formats
 """
+
+from ..._unsupported import module_getattr
+
+__getattr__ = module_getattr(__name__)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from api._arguments import text
-from api.common._bulk_writers import BulkWriterFactory
-from api.datastream.connectors._file_source import InputFormat
 from changelog_engine.config import local_path
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import PickledBytesTypeInfo
+
+from ..._arguments import text
+from ...common._bulk_writers import BulkWriterFactory
+from ..connectors._file_source import InputFormat
 
 
 class AvroSchema:
@@ -127,7 +128,7 @@ def schema_text(schema: Any, what: str) -> str:
         ConfigurationError: it is none.
     """
     if not isinstance(schema, AvroSchema):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{what} needs an AvroSchema; AvroSchema.parse_string makes one; got {schema!r}"
         )
     return str(schema)

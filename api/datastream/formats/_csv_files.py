@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from api._arguments import flag, text, type_info
-from api.common._bulk_writers import RowDataBulkWriterFactory
-from api.datastream.connectors._file_source import StreamFormat
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+
+from ..._arguments import flag, text, type_info
+from ..._unsupported import NamesOfPyFlink
+from ...common._bulk_writers import RowDataBulkWriterFactory
+from ..connectors._file_source import StreamFormat
 
 
 class CsvSchema:
     """How rows look in a CSV file; made by its builder.
 
     Example:
-        >>> from api.table import DataTypes
+        >>> from changelog_engine.api.table import DataTypes
         >>> schema = (
         ...     CsvSchema.builder()
         ...     .add_number_column("id", DataTypes.INT())
@@ -62,7 +65,7 @@ class _Settings:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-class CsvSchemaBuilder:
+class CsvSchemaBuilder(NamesOfPyFlink):
     r"""Builds a `CsvSchema`.
 
     Without further calls: cells end at ``,``, are quoted by ``"``, nothing escapes, lines end with ``\n``, there is no
@@ -70,6 +73,11 @@ class CsvSchemaBuilder:
 
     Source: pyflink.datastream.formats.csv.CsvSchemaBuilder
     """
+
+    _not_here: Mapping[str, str] = {
+        "set_any_property_name": "names a field for cells beyond the columns, and a row has one field for each column: "
+        "add a column for each cell, or read lines with StreamFormat.text_line_format()"
+    }
 
     def __init__(self) -> None:
         self._settings = _Settings()
@@ -103,7 +111,7 @@ class CsvSchemaBuilder:
         what = "CsvSchemaBuilder.add_array_column"
         element = type_info(element_type, f"{what}: element_type") or Types.STRING()
         if not isinstance(separator, str):
-            raise ConfigurationError(f"{what}: separator must be a text, got {separator!r}")
+            raise ArgumentTypeError(f"{what}: separator must be a str, got {separator!r}")
         return self._add(name, Types.LIST(element), what, separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
@@ -185,7 +193,7 @@ class CsvSchemaBuilder:
         """
         columns = self._settings.columns
         if not isinstance(index, int) or not 0 <= index < len(columns):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"CsvSchemaBuilder.remove_array_element_separator: there is no column {index!r}"
             )
         columns[index] = replace(columns[index], separator="")
@@ -222,8 +230,8 @@ class CsvSchemaBuilder:
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
         """Set the cell that stands for null, in all columns. Returns this object."""
         if not isinstance(null_value, str):
-            raise ConfigurationError(
-                f"CsvSchemaBuilder.set_null_value: null_value must be a text, got {null_value!r}"
+            raise ArgumentTypeError(
+                f"CsvSchemaBuilder.set_null_value: null_value must be a str, got {null_value!r}"
             )
         return self._set(null_text=null_value)
 
@@ -269,7 +277,7 @@ class CsvReaderFormat(StreamFormat):
     """Reads CSV files as rows; UTF-8. A line that does not fit the schema is an error that names file and byte.
 
     Example:
-        >>> from api.datastream.connectors.file_system import FileSource
+        >>> from changelog_engine.api.datastream.connectors.file_system import FileSource
         >>> schema = CsvSchema.builder().add_string_column("name").set_use_header().build()
         >>> source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "/data/in").build()
 
@@ -293,7 +301,7 @@ class CsvBulkWriters:
     """Writes rows to CSV files.
 
     Example:
-        >>> from api.datastream.connectors.file_system import FileSink
+        >>> from changelog_engine.api.datastream.connectors.file_system import FileSink
         >>> schema = CsvSchema.builder().add_string_column("name").build()
         >>> sink = FileSink.for_bulk_format("/data/out", CsvBulkWriters.for_schema(schema)).build()
 
@@ -316,11 +324,11 @@ class CsvBulkWriters:
 
 def _schema(schema: Any, what: str) -> files.CsvSchema:
     if not isinstance(schema, CsvSchema):
-        raise ConfigurationError(f"{what} needs a CsvSchema; build() it; got {schema!r}")
+        raise ArgumentTypeError(f"{what} needs a CsvSchema; build() it; got {schema!r}")
     return schema._schema
 
 
 def _character(char: Any, method: str) -> str:
     if not isinstance(char, str) or len(char) != 1:
-        raise ConfigurationError(f"CsvSchemaBuilder.{method}: char must be one character, got {char!r}")
+        raise ArgumentTypeError(f"CsvSchemaBuilder.{method}: char must be one character, got {char!r}")
     return char

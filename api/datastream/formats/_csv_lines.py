@@ -7,11 +7,12 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from api.datastream.formats._texts import bytes_text, from_text, is_bytes, time_text
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.java_text import double_text, float_text, timestamp_text
 from changelog_engine.types.row import Row, make_row
+
+from ._texts import bytes_text, from_text, is_bytes, time_text
 
 _LISTS = frozenset({"LIST", "OBJECT_ARRAY", "BASIC_ARRAY", "PRIMITIVE_ARRAY"})
 _ALWAYS_QUOTED_FROM = 25  # characters

@@ -10,10 +10,11 @@ from typing import Any
 
 import orjson
 
-from api.datastream.formats._texts import bytes_text, from_text, is_bytes, time_text
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.types import Instant, RowTypeInfo, TypeInformation
 from changelog_engine.types.row import Row, make_row
+
+from ._texts import bytes_text, from_text, is_bytes, time_text
 
 Convert = Callable[[Any], Any]
 
@@ -171,7 +172,7 @@ def _instant(value: Instant) -> str:
 
 def _expect(value: Any, wanted: type) -> Any:
     if type(value) is not wanted:
-        names = {str: "a text", list: "an array", dict: "an object"}
+        names = {str: "a string", list: "an array", dict: "an object"}
         raise ValueError(f"expected {names[wanted]}, got {_kind_of(value)}")
     return value
 

@@ -9,17 +9,19 @@ import io
 import json
 from typing import Any
 
-from api import _arguments
-from api.common.serialization import DeserializationSchema, SerializationSchema
-from api.datastream.formats import _avro_values
-from api.datastream.formats._avro_files import (
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.types import RowTypeInfo, TypeInformation
+
+from ... import _arguments
+from ..._unsupported import module_getattr
+from ...common.serialization import DeserializationSchema, SerializationSchema
+from . import _avro_values
+from ._avro_files import (
     AvroBulkWriters,
     AvroInputFormat,
     AvroSchema,
     GenericRecordAvroTypeInfo,
 )
-from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.types import RowTypeInfo, TypeInformation
 
 __all__ = [
     "AvroBulkWriters",
@@ -159,3 +161,6 @@ def _fastavro(what: str) -> Any:
             f"{what} needs the package fastavro: pip install 'changelog-engine[avro]'"
         ) from None
     return fastavro
+
+
+__getattr__ = module_getattr(__name__)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from api import _arguments
-from api.common.serialization import DeserializationSchema, SerializationSchema
-from api.datastream.formats._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from api.datastream.formats._csv_lines import CsvOptions, line_reader, line_writer
-from api.datastream.formats.json import row_type
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo, TypeInformation
+
+from ... import _arguments
+from ..._unsupported import module_getattr
+from ...common.serialization import DeserializationSchema, SerializationSchema
+from ._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
+from ._csv_lines import CsvOptions, line_reader, line_writer
+from .json import row_type
 
 __all__ = [
     "CsvBulkWriters",
@@ -29,7 +31,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     """Reads a line of CSV as a row; made by its ``Builder``.
 
     Example:
-        >>> from api.common import Types
+        >>> from changelog_engine.api.common import Types
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b'1,"a, b"')
         Row(id=1, name='a, b')
@@ -113,10 +115,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
 
             Args:
-                delimiter: a text.
+                delimiter: a str.
 
             Raises:
-                ConfigurationError: no text, or empty.
+                ConfigurationError: not a str, or empty.
             """
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
@@ -149,7 +151,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
                 null_literal: the text, which may be empty.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
@@ -183,7 +185,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     r"""Writes a row as a line of CSV; made by its ``Builder``.
 
     Example:
-        >>> from api.common import Row, Types
+        >>> from changelog_engine.api.common import Row, Types
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(1, 'a, b'))
         b'1,"a, b"\n'
@@ -263,10 +265,10 @@ class CsvRowSerializationSchema(SerializationSchema):
             """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
 
             Args:
-                delimiter: a text.
+                delimiter: a str.
 
             Raises:
-                ConfigurationError: no text, or empty.
+                ConfigurationError: not a str, or empty.
             """
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
@@ -301,10 +303,10 @@ class CsvRowSerializationSchema(SerializationSchema):
             """How None is written; default: as nothing. Returns this object.
 
             Args:
-                s: a text.
+                s: a str.
 
             Raises:
-                ConfigurationError: no text.
+                ConfigurationError: not a str.
             """
             return self._set("set_null_literal: s", null_literal=_any(s))
 
@@ -324,7 +326,7 @@ class CsvRowSerializationSchema(SerializationSchema):
 def _with(options: CsvOptions, what: str, option: dict[str, str | None]) -> CsvOptions:
     ((name, value),) = option.items()
     if value is None:
-        length = {"array_delimiter": "a text that is not empty", "null_literal": "a text"}
+        length = {"array_delimiter": "a non-empty str", "null_literal": "a str"}
         raise ConfigurationError(f"{what} must be {length.get(name, 'one character')}")
     return options._replace(**{name: value})
 
@@ -339,3 +341,6 @@ def _some(text: Any) -> str | None:
 
 def _any(text: Any) -> str | None:
     return text if isinstance(text, str) else None
+
+
+__getattr__ = module_getattr(__name__)

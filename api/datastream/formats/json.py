@@ -9,11 +9,13 @@ from typing import Any
 
 import orjson
 
-from api import _arguments
-from api.common.serialization import DeserializationSchema, SerializationSchema
-from api.datastream.formats import _json_schema, _json_values
-from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo, TypeInformation
+
+from ... import _arguments
+from ..._unsupported import module_getattr
+from ...common.serialization import DeserializationSchema, SerializationSchema
+from . import _json_schema, _json_values
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
@@ -24,7 +26,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     Fields that the type doesn't have are left out; missing ones are None. Dates and times are ISO 8601 texts, bytes Base64.
 
     Example:
-        >>> from api.common import Types
+        >>> from changelog_engine.api.common import Types
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> schema = JsonRowDeserializationSchema.builder().type_info(row_type).build()
         >>> schema.deserialize(b'{"name": "one", "id": 1, "more": 2}')
@@ -146,7 +148,7 @@ class JsonRowSerializationSchema(SerializationSchema):
     """Writes a row as a JSON object; made by its `builder`.
 
     Example:
-        >>> from api.common import Row, Types
+        >>> from changelog_engine.api.common import Row, Types
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(1, "one"))
         b'{"id":1,"name":"one"}'
@@ -226,5 +228,8 @@ def row_type(type_info: Any, what: str) -> RowTypeInfo:
     """
     found = _arguments.type_info(type_info, what)
     if not isinstance(found, RowTypeInfo):
-        raise ConfigurationError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
+        raise ArgumentTypeError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
     return found
+
+
+__getattr__ = module_getattr(__name__)

@@ -5,11 +5,13 @@ Source: pyflink.datastream.formats.orc
 
 from __future__ import annotations
 
-from api.common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
-from api.common.configuration import Configuration
-from api.datastream.formats.parquet import row_type_of
 from changelog_engine.connectors import files
 from changelog_engine.types import RowTypeInfo
+
+from ..._unsupported import module_getattr
+from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
+from ...common.configuration import Configuration
+from .parquet import row_type_of
 
 __all__ = ["OrcBulkWriters"]
 
@@ -39,3 +41,6 @@ class OrcBulkWriters:
         """
         found = row_type_of(row_type, "OrcBulkWriters.for_row_type: row_type")
         return RowDataBulkWriterFactory(files.ColumnarFiles("orc", files.arrow_schema(found)), found)
+
+
+__getattr__ = module_getattr(__name__)

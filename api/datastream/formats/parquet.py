@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from api._arguments import flag, whole_number
-from api.common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
-from api.common.configuration import Configuration
-from api.datastream.connectors._file_source import BulkFormat, StreamFormat
-from api.datastream.formats._avro_files import AvroSchema, schema_text
 from changelog_engine.connectors import files
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo
+
+from ..._arguments import flag, whole_number
+from ..._unsupported import module_getattr
+from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
+from ...common.configuration import Configuration
+from ..connectors._file_source import BulkFormat, StreamFormat
+from ._avro_files import AvroSchema, schema_text
 
 __all__ = [
     "AvroParquetReaders",
@@ -62,8 +64,8 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         NotSupportedError: a type that columns cannot hold.
 
     Example:
-        >>> from api.common import Types
-        >>> from api.datastream.connectors.file_system import FileSource
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream.connectors.file_system import FileSource
         >>> format = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["id"], [Types.LONG()]))
         >>> source = FileSource.for_bulk_file_format(format, "/data/in").build()
 
@@ -145,5 +147,8 @@ def row_type_of(value: Any, what: str) -> RowTypeInfo:
         ConfigurationError: it is not.
     """
     if not isinstance(value, RowTypeInfo):
-        raise ConfigurationError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
+        raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
     return value
+
+
+__getattr__ = module_getattr(__name__)

@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import checked_partitions, table_schema
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
 from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
@@ -64,7 +64,7 @@ class DeltaSink:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(type_info, RowTypeInfo):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 "a Delta sink needs rows with named fields: give the stream a type such as "
                 f"Types.ROW_NAMED(['id'], [Types.LONG()]), it has {type_info!r}"
             )
@@ -186,7 +186,7 @@ class DeltaWriter:
     def _fields(self, value: Any) -> list[Any]:
         if type(value) is Row and field_names_of(value) == self._names:
             return value._values
-        row: Row = self._sink.type_info.coerce(value, "a row for a Delta table")
+        row: Row = self._sink.type_info.check(value, "a row for a Delta table")
         if row is None:
             raise ConfigurationError("a Delta sink cannot write None as a row")
         return row._values
@@ -236,7 +236,7 @@ class DeltaWriter:
                 "path": path,
                 "size": data.size,
                 "rows": table.num_rows,
-                "time_ms": int(time.time() * 1000),
+                "time_ms": wall_ms(),
                 "partition": dict(partition),
             }
         )

@@ -58,7 +58,7 @@ def table_schema(row_type: RowTypeInfo) -> pa.Schema:
 
 def _stored(given: pa.DataType, name: str) -> pa.DataType:
     if pa.types.is_time(given):
-        raise NotSupportedError(f"Delta has no times of day: map field {name!r} to a text or a number")
+        raise NotSupportedError(f"Delta has no times of day: map field {name!r} to a string or a number")
     if pa.types.is_timestamp(given):
         return pa.timestamp("us", given.tz)
     if pa.types.is_list(given):
@@ -132,7 +132,7 @@ def checked_partitions(columns: Sequence[str], row_type: RowTypeInfo) -> list[st
         if types[column].kind not in _PARTITION_KINDS:
             raise ConfigurationError(
                 f"a Delta table cannot be partitioned by {column!r}, which is {types[column].name}; "
-                "take a text, a whole number, a boolean or a date"
+                "take a string, a whole number, a boolean or a date"
             )
     if len(set(columns)) != len(columns) or len(columns) >= len(types):
         raise ConfigurationError(

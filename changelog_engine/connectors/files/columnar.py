@@ -116,7 +116,7 @@ class _ParquetReader:
         if self._schema is not None:
             columns = [self._found[name] for name in self._own if name in self._found]
         batches = self._parquet.iter_batches(self._batch_rows, row_groups=[group], columns=columns)
-        return itertools.chain.from_iterable(map(self._decoded, batches))
+        return itertools.chain.from_iterable(self._decoded(batch) for batch in batches)
 
     def _names(self) -> dict[str, str]:
         """The name in the file of each column that is wanted and there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import csv
 import itertools
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
@@ -23,10 +24,13 @@ from changelog_engine.types import Row, TypeInformation, Types
 from changelog_engine.types.row import make_row
 
 _CHUNK_BYTES = 1 << 20
+_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class CsvRecords:
     """The rows of CSV files, in UTF-8; empty lines are left out. The position is an offset of (decompressed) bytes.
+
+    A line with bytes that are not UTF-8 is a line that does not fit the schema.
 
     Args:
         schema: how rows look.
@@ -52,10 +56,15 @@ class CsvRecords:
 
 
 class _Lines:
-    """The lines of a stream from a byte on, as text with their ends; counts the bytes of those that were taken."""
+    """The lines of a stream from a byte on, as text with their ends; counts lines and bytes of those that were taken.
+
+    Bytes that are not UTF-8 come as lone surrogates, which no UTF-8 gives, and set ``damaged``.
+    """
 
     def __init__(self, stream: Any, size: int, position: int, comments: bool) -> None:
         self.position = position
+        self.taken = 0
+        self.damaged = False
         self.between_records = True  # the next line does not go on with a record
         self._stream = stream
         self._size = size
@@ -71,10 +80,15 @@ class _Lines:
             rest = lines.pop() if data and lines else b""
             for line in lines:
                 self.position += len(line)
+                self.taken += 1
                 if self._comments and self.between_records and line.startswith(b"#"):
                     continue
                 self.between_records = False
-                yield line.decode("utf-8", "replace")
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError:
+                    self.damaged, text = True, line.decode("utf-8", "surrogateescape")
+                yield text
             if not data:
                 return
 
@@ -94,6 +108,10 @@ class _CsvReader:
         self._opened: Any = None
         self._lines = _Lines(None, 0, -1, False)
         self._rows: Iterator[list[str]] = iter(())
+        self._first_line = 0  # lines before the position of this read(), counted by self._lines
+        self._begins: list[
+            int
+        ] = []  # of each record taken last, the lines before it; only where there are comments
 
     def read(self, position: Position, max_records: int) -> Range:
         """Up to max_records rows from a byte on.
@@ -105,12 +123,16 @@ class _CsvReader:
         try:
             if self._opened is None or position != self._lines.position:
                 self._seek(position)
+                self._first_line = 0
+            else:
+                self._first_line = self._lines.taken
             values: list[Any] = []
             finished, self._aside = False, []
             while not values and not self._aside and not finished:  # empty lines are no sign of the end
+                before = self._lines.taken
                 found = self._take(max_records)
                 finished = len(found) < max_records
-                values = self._decoded([cells for cells in found if cells], position)
+                values = self._decoded(found, position, before)
         except (StorageError, TypeMismatchError):
             raise
         except csv.Error as error:
@@ -131,13 +153,14 @@ class _CsvReader:
     def _take(self, count: int) -> list[list[str]]:
         if not self._schema.comments:
             return list(itertools.islice(self._rows, count))
-        found = []
+        found, self._begins = [], []
         for _ in range(count):
             self._lines.between_records = True
             cells = next(self._rows, None)
             if cells is None:
                 break
             found.append(cells)
+            self._begins.append(self._lines.taken - _lines_in(cells))
         return found
 
     def _seek(self, position: int) -> None:
@@ -181,27 +204,36 @@ class _CsvReader:
         self._order = [names.index(name) for name in own]
         self._width = len(names)
 
-    def _decoded(self, found: list[list[str]], position: Position) -> list[Row]:
+    def _decoded(self, taken: list[list[str]], position: Position, before: int) -> list[Row]:
+        """The rows of records that were taken, the first of them after so many lines."""
+        found = [cells for cells in taken if cells]
         if not found:
             return []
+        if self._lines.damaged:
+            self._lines.damaged = False
+            return self._decoded_singly(taken, position, before)
         try:
             if set(map(len, found)) != {self._width}:
-                return self._decoded_singly(found, position)
+                return self._decoded_singly(taken, position, before)
             columns = list(zip(*found, strict=True))
             if self._order is not None:
                 columns = [columns[at] for at in self._order]
             values = [read(cells) for read, cells in zip(self._column_readers, columns, strict=True)]
         except ValueError:
-            return self._decoded_singly(found, position)
+            return self._decoded_singly(taken, position, before)
         names = self._names
         return [make_row(names, list(items)) for items in zip(*values, strict=True)]
 
-    def _decoded_singly(self, found: list[list[str]], position: Position) -> list[Row]:
+    def _decoded_singly(self, taken: list[list[str]], position: Position, before: int) -> list[Row]:
         """Row by row, to name the one that does not fit."""
         names, readers, order = self._names, self._readers, self._order
         rows = []
-        for index, cells in enumerate(found):
+        for cells, begin in zip(taken, self._begins_of(taken, before), strict=True):
+            if not cells:
+                continue
+            line = begin - self._first_line + 1
             try:
+                _check_utf8(cells)
                 if len(cells) != self._width:
                     raise ValueError(f"{len(cells)} cells, not {self._width}")
                 if order is not None:
@@ -209,17 +241,25 @@ class _CsvReader:
                 rows.append(make_row(names, [read(cell) for read, cell in zip(readers, cells, strict=True)]))
             except ValueError as error:
                 why = ValueError(self._culprit(cells) or error)
+                cells = [_shown(cell) for cell in cells]
                 if self._bad_tag is None:
                     raise TypeMismatchError(
-                        f"the input file {self._file.name} has a line that does not fit the schema, line {index + 1} "
+                        f"the input file {self._file.name} has a line that does not fit the schema, line {line} "
                         f"after byte {position}: {why}"
                     ) from None
-                record = bad_record(self._file.name, position, index + 1, list(cells), why)
+                record = bad_record(self._file.name, position, line, cells, why)
                 self._aside.append((self._bad_tag, record))
         return rows
 
+    def _begins_of(self, taken: list[list[str]], before: int) -> Iterable[int]:
+        """Of each record, the lines before it."""
+        if self._schema.comments:
+            return self._begins
+        lines = [_lines_in(each) for each in taken[:-1]]
+        return itertools.accumulate(lines, initial=before) if taken else ()
+
     def _culprit(self, cells: list[str]) -> str | None:
-        if len(cells) != len(self._names):
+        if len(cells) != len(self._names) or not all(map(_is_utf8, cells)):  # drives our own code
             return None
         for column, read, cell in zip(self._schema.columns, self._readers, cells, strict=True):
             try:
@@ -227,6 +267,26 @@ class _CsvReader:
             except ValueError as error:
                 return f"field {column.name!r} is {cell!r}, which is no {column.type_info.name} ({error})"
         return None
+
+
+def _lines_in(cells: list[str]) -> int:
+    """How many lines of the file a record fills: line ends within quotes are part of its cells."""
+    return 1 + sum(len(_LINE_END.findall(cell)) for cell in cells)
+
+
+def _is_utf8(cell: str) -> bool:
+    return not any("\udc80" <= sign <= "\udcff" for sign in cell)
+
+
+def _check_utf8(cells: list[str]) -> None:
+    for number, cell in enumerate(cells, 1):
+        if not _is_utf8(cell):
+            raise ValueError(f"cell {number} is not UTF-8: {cell.encode('utf-8', 'surrogateescape')!r}")
+
+
+def _shown(cell: str) -> str:
+    """A cell with U+FFFD for what is not UTF-8."""
+    return cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def skip_to(stream: Any, position: int, seekable: bool) -> int:

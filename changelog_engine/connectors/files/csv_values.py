@@ -203,7 +203,7 @@ def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any]
     kind, null = column.type_info.kind, schema.null_text or ""
     if isinstance(column.type_info, ElementsTypeInfo):
         separator = column.separator or ""
-        return lambda value: null if value is None else separator.join(map(_plain, value))
+        return lambda value: null if value is None else separator.join([_plain(item) for item in value])
     if not null and (kind in ("STRING", "CHAR", "FLOAT", "DOUBLE", "BIG_DEC") or kind in _WHOLE_BITS):
         return None
     return lambda value: null if value is None else value if type(value) is str else _plain(value)

@@ -41,6 +41,7 @@ class TextLines:
 
     Args:
         charset_name: any encoding that Python knows.
+        errors: what becomes of bytes that the charset cannot decode, by the names that Python has for it.
 
     Raises:
         ConfigurationError: an unknown charset.
@@ -48,7 +49,8 @@ class TextLines:
 
     start: Position = 0
 
-    def __init__(self, charset_name: str = "UTF-8") -> None:
+    def __init__(self, charset_name: str = "UTF-8", errors: str = "replace") -> None:
+        self.errors = errors
         try:
             self.charset = codecs.lookup(charset_name).name
         except (LookupError, TypeError):
@@ -60,8 +62,8 @@ class TextLines:
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
         if decompressor(file.name) is None and _ends_lines_with_single_bytes(self.charset):
-            return ByteLineReader(file, self.charset)
-        return CountedLineReader(file, self.charset)
+            return ByteLineReader(file, self.charset, errors=self.errors)
+        return CountedLineReader(file, self.charset, self.errors)
 
 
 def _ends_lines_with_single_bytes(charset: str) -> bool:

@@ -30,7 +30,7 @@ def bad_record(file: str, position: Position, line: int, record: Any, error: Exc
 
 
 class JsonLines:
-    """One JSON value in each line; empty lines are left out. Positions are those of text lines.
+    """One JSON value in each line, in UTF-8; empty lines are left out. Positions are those of text lines.
 
     Args:
         type_info: a ROW type whose fields are taken from the values' keys, the missing ones None; None gives the values
@@ -55,7 +55,9 @@ class JsonLines:
         decode: Callable[[str], Any] = orjson.loads
         if self._row_type is not None:
             decode = _row_decoder(self._row_type)
-        return _JsonLineReader(TextLines().reader(file), file.name, decode, self._bad_tag)
+        return _JsonLineReader(
+            TextLines(errors="surrogateescape").reader(file), file.name, decode, self._bad_tag
+        )
 
 
 class _JsonLineReader:
@@ -94,6 +96,7 @@ class _JsonLineReader:
             try:
                 values.append(self._decode(line))
             except (ValueError, TypeError) as error:
+                line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
                 if self._bad_tag is None:
                     raise TypeMismatchError(
                         f"the input file {self._name} has a line that cannot be decoded, line {number} after position "
@@ -114,6 +117,6 @@ def _row_decoder(row_type: RowTypeInfo) -> Callable[[str], Any]:
         value = orjson.loads(line)
         if not isinstance(value, dict):
             raise ValueError("it is no object, and rows are made of an object's keys")
-        return row_type.coerce(make_row(names, [value.get(field) for field in names]), "it")
+        return row_type.check(make_row(names, [value.get(field) for field in names]), "it")
 
     return decode

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from changelog_engine.clock import MonotonicMs
+
 PART_BYTES = 128 * 1024 * 1024
 INTERVAL_MS = 60_000
 
@@ -28,7 +30,7 @@ class Rolling:
         """Whether a file of so many bytes gets nothing more."""
         return self.part_bytes is not None and size > self.part_bytes
 
-    def is_due(self, created_ms: int, updated_ms: int, now_ms: int) -> bool:
+    def is_due(self, created_ms: MonotonicMs, updated_ms: MonotonicMs, now_ms: MonotonicMs) -> bool:
         """Whether the time of a file is over."""
         return (self.rollover_ms is not None and now_ms - created_ms >= self.rollover_ms) or (
             self.inactivity_ms is not None and now_ms - updated_ms >= self.inactivity_ms

@@ -5,11 +5,15 @@
    of the pending ones, and names and lengths of those still in progress.
 3. When the checkpoint is durable, the pending files get their final names.
 A restore finishes what the checkpoint has as pending and, cut to its length, what it has in progress, then removes what
-dead attempts left.
+attempts before it left: of drivers that were killed, of this run or another, with a checkpoint or without. The end of the
+job looks once more, because a driver that was replaced may not know it and write on.
 
 Invariants:
     * A file with a final name is complete and is covered by a durable checkpoint.
-    * Only files that the restored checkpoint does not know are removed, of attempts that are over.
+    * Removed is only what an earlier attempt of the same job folder left, and neither the restored checkpoint knows nor one
+      that the job did not go on from and may yet be restored. Names say whose a file is (see stores.Tag), and a writer
+      removes those of the writers whose place it takes, after it has finished what it was given of them.
+    * A job in another folder, a copy or a fork for one, takes nothing away.
 """
 
 from __future__ import annotations
@@ -18,16 +22,17 @@ import contextlib
 import copy
 import hashlib
 import re
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from changelog_engine.clock import Clock, MonotonicMs, SystemClock
+from changelog_engine.config.names import writable
 from changelog_engine.connectors.files.buckets import Buckets, DateTimeBuckets
 from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
-from changelog_engine.connectors.files.stores import Store, open_store
+from changelog_engine.connectors.files.stores import Store, Tag, open_store
 from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.storage.file_systems import FileSystems
@@ -35,11 +40,6 @@ from changelog_engine.types import TypeInformation
 
 CHECK_INTERVAL_MS = 60_000
 _SMALL_BATCH = 4096
-
-
-def wall_clock_ms() -> int:
-    """The time in ms since 1970."""
-    return int(time.time() * 1000)
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class FileNames:
 
     def __post_init__(self) -> None:
         for what, value in (("prefix", self.prefix), ("suffix", self.suffix)):
+            writable(value, f"the {what} of part files")
             if "/" in value or "\0" in value:
                 raise ConfigurationError(
                     f"the {what} of part files must be a part of a file's name, got {value!r}"
@@ -87,7 +88,7 @@ class FileSink:
         names: of the files.
         check_interval_ms: how often the time of files is looked at.
         file_systems: opens the base path.
-        clock: wall clock in ms.
+        clock: the wall clock chooses buckets; the ages of files are measured on the monotonic one.
 
     Raises:
         ConfigurationError: a rolling policy that a bulk format cannot have.
@@ -102,11 +103,12 @@ class FileSink:
         names: FileNames | None = None,
         check_interval_ms: int = CHECK_INTERVAL_MS,
         file_systems: FileSystems | None = None,
-        clock: Callable[[], int] = wall_clock_ms,
+        clock: Clock | None = None,
     ) -> None:
         self.base_path = base_path
         self.encoder = encoder
         self.buckets = buckets or DateTimeBuckets()
+        writable(base_path, "the path of a sink of files")
         bulk = isinstance(encoder, BulkFactory)
         self.rolling = rolling or (ON_CHECKPOINT if bulk else Rolling())
         if bulk and not self.rolling.on_checkpoint:
@@ -116,7 +118,7 @@ class FileSink:
         self.names = names or FileNames()
         self.check_interval_ms = check_interval_ms
         self.file_systems = file_systems or FileSystems()
-        self.clock = clock
+        self.clock = clock or SystemClock()
 
     def with_options(self, options: Mapping[str, str]) -> FileSink:
         """This sink with the configuration's options of file systems."""
@@ -155,8 +157,8 @@ class _Part:
     final: str
     stream: Any
     bulk: BulkWriter | None
-    created_ms: int
-    updated_ms: int
+    created_ms: MonotonicMs
+    updated_ms: MonotonicMs
     size: int = 0
     durable: int = -1  # bytes of it
     known: bool = False  # whether a checkpoint may know it
@@ -175,35 +177,50 @@ class FileWriter:
         self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
         self._counter = 0
         self._counted: set[str] = set()  # buckets whose names were looked at
-        self._next_check_ms = sink.clock() + sink.check_interval_ms
-        self._lineage = self._restore()
+        self._next_check_ms = sink.clock.monotonic_ms() + sink.check_interval_ms
+        place = f"{context.job}/{context.folder or context.run}/{context.uid}"
+        lineage = hashlib.sha256(place.encode()).hexdigest()[:12]
+        self._tag = Tag(lineage, context.subtask, context.attempt)
+        self._lineages = {lineage}  # of all files that may be removed
+        self._restore()
 
-    def _restore(self) -> str:
-        """Finish what the checkpoint has, remove what came after it; returns the lineage to go on with."""
+    def _restore(self) -> None:
+        """Finish what the checkpoint has, remove what came after it."""
         context = self._context
-        place = f"{context.job}/{context.run}/{context.uid}/{context.subtask}"
-        mine = hashlib.sha256(place.encode()).hexdigest()[:12]
-        lineages = []
         for _, prepared in context.restored:
             self.commit(prepared.committables)
-            if prepared.state is None:
+            state = prepared.state
+            if state is None:
                 continue
-            forked = prepared.state["job"] != context.job
-            for temporary, final, size in prepared.state["parts"]:
-                self._store.finish_part_of(temporary, final, size, keep=forked)
-            if not forked:
-                lineages.append(prepared.state["lineage"])
-        if context.attempt > 1:  # looking takes time in large folders
-            for path in list(self._store.leftovers({mine, *lineages}, context.attempt)):
-                self._store.remove(path)
-        return lineages[0] if lineages else mine
+            others = state["job"] != context.job or state.get("folder", context.folder) != context.folder
+            for temporary, final, size in state["parts"]:
+                tag = Tag.of(temporary)
+                branch = tag is not None and tag.attempt in context.branches
+                self._store.finish_part_of(temporary, final, size, keep=others or branch)
+            if not others:
+                self._lineages.add(state["lineage"])
+        self._remove_leftovers()
+
+    def _remove_leftovers(self) -> None:
+        """Remove what earlier attempts left; what is to be kept of it was finished when this one began."""
+        if self._context.attempt > 1:  # looking takes time in large folders
+            for path, tag in list(self._store.in_progress(self._lineages)):
+                if self._is_over(tag):
+                    self._store.remove(path)
+
+    def _is_over(self, tag: Tag) -> bool:
+        context = self._context
+        if tag.attempt >= context.attempt or tag.attempt in context.branches:
+            return False
+        return tag.subtask is None or tag.subtask % context.parallelism == context.subtask
 
     def write(self, values: Sequence[Any]) -> None:
         """Append elements to the files of their buckets."""
         if not len(values):
             return
-        now_ms = self._sink.clock()
-        for bucket, elements in self._sink.buckets.assign(values, now_ms):
+        clock = self._sink.clock
+        now_ms = clock.monotonic_ms()
+        for bucket, elements in self._sink.buckets.assign(values, clock.wall_ms()):
             if self._rows is None:
                 part = self._part(bucket, now_ms)
                 assert part.bulk is not None
@@ -213,7 +230,7 @@ class FileWriter:
             else:
                 self._append(bucket, self._rows.encode(elements), now_ms)
 
-    def _append(self, bucket: str, pieces: list[bytes], now_ms: int) -> None:
+    def _append(self, bucket: str, pieces: list[bytes], now_ms: MonotonicMs) -> None:
         limit = self._sink.rolling.part_bytes
         start, count = 0, len(pieces)
         left = sum(map(len, pieces))  # bytes from start on
@@ -236,7 +253,7 @@ class FileWriter:
             left -= len(data)
             start = end
 
-    def _part(self, bucket: str, now_ms: int) -> _Part:
+    def _part(self, bucket: str, now_ms: MonotonicMs) -> _Part:
         part = self._parts.get(bucket)
         if part is None:
             names = self._sink.names
@@ -246,7 +263,7 @@ class FileWriter:
                 self._counter = max(self._counter, names.counter_after(taken, self._writer))
             name = names.name(self._writer, self._counter)
             self._counter += 1
-            temporary = self._store.temporary(bucket, name, self._lineage, self._context.attempt)
+            temporary = self._store.temporary(bucket, name, self._tag)
             stream = self._store.create(temporary)
             bulk = None if isinstance(self._sink.encoder, RowEncoder) else self._sink.encoder.open(stream)
             final = f"{bucket}/{name}" if bucket else name
@@ -266,7 +283,7 @@ class FileWriter:
 
     def end_epoch(self) -> None:
         """End the files whose time is over."""
-        now_ms = self._sink.clock()
+        now_ms = self._sink.clock.monotonic_ms()
         if now_ms < self._next_check_ms:
             return
         self._next_check_ms = now_ms + self._sink.check_interval_ms
@@ -276,6 +293,8 @@ class FileWriter:
 
     def prepare(self, final: bool) -> Prepared:
         """Make everything durable; see the module's step 2."""
+        if final:
+            self._remove_leftovers()
         rolling = self._sink.rolling
         for bucket, part in list(self._parts.items()):
             if final or rolling.on_checkpoint or not self._store.appends or rolling.is_full(part.size):
@@ -289,7 +308,13 @@ class FileWriter:
             parts.append([part.temporary, part.final, part.size])
         committables = [committable for committable, _ in self._pending]
         self._pending = []
-        state = {"job": self._context.job, "lineage": self._lineage, "parts": parts}
+        context = self._context
+        state = {
+            "job": context.job,
+            "folder": context.folder,
+            "lineage": self._tag.lineage,
+            "parts": parts,
+        }
         return Prepared(committables, state)
 
     def commit(self, committables: Sequence[Committable]) -> None:

@@ -13,10 +13,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from changelog_engine.config.names import writable
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import Found, InputFolder
 from changelog_engine.connectors.protocols import Position, Range, Split, SplitReader
-from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import TypeInformation
 
@@ -52,8 +53,8 @@ class FileSource:
         path: Any
         for path in paths:
             if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-                raise ConfigurationError(f"a path must be a str that is not empty, got {path!r}")
-        self._paths = [str(os.fspath(path)) for path in paths]
+                raise ArgumentTypeError(f"a path must be a str that is not empty, got {path!r}")
+        self._paths = [writable(str(os.fspath(path)), "the path of a source of files") for path in paths]
         self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
         self.output_type: TypeInformation | None = self._format.output_type

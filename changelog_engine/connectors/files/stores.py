@@ -17,7 +17,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -29,10 +29,37 @@ from changelog_engine.storage.retry import Retry
 log = logging.getLogger("changelog_engine")
 T = TypeVar("T")
 
-_TAG = re.compile(r"\.inprogress\.([0-9a-f]+)-(\d+)$")
+_TAG = re.compile(r"\.inprogress\.([0-9a-f]+)-(?:(\d+)-)?(\d+)$")
 _STAGING = ".inprogress"
 _BUFFER_BYTES = 256 * 1024
 _COPY_BYTES = 4 << 20
+
+
+class Tag(NamedTuple):
+    """Whose a hidden file is, at the end of its name.
+
+    Args:
+        lineage: hex digits that stand for a sink and its job.
+        subtask: the writer; None for files of versions that had it in the lineage.
+        attempt: of the job.
+    """
+
+    lineage: str
+    subtask: int | None
+    attempt: int
+
+    @classmethod
+    def of(cls, path: str) -> Tag | None:
+        """The tag of a hidden file, or of a copy that a restore was making of it; None for files of others."""
+        name = path.rpartition("/")[2]
+        found = _TAG.search(name.split(".cut-")[0])
+        if found is None:
+            return None
+        lineage, subtask, attempt = found.groups()
+        return cls(lineage, None if subtask is None else int(subtask), int(attempt))
+
+    def __str__(self) -> str:
+        return "-".join(str(part) for part in self if part is not None)
 
 
 class Store(Protocol):
@@ -43,7 +70,7 @@ class Store(Protocol):
     def check(self) -> None:
         """Raise if nothing can be written here."""
 
-    def temporary(self, bucket: str, name: str, lineage: str, attempt: int) -> str:
+    def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         """The hidden path of a part file while it is not finished."""
 
     def create(self, path: str) -> Any:
@@ -64,8 +91,8 @@ class Store(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
 
-    def leftovers(self, lineages: set[str], before: int) -> Iterator[str]:
-        """Hidden files of writers of these lineages, of attempts before this one."""
+    def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
+        """Hidden files of writers of these lineages."""
 
     def names(self, bucket: str) -> list[str]:
         """Names of all files of a bucket, the hidden ones too."""
@@ -102,9 +129,9 @@ class LocalStore:
         except OSError as error:
             raise ConfigurationError(f"cannot write to the folder {self._root}: {error.strerror}") from error
 
-    def temporary(self, bucket: str, name: str, lineage: str, attempt: int) -> str:
+    def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         """See Store."""
-        return os.path.join(bucket, f".{name}.inprogress.{lineage}-{attempt}")
+        return os.path.join(bucket, f".{name}.inprogress.{tag}")
 
     def create(self, path: str) -> Any:
         """See Store."""
@@ -162,13 +189,13 @@ class LocalStore:
         with contextlib.suppress(OSError):  # hidden and harmless if it stays
             os.unlink(self._full(path))
 
-    def leftovers(self, lineages: set[str], before: int) -> Iterator[str]:
+    def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
         """See Store."""
         for folder, _, names in os.walk(self._root):
             for name in names:
-                tag = _TAG.search(name.split(".cut-")[0]) if name.startswith(".") else None
-                if tag is not None and tag.group(1) in lineages and int(tag.group(2)) < before:
-                    yield os.path.relpath(os.path.join(folder, name), self._root)
+                tag = Tag.of(name) if name.startswith(".") else None
+                if tag is not None and tag.lineage in lineages:
+                    yield os.path.relpath(os.path.join(folder, name), self._root), tag
 
     def names(self, bucket: str) -> list[str]:
         """See Store."""
@@ -206,10 +233,10 @@ class RemoteStore:
             reason = self._masked(str(error), self._uri)
             raise ConfigurationError(f"cannot write to {self._shown}: {reason}") from None
 
-    def temporary(self, bucket: str, name: str, lineage: str, attempt: int) -> str:
+    def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         """See Store."""
         flat = bucket.replace("/", "-")
-        return f"{_STAGING}/{lineage}/{flat}{'-' if flat else ''}{name}.inprogress.{lineage}-{attempt}"
+        return f"{_STAGING}/{tag.lineage}/{flat}{'-' if flat else ''}{name}.inprogress.{tag}"
 
     def create(self, path: str) -> Any:
         """See Store."""
@@ -260,14 +287,14 @@ class RemoteStore:
         with contextlib.suppress(OSError, pa.ArrowException):
             self._fs.delete_file(self._full(path))
 
-    def leftovers(self, lineages: set[str], before: int) -> Iterator[str]:
+    def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
         """See Store."""
         for lineage in lineages:
             folder = f"{_STAGING}/{lineage}"
             for name in self.names(folder):
-                tag = _TAG.search(name)
-                if tag is not None and int(tag.group(2)) < before:
-                    yield f"{folder}/{name}"
+                tag = Tag.of(name)
+                if tag is not None:
+                    yield f"{folder}/{name}", tag
 
     def names(self, bucket: str) -> list[str]:
         """See Store."""

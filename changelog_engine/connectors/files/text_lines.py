@@ -25,9 +25,12 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 class ByteLineReader:
     """Lines of a plain file; the position is a byte offset. Holds one chunk of the file."""
 
-    def __init__(self, file: InputFile, charset: str, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, file: InputFile, charset: str, chunk_bytes: int = CHUNK_BYTES, errors: str = "replace"
+    ) -> None:
         self._source = file
         self._charset = charset
+        self._errors = errors
         self._chunk_bytes = chunk_bytes
         self._file: Any = None
         self._lines: list[bytes] = []
@@ -54,7 +57,7 @@ class ByteLineReader:
                 break
             lines += self._take(max_records - len(lines))
         finished = self._at_end and self._next_line == len(self._lines)
-        return Range(_decode(lines, self._charset), self._position, finished)
+        return Range(_decode(lines, self._charset, self._errors), self._position, finished)
 
     def close(self) -> None:
         """Close the file."""
@@ -121,9 +124,10 @@ class ByteLineReader:
 class CountedLineReader:
     """Lines of a file that can only be read from its beginning; the position is a count of lines."""
 
-    def __init__(self, file: InputFile, charset: str) -> None:
+    def __init__(self, file: InputFile, charset: str, errors: str = "replace") -> None:
         self._source = file
         self._charset = charset
+        self._errors = errors
         self._decompress = decompressor(file.name)
         self._opened: Any = None
         self._stream: io.TextIOWrapper | None = None
@@ -160,7 +164,7 @@ class CountedLineReader:
             self.close()
             self._opened = self._source.open()
             plain = self._opened if self._decompress is None else self._decompress(self._opened)
-            self._stream = io.TextIOWrapper(plain, encoding=self._charset, errors="replace", newline=None)
+            self._stream = io.TextIOWrapper(plain, encoding=self._charset, errors=self._errors, newline=None)
             self._given = 0
         self._given += sum(1 for _ in itertools.islice(self._stream, position - self._given))
         if self._given < position:
@@ -199,6 +203,6 @@ def _split(data: bytes) -> tuple[list[bytes], list[int] | None]:
     return lines, widths
 
 
-def _decode(lines: list[bytes], charset: str) -> Sequence[str]:
+def _decode(lines: list[bytes], charset: str, errors: str) -> Sequence[str]:
     # One call for all lines: no line holds a line end, so joining and splitting is exact.
-    return b"\n".join(lines).decode(charset, "replace").split("\n") if lines else []
+    return b"\n".join(lines).decode(charset, errors).split("\n") if lines else []

@@ -11,11 +11,11 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.jdbc.dialects import Dialect
 from changelog_engine.connectors.jdbc.session import Session
 
@@ -183,4 +183,4 @@ def ddl_of(name: str, dialect: Dialect) -> dict[str, str]:
 
 
 def _now_ms() -> int:
-    return int(time.time() * 1000)
+    return wall_ms()

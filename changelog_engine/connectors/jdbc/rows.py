@@ -10,7 +10,12 @@ from typing import Any
 
 from changelog_engine.connectors.jdbc.dialects import Converter, Dialect
 from changelog_engine.connectors.jdbc.placeholders import translated
-from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    NotSupportedError,
+    TypeMismatchError,
+)
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.composite import RowTypeInfo
 from changelog_engine.types.row import Row, field_names_of
@@ -34,7 +39,7 @@ class Statement:
 
     def __init__(self, sql: str, type_info: TypeInformation, dialect: Dialect) -> None:
         if not isinstance(type_info, RowTypeInfo):
-            raise ConfigurationError(
+            raise ArgumentTypeError(
                 f"a JDBC sink needs a row type such as Types.ROW([Types.INT()]), got {type_info!r}"
             )
         self.given = sql
@@ -65,7 +70,7 @@ class Statement:
         for position, field in enumerate(self.fields):
             column = [row[position] for row in rows]
             if not field.fits_all(column):
-                column = [self._coerced(rows[index], position, v) for index, v in enumerate(column)]
+                column = [self._checked(rows[index], position, v) for index, v in enumerate(column)]
             columns.append(column)
         return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
 
@@ -94,12 +99,12 @@ class Statement:
             return value
         if value is None:
             raise TypeMismatchError(f"a JDBC sink cannot write None as a row; SQL: {self.given}")
-        row: Row = self.type.coerce(value, f"a row for {self.given}")
+        row: Row = self.type.check(value, f"a row for {self.given}")
         return row._values
 
-    def _coerced(self, row: Sequence[Any], position: int, value: Any) -> Any:
+    def _checked(self, row: Sequence[Any], position: int, value: Any) -> Any:
         try:
-            return self.fields[position].coerce(value, f"field {self.names[position]!r}")
+            return self.fields[position].check(value, f"field {self.names[position]!r}")
         except TypeMismatchError as misfit:
             raise TypeMismatchError(f"JDBC sink: {misfit}. {self.shown(row)}") from None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
+_Meaning = TypeVar("_Meaning")
 _URL = re.compile(r"jdbc:(\w+):(.*)", re.DOTALL)
 _HANDLED = ("postgresql", "mysql", "mariadb", "sqlite")
 
@@ -64,17 +65,23 @@ _LIBPQ = frozenset(
     }
 )
 _PRAGMAS = frozenset({"busy_timeout", "foreign_keys", "journal_mode", "synchronous"})
-_MYSQL_TLS: dict[tuple[str, str], dict[str, Any]] = {  # by default TLS where the server has it
-    ("usessl", "false"): {"ssl_disabled": True},
-    ("sslmode", "disabled"): {"ssl_disabled": True},
-    ("sslmode", "disable"): {"ssl_disabled": True},
-    ("requiressl", "true"): {"ssl": {"check_hostname": False}},
-    ("sslmode", "required"): {"ssl": {"check_hostname": False}},
-    ("sslmode", "trust"): {"ssl": {"check_hostname": False}},
-    ("sslmode", "verify_ca"): {"ssl_verify_cert": True},
-    ("sslmode", "verify_identity"): {"ssl_verify_cert": True, "ssl_verify_identity": True},
-    ("sslmode", "verify_full"): {"ssl_verify_cert": True, "ssl_verify_identity": True},
+_VERIFIED = {"ssl_verify_cert": True, "ssl_verify_identity": True}
+_MYSQL_TLS: dict[str, dict[str, dict[str, Any]]] = {  # by default TLS where the server has it
+    "useSSL": {"true": {}, "false": {"ssl_disabled": True}},
+    "requireSSL": {"true": {"ssl": {"check_hostname": False}}, "false": {}},
+    "sslMode": {
+        "disabled": {"ssl_disabled": True},
+        "disable": {"ssl_disabled": True},
+        "preferred": {},
+        "required": {"ssl": {"check_hostname": False}},
+        "trust": {"ssl": {"check_hostname": False}},
+        "verify_ca": {"ssl_verify_cert": True},
+        "verify_identity": _VERIFIED,
+        "verify_full": _VERIFIED,
+    },
 }
+_MYSQL_TLS_NAMES = {name.lower(): name for name in _MYSQL_TLS}
+_POSTGRESQL_TLS = {"true": "verify-full", "": "verify-full", "false": "prefer"}
 _PRAGMA_VALUE = re.compile(r"\w+")
 
 
@@ -144,7 +151,7 @@ def _postgresql(address: str, parameters: dict[str, str], options: ConnectionOpt
         if lowered == "currentschema":
             settings.append("-c search_path=" + value.replace("\\", "\\\\").replace(" ", "\\ "))
         elif lowered == "ssl":
-            arguments.setdefault("sslmode", "prefer" if value.lower() == "false" else "verify-full")
+            arguments.setdefault("sslmode", _known(value, name, _POSTGRESQL_TLS, options))
         elif lowered == "targetservertype":
             arguments["target_session_attrs"] = {"master": "primary", "secondary": "standby"}.get(
                 value, value
@@ -182,20 +189,26 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         "database": database or None,
         "charset": "utf8mb4",
     }
+    tls: dict[str, Any] = {}
     for name, value in parameters.items():
         lowered = name.lower()
         if lowered in ("user", "password"):
             continue
-        if lowered in ("usessl", "requiressl", "sslmode"):
-            arguments |= _MYSQL_TLS.get((lowered, value.lower().replace("-", "_")), {})
+        if lowered in _MYSQL_TLS_NAMES:
+            tls |= _known(value, name, _MYSQL_TLS[_MYSQL_TLS_NAMES[lowered]], options)
         elif lowered == "connecttimeout":
             arguments["connect_timeout"] = max(1, _whole(value, name, options) // 1000)
         elif lowered == "sockettimeout":
             seconds = max(1, _whole(value, name, options) // 1000)
             arguments |= {"read_timeout": seconds, "write_timeout": seconds}
         else:
-            _refuse_unless_ignored(name, options, ("useSSL", "connectTimeout", "socketTimeout"))
-    return {name: value for name, value in arguments.items() if value is not None}
+            _refuse_unless_ignored(name, options, (*_MYSQL_TLS, "connectTimeout", "socketTimeout"))
+    if "ssl_disabled" in tls and len(tls) > 1:
+        raise ConfigurationError(
+            f"{options.shown_url}: one of {', '.join(_MYSQL_TLS)} switches TLS off and another asks for it; "
+            "leave one of them out"
+        )
+    return {name: value for name, value in (arguments | tls).items() if value is not None}
 
 
 def _sqlite(address: str, parameters: dict[str, str], options: ConnectionOptions) -> dict[str, Any]:
@@ -227,6 +240,16 @@ def _address(address: str, options: ConnectionOptions) -> tuple[list[tuple[str, 
             raise ConfigurationError(f"{options.shown_url}: {host!r} is no host and port")
         hosts.append((found[1].strip("[]") or "localhost", found[2]))
     return hosts, unquote(database)
+
+
+def _known(value: str, name: str, known: Mapping[str, _Meaning], options: ConnectionOptions) -> _Meaning:
+    """What a value of a parameter means; one that is not known is refused: a guess could drop a check that it asks for."""
+    found = value.lower().replace("-", "_")
+    if found not in known:
+        raise ConfigurationError(
+            f"{options.shown_url}: the parameter {name!r} is {value!r}; known are {', '.join(filter(None, known))}"
+        )
+    return known[found]
 
 
 def _whole(value: str, name: str, options: ConnectionOptions) -> int:

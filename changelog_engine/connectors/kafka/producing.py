@@ -106,7 +106,7 @@ class RecordProducer:
         Args:
             schema: makes their records.
             elements: what.
-            timestamps: ms for each; those below 0, and None, stand for now.
+            timestamps: ms for each; one below 0, and None, mean the current time.
             partition: of all; None chooses by key.
 
         Raises:

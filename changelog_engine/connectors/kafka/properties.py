@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 
 _SECRET_NAMES = frozenset(
     {
@@ -245,14 +245,14 @@ def merged(properties: Mapping[str, Any], defaults: Iterable[tuple[str, Any]]) -
 
 def _value(name: Any, value: Any, what: str) -> str:
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"{what}: names of properties are texts, got {name!r}")
+        raise ArgumentTypeError(f"{what}: the name of a property must be a str, got {name!r}")
     if isinstance(value, bool):
         value = "true" if value else "false"
     if isinstance(value, int | float):
         value = str(value)
     if not isinstance(value, str):
-        raise ConfigurationError(
-            f"{what}: property {name!r} must be a text, got a value of type {type(value).__name__}"
+        raise ArgumentTypeError(
+            f"{what}: property {name!r} must be a str, got a value of type {type(value).__name__}"
         )
     return Secret(value) if name in _SECRET_NAMES else value
 

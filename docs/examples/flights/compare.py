@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from api.common import Row
+from changelog_engine.api.common import Row
+
 from materializer.fold import state_at
 from reference import State, expected_state
 

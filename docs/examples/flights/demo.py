@@ -20,6 +20,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from patience import Patience, Session, session
 from prepare import FLIGHTS, prepare
 from watch import Progress as JobProgress
 from watch import progress
@@ -27,8 +28,9 @@ from watch import progress
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 FLIGHTS_PER_SECOND = int(os.environ.get("DEMO_FLIGHTS_PER_SECOND", "14000"))
-LONGEST_RUN_S = 300
+LONGEST_STANDSTILL_S = 300  # without a checkpoint, a line of output or much processor time
 POLL_S = 0.5
+STOPPED = 130  # what shells say of a program that Ctrl-C ended
 COLUMNS = ("run", "checkpoint", "event time", "state", "new value")
 AIRCRAFT = "N725MQ"  # left New York more often than any other
 
@@ -89,11 +91,14 @@ class Demo:
 
     def run_until(self, stop: Callable[[JobProgress], bool] | None) -> JobProgress:
         """Start the job and watch it; kill it when ``stop`` says so, else wait for its end."""
-        with self.job() as process, _bar("killed half-way" if stop else "to the end") as (bar, task):
-            deadline = time.monotonic() + LONGEST_RUN_S
+        before, patience = progress(self.table), Patience(LONGEST_STANDSTILL_S)
+        description = "killed half-way" if stop else "to the end"
+        with self.job() as process, _bar(description, self.flights_of(before)) as (bar, task):
             while True:
-                at = progress(self.table)
-                bar.update(task, completed=self.flights_of(at), checkpoint=at.checkpoint)
+                looked = time.monotonic()
+                at, processes = progress(self.table), session(process.pid)
+                doing = _doing(at, before, processes)
+                bar.update(task, completed=self.flights_of(at), doing=doing)
                 status = process.poll()
                 if status is not None and (status != 0 or stop is not None):
                     raise SystemExit(self.failure(f"The job ended by itself with status {status}"))
@@ -101,9 +106,11 @@ class Demo:
                     return progress(self.table)
                 if stop is not None and stop(at):
                     break
-                if time.monotonic() > deadline:
-                    raise SystemExit(self.failure(f"The job took more than {LONGEST_RUN_S} s"))
-                time.sleep(POLL_S)
+                if patience.has_run_out(at, self.output.stat().st_size, processes.effort):
+                    what = f"The job has made no progress for {LONGEST_STANDSTILL_S} s ({doing})"
+                    raise SystemExit(self.failure(what))
+                # On a busy machine a look takes seconds; most of the time is the job's.
+                time.sleep(max(POLL_S, 2 * (time.monotonic() - looked)))
         return progress(self.table)  # it may have committed once more before the signal came
 
     @contextmanager
@@ -176,15 +183,25 @@ class Demo:
 
 
 @contextmanager
-def _bar(description: str) -> Iterator[tuple[Progress, int]]:
+def _bar(description: str, flights: int) -> Iterator[tuple[Progress, int]]:
     columns = (
         TextColumn("  {task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:>7,} flights, checkpoint {task.fields[checkpoint]}"),
+        TextColumn("{task.completed:>7,} flights, {task.fields[doing]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        yield bar, bar.add_task(description, total=FLIGHTS, checkpoint=0)
+        yield bar, bar.add_task(description, total=FLIGHTS, completed=flights, doing="the program starts")
+
+
+def _doing(at: JobProgress, before: JobProgress, processes: Session) -> str:
+    """What the job does now, as far as it can be seen from outside."""
+    if at.checkpoint > before.checkpoint:
+        return f"checkpoint {at.checkpoint}"
+    if processes.workers:
+        what = f"restore checkpoint {before.checkpoint}" if before.checkpoint else "start"
+        return f"workers {what}: {processes.workers} so far"
+    return "Spark starts" if processes.java else "the program starts"
 
 
 def _history_table(rows: list[dict[str, object]], killed_at: int) -> Table:
@@ -212,5 +229,15 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
+def main() -> int:
+    """The demo in its folder; Ctrl-C ends it, and the job with it."""
+    demo = Demo(Path(os.environ.get("DEMO_WORK", ROOT / ".demo")).resolve())
+    try:
+        return demo.run()
+    except KeyboardInterrupt:
+        console.print(f"Stopped. What the job left is in {_shown(demo.work)}; make demo begins anew.")
+        return STOPPED
+
+
 if __name__ == "__main__":
-    sys.exit(Demo(Path(os.environ.get("DEMO_WORK", ROOT / ".demo")).resolve()).run())
+    sys.exit(main())

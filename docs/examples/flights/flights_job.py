@@ -16,17 +16,17 @@ this job half-way and compares with reference.py.
 import sys
 import time
 
-from api.common import Configuration, Row, Types, WatermarkStrategy
-from api.common.watermark_strategy import TimestampAssigner
-from api.datastream import (
+from changelog_engine.api.common import Configuration, Row, Types, WatermarkStrategy
+from changelog_engine.api.common.watermark_strategy import TimestampAssigner
+from changelog_engine.api.datastream import (
     AggregateFunction,
     KeyedProcessFunction,
     MapFunction,
     ReduceFunction,
     StreamExecutionEnvironment,
 )
-from api.datastream.connectors.file_system import FileSource, StreamFormat
-from api.datastream.state import (
+from changelog_engine.api.datastream.connectors.file_system import FileSource, StreamFormat
+from changelog_engine.api.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

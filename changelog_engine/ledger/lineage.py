@@ -1,7 +1,9 @@
 """The tree of checkpoints: which there are, which is newest, and where a run starts.
 
 Invariants:
-    * Ids, attempts and times come from the table's list of files; only the rows that are asked for are opened.
+    * Ids and attempts come from names, times from the rows themselves; only the rows that are asked for are opened.
+    * A list of files that lost its end, the newest commit or the newest rows, is an error, never taken for one checkpoint
+      less.
     * Rows that were merged into other files are found all the same. The newest never are, so a start opens two small
       files, however many checkpoints there are.
 """
@@ -11,14 +13,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Entry, Rows, merged_rows_file, rows_of
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.ledger.commits import check_commits
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.filesystem import Storage
+
+_PART = r"^part-(?P<checkpoint>\d{1,18})-\d+-\d+-\d+-\d+-[0-9a-f]{8}\.parquet$"
 
 
 def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
@@ -64,6 +71,9 @@ class Lineage:
 
     Args:
         log: the changelog; it moves to the newest version.
+
+    Raises:
+        CorruptChangelogError: the newest commit is damaged, or lists mutations or checkpoints without their rows.
     """
 
     def __init__(self, log: DeltaLog) -> None:
@@ -72,7 +82,9 @@ class Lineage:
         self.version = log.version
         self.checkpoints: Rows
         self.attempts: Rows
+        check_commits(log)
         self.checkpoints, self.attempts = rows_of(log.storage, self.files)
+        self._check_newest_rows()
 
     @property
     def newest_checkpoint_id(self) -> int:
@@ -105,6 +117,14 @@ class Lineage:
         newest = self.checkpoints.newest if attempt is None else self.checkpoints.newest_of(attempt)
         return self.checkpoint(newest) if newest else None
 
+    def branches(self, lineage: tuple[Segment, ...]) -> frozenset[int]:
+        """Attempts that have checkpoints beside a lineage."""
+        found = self.checkpoints.index()
+        beside = np.ones(len(found.ids), bool)
+        for attempt, first, last in lineage:
+            beside &= (found.attempts != attempt) | (found.ids < first) | (found.ids > last)
+        return frozenset(np.unique(found.attempts[beside]).tolist())
+
     def checkpoint(self, checkpoint: int) -> Checkpoint:
         """A checkpoint.
 
@@ -120,10 +140,23 @@ class Lineage:
         return Checkpoint.from_json(self.checkpoints.document(entry))
 
     def at_or_before(self, time_ms: int) -> Checkpoint | None:
-        """The newest checkpoint whose barrier was at or before a time (epoch milliseconds)."""
-        index = self.checkpoints.index()
-        ids = index.ids[index.times <= time_ms]
-        return self.checkpoint(int(ids[-1])) if len(ids) else None
+        """The newest checkpoint whose barrier was at or before a time (epoch milliseconds); None for none.
+
+        Raises:
+            RestoreError: the one after it is not there any more, and may have been the newest then.
+            CorruptChangelogError: a row can't be read.
+        """
+        later = None
+        for identity in reversed(self.checkpoints.ids()):
+            if self.checkpoints.time_of(self.checkpoints[identity]) <= time_ms:
+                if later is not None and later > identity + 1:
+                    raise RestoreError(
+                        f"checkpoints {identity + 1} to {later - 1} of {self._storage.root} were truncated, and one of them "
+                        f"may have been the newest then: ask for {identity} or {later}"
+                    )
+                return self.checkpoint(identity)
+            later = identity
+        return None
 
     def decide_restore(self, restore: str) -> RestoreDecision:
         """Where a run starts.
@@ -187,10 +220,31 @@ class Lineage:
         ids = sorted(self.checkpoints)
         if not ids:
             return "there are no checkpoints"
-        first, last = self.checkpoints[ids[0]], self.checkpoints[ids[-1]]
+        first, last = (self._iso(self.checkpoints[identity]) for identity in (ids[0], ids[-1]))
         gaps = "" if len(ids) == ids[-1] - ids[0] + 1 else f" ({len(ids)} of them)"
-        return f"there are checkpoints {ids[0]} ({_iso(first)}) to {ids[-1]} ({_iso(last)}){gaps}"
+        return f"there are checkpoints {ids[0]} ({first}) to {ids[-1]} ({last}){gaps}"
 
+    def _iso(self, entry: Entry) -> str:
+        when = datetime.fromtimestamp(self.checkpoints.time_of(entry) / 1000, UTC)
+        return when.isoformat(timespec="seconds")
 
-def _iso(entry: Entry) -> str:
-    return datetime.fromtimestamp(entry.time_ms / 1000, UTC).isoformat(timespec="seconds")
+    def _check_newest_rows(self) -> None:
+        """The newest checkpoint and the newest attempt have rows as long as there is anything of them."""
+        paths = self.files["path"]
+        named = pc.drop_null(pc.extract_regex(paths, _PART))
+        numbers = pc.cast(pc.struct_field(named, "checkpoint"), pa.int64())
+        newest = pc.max(numbers).as_py() or 0
+        if newest > self.newest_checkpoint_id:
+            path = next(p for p in paths.to_pylist() if p.startswith(f"part-{newest}-"))
+            self._lost(path, f"checkpoint {newest}", self.newest_checkpoint_id)
+        for entry in self.checkpoints.own.values():
+            if entry.attempt > self.newest_attempt_id:
+                self._lost(entry.path or "", f"attempt {entry.attempt}", self.newest_attempt_id)
+
+    def _lost(self, path: str, what: str, newest: int) -> None:
+        full = self._storage.join(path)
+        raise CorruptChangelogError(
+            f"{full} belongs to {what}, whose row is not in the table's list of files any more (the newest there is "
+            f"{newest}): a commit of {self._storage.root} was lost or damaged",
+            full,
+        )

@@ -3,6 +3,8 @@
 Invariants:
     * Rows are those of a lineage and of a range of key groups; for one key group they come in the order of (checkpoint,
       sequence).
+    * The ledger says which files these are, and that none is missing, before any is read; what was read is compared with
+      what was promised: the checksum, the number of rows, and where each subtask's sequence numbers begin and end.
     * A corrupt snapshot is replaced by an older one and a longer piece of log, when the log is complete. Otherwise what is
       corrupt or missing is an error that names it; nothing is changed.
 """
@@ -15,28 +17,16 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.completeness import is_complete
 from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
-from changelog_engine.changelog.log_files import SNAPSHOT, parse_row
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import (
-    PartFile,
-    attempt_of,
-    check_complete,
-    on_lineage,
-    part_files,
-    restore_hint,
-    select_suffix,
-)
-from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.suffix import Suffix
 
-SNAPSHOTS = "snapshots"
 Taken = TypeVar("Taken")
 _MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
@@ -45,6 +35,7 @@ def read_parts(
     point: RestorePoint,
     key_groups: range,
     operators: frozenset[str] | None = None,
+    ledger: Ledger | None = None,
 ) -> Iterator[pa.Table]:
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
@@ -52,6 +43,7 @@ def read_parts(
         point: the checkpoint.
         key_groups: key groups of the subtask.
         operators: uids of its operators; None for all.
+        ledger: of the changelog, if it was read just now.
 
     Yields:
         Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
@@ -62,7 +54,7 @@ def read_parts(
     """
     if point.checkpoint is None:
         return
-    reader = _Reader(point, key_groups, operators)
+    reader = _Reader(point, key_groups, operators, ledger=ledger)
     for base in reader.bases():
         try:
             tables = list(reader.rows_of(base))
@@ -70,7 +62,7 @@ def read_parts(
             reader.note(error)
             continue
         yield from tables
-        yield from reader.passing(base.snapshot, None)
+        yield from reader.passing(base.suffix, None)
         return
 
 
@@ -131,12 +123,8 @@ def read_suffix(
     Raises:
         CorruptChangelogError: a file is missing or isn't what it was.
     """
-    return _Reader(point, key_groups, operators, dictionaries, columns).suffix(after)
-
-
-def is_logged(point: RestorePoint, after: int | None, last: int) -> bool:
-    """Whether the log has every part of a lineage after a checkpoint (None: from the beginning) up to another."""
-    return _Reader(point, range(0), None)._logged(after, last)
+    reader = _Reader(point, key_groups, operators, dictionaries, columns)
+    return reader.suffix(reader.ledger.following(point.lineage, after))
 
 
 class RestoreSize(NamedTuple):
@@ -168,14 +156,6 @@ def restore_size(point: RestorePoint) -> RestoreSize:
     return _Reader(point, ALL_KEY_GROUPS, None).size()
 
 
-class _Base(NamedTuple):
-    """What a restore begins with: the files of a snapshot that may hold rows of the subtask, or nothing."""
-
-    snapshot: int | None
-    storage: Storage
-    parts: list[PartFile]
-
-
 class _Reader:
     """One restore of one subtask."""
 
@@ -186,173 +166,119 @@ class _Reader:
         operators: frozenset[str] | None,
         dictionaries: Sequence[str] = (),
         columns: Sequence[str] | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.point = point
         self.key_groups = key_groups
         self.operators = operators
         self.dictionaries = dictionaries
         self.columns = list(SCHEMA.names if columns is None else columns)
-        self.changelog = Storage(point.table)
-        self.listing = DeltaLog(self.changelog).files()
-        self.files = part_files(self.listing)
+        self.ledger = ledger or Ledger.at(point.table)
         self.in_log = False  # whether ``all_rows`` has come past the snapshot
         self._first_error: CorruptChangelogError | None = None
 
-    def bases(self) -> Iterator[_Base]:
+    def bases(self) -> Iterator[Base]:
         """What a restore may begin with, the newest snapshot first; the next is tried when one is found corrupt (``note``).
 
         Looks at what is there now: the snapshot that was the newest when the restore was planned may have been replaced
         by a newer one since, and the log before that truncated.
         """
-        storage, files, markers = self._snapshots()
-        newest = max(markers, default=self.point.snapshot)
-        if newest is None:
-            yield _Base(None, storage, [])
-            return
-        for snapshot in sorted(markers, reverse=True):
-            if snapshot < newest and not self._logged(snapshot, newest):
-                break
-            try:
-                parts = self._snapshot_parts(storage, files, snapshot, markers[snapshot])
-            except CorruptChangelogError as error:
-                self.note(error)
-                continue
-            yield _Base(snapshot, storage, parts)
-        if self._logged(None, newest):
-            yield _Base(None, storage, [])
-            return
-        raise self._first_error or CorruptChangelogError(
-            f"{storage.root} has no complete snapshot of checkpoint {newest}: it was removed. Restore a newer checkpoint"
-        )
+        try:
+            yield from self.ledger.bases(self.point.lineage)
+        except CorruptChangelogError as error:
+            raise self._first_error or error from None
+        if self._first_error is not None:
+            raise self._first_error
 
     def note(self, error: CorruptChangelogError) -> None:
         """Keep what was wrong with a snapshot: the first is raised when none can be used."""
         self._first_error = self._first_error or error
 
-    def rows_of(self, base: _Base) -> Iterator[pa.Table]:
+    def rows_of(self, base: Base) -> Iterator[pa.Table]:
         """A snapshot's rows of this subtask, file by file."""
-        for part in base.parts:
-            yield self._filtered(read_part(base.storage, part), part)
+        if base.snapshot is not None:
+            storage = self.ledger.snapshots.storage
+            for part in self.ledger.snapshot_files(base.snapshot, self.key_groups, self.operators):
+                yield self._filtered(read_part(storage, part))
 
-    def all_rows(self, base: _Base, at_a_time: int | None) -> Iterator[pa.Table]:
+    def all_rows(self, base: Base, at_a_time: int | None) -> Iterator[pa.Table]:
         """A snapshot's rows and those of the log after it."""
         yield from self.rows_of(base)
         self.in_log = True
-        yield from self.passing(base.snapshot, at_a_time)
+        yield from self.passing(base.suffix, at_a_time)
 
-    def passing(self, after: int | None, at_a_time: int | None) -> Iterator[pa.Table]:
+    def passing(self, suffix: Suffix, at_a_time: int | None) -> Iterator[pa.Table]:
         """The log's rows after a snapshot; of a long log only those that matter, of so many rows at a time."""
-        if self.suffix_rows(after) <= _MANY_ROWS:
-            yield from self.suffix(after)
+        files = self.ledger.log_files(suffix, self.key_groups, self.operators)
+        if sum(part.rows or 0 for part in files) <= _MANY_ROWS:
+            yield from self._of(suffix, files)
         else:
             self.dictionaries = DICTIONARIES
-            yield from without_passed(self.suffix(after), at_a_time)
-
-    def _snapshots(self) -> tuple[Storage, dict[str, PartFile], dict[int, str]]:
-        """The table of snapshots, its files, and the markers of the snapshots that the checkpoint can be restored by."""
-        storage = Storage(self.changelog.root.rpartition("/")[0]).child(SNAPSHOTS)
-        if not DeltaLog.exists(storage):
-            return storage, {}, {}
-        listing = DeltaLog(storage).files()
-        files = {file.path: file for file in part_files(listing)}
-        return storage, files, _markers(listing, self.point.lineage, self.point.checkpoint or 0)
-
-    def _snapshot_parts(
-        self, storage: Storage, files: dict[str, PartFile], snapshot: int, marker: str
-    ) -> list[PartFile]:
-        document = read_marker(storage, marker)
-        if "files" in document:  # it shares parts with older ones
-            parts = [files[path] for path, *_ in document["files"] if path in files]
-        else:
-            attempt = attempt_of(self.point.lineage, snapshot)
-            parts = [
-                f
-                for f in files.values()
-                if f.name and f.name.checkpoint == snapshot and f.name.attempt == attempt
-            ]
-            parts.sort(key=lambda part: part.name or ())
-        if len(parts) != document["parts"]:
-            raise CorruptChangelogError(
-                f"the snapshot of checkpoint {snapshot} in {storage.root} has {len(parts)} parts, not {document['parts']}"
-            )
-        return [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-
-    def _logged(self, after: int | None, newest: int) -> bool:
-        """Whether every part after a checkpoint, up to the snapshot that can't be used, is in the log."""
-        return is_complete(self.changelog, self.listing, self.files, self.point.lineage, after, newest)
+            yield from without_passed(self._of(suffix, files), at_a_time)
 
     def size(self) -> RestoreSize:
         """See ``restore_size``."""
-        storage, files, markers = self._snapshots()
-        newest = max(markers, default=None)
-        base = [] if newest is None else self._snapshot_parts(storage, files, newest, markers[newest])
-        log = select_suffix(self.files, self.point.lineage, newest)
+        base = next(self.ledger.bases(self.point.lineage))
+        files = () if base.snapshot is None else base.snapshot.files
         return RestoreSize(
-            newest,
-            sum(part.rows or 0 for part in base),
-            sum(part.size for part in base),
-            sum(part.rows or 0 for part in log),
-            sum(part.size for part in log),
+            base.checkpoint,
+            sum(part.rows or 0 for part in files),
+            sum(part.size for part in files),
+            base.suffix.rows,
+            sum(part.size for part in base.suffix.files),
         )
 
-    def suffix_rows(self, after: int | None) -> int:
-        """About how many rows the log has after a snapshot."""
-        parts = select_suffix(self.files, self.point.lineage, after)
-        return sum(part.rows or 0 for part in parts if part.may_hold(self.key_groups, self.operators))
+    def suffix(self, suffix: Suffix) -> Iterator[pa.Table]:
+        """The log's rows after a checkpoint."""
+        yield from self._of(suffix, self.ledger.log_files(suffix, self.key_groups, self.operators))
 
-    def suffix(self, after: int | None) -> Iterator[pa.Table]:
-        """The log's rows after a snapshot."""
-        lineage = self.point.lineage
-        parts = select_suffix(self.files, lineage, after)
-        check_complete(parts, lineage, after, self.changelog.root)
-        wanted = [part for part in parts if part.may_hold(self.key_groups, self.operators)]
-        if any(part.name is None for part in wanted):
-            yield self._interleaved(wanted, after)
+    def _of(self, suffix: Suffix, files: Sequence[PartFile]) -> Iterator[pa.Table]:
+        if any(part.name is None for part in files):
+            yield self._interleaved(files, suffix)
             return
-        for part in wanted:
-            yield self._read(part, self.columns)
+        for part in files:
+            table = self._read(part, suffix.firsts.get(part.path), self.columns)
+            yield self._filtered(table).select(self.columns)
 
-    def _read(self, part: PartFile, columns: Sequence[str] | None = None) -> pa.Table:
+    def _read(self, part: PartFile, first: int | None, columns: Sequence[str] | None = None) -> pa.Table:
+        names = columns and [n for n in SCHEMA.names if n in (*columns, "key_group", "operator")]
         try:
-            return self._filtered(read_part(self.changelog, part, self.dictionaries, columns), part)
+            return read_part(self.ledger.storage, part, self.dictionaries, names, first)
         except CorruptChangelogError as error:
             checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
-            raise CorruptChangelogError(f"{error}. {restore_hint(self.point.lineage, checkpoint)}") from error
+            hint = restore_hint(self.point.lineage, checkpoint)
+            raise CorruptChangelogError(f"{error}. {hint}", error.path) from error
 
-    def _interleaved(self, parts: Sequence[PartFile], after: int | None) -> pa.Table:
+    def _interleaved(self, parts: Sequence[PartFile], suffix: Suffix) -> pa.Table:
         """Merged files may overlap with any other: put all rows into log order."""
         tables = []
         for part in parts:
-            table = self._read(part)
-            tables.append(table if part.name else _lineage_rows(table, self.point.lineage, after))
+            table = self._read(part, None)
+            table = table if part.name else _lineage_rows(table, self.point.lineage, suffix.after)
+            tables.append(self._filtered(table))
         table = pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
         return table.select(self.columns)
 
-    def _filtered(self, table: pa.Table, part: PartFile) -> pa.Table:
+    def _filtered(self, table: pa.Table) -> pa.Table:
+        """The rows of this subtask, by what is in them."""
         mask = None
-        groups = self.key_groups
-        low, high = part.first_key_group, part.last_key_group
-        if low is None or high is None or low < groups.start or high >= groups.stop:
-            column = table["key_group"]
+        groups, column = self.key_groups, table["key_group"]
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is not None and (low < groups.start or high >= groups.stop):
             mask = pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
-        if self.operators is not None and not (
-            part.first_operator == part.last_operator and part.first_operator in self.operators
-        ):
+        if self.operators is not None and not _only(table["operator"], self.operators):
             wanted = pc.is_in(table["operator"], value_set=pa.array(sorted(self.operators), pa.string()))
             mask = wanted if mask is None else pc.and_(mask, wanted)
         return table if mask is None else table.filter(mask)
 
 
-def _markers(listing: pa.Table, lineage: Sequence[Segment], newest: int) -> dict[int, str]:
-    """Complete snapshots of a lineage, up to the newest one wanted: checkpoint -> file that says it is complete."""
-    found = {}
-    for path in listing["path"].to_pylist():
-        name = parse_row(path)
-        if name is None or name.operation != SNAPSHOT or name.checkpoint > newest:
-            continue
-        if on_lineage(lineage, name.attempt, name.checkpoint):
-            found[name.checkpoint] = path
-    return found
+def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:
+    """Whether a column of dictionaries has these operators only, as far as its dictionaries tell."""
+    return all(
+        pa.types.is_dictionary(chunk.type) and operators.issuperset(chunk.dictionary.to_pylist())
+        for chunk in column.chunks
+    )
 
 
 def _lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:

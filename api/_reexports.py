@@ -1,0 +1,191 @@
+"""Names that PyFlink's modules have besides their own: those that come from elsewhere, and why others are not here.
+
+A module of PyFlink gives every name that it imports itself, and programs import names from wherever they found them first.
+The modules here answer for them when they are asked, so that a re-export makes no cycle and loads nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import typing
+
+API = "changelog_engine.api"
+
+# PyFlink has them where they are, beside the other schemas and, in some versions, in its package.
+ROW_SCHEMAS = {
+    "datastream.formats.avro": "AvroRowDeserializationSchema AvroRowSerializationSchema",
+    "datastream.formats.csv": "CsvRowDeserializationSchema CsvRowSerializationSchema",
+    "datastream.formats.json": "JsonRowDeserializationSchema JsonRowSerializationSchema",
+}
+
+# Of each module, the names that it gives and the modules that have them, below the API's package.
+_FROM = {
+    "common": {
+        **ROW_SCHEMAS,
+        "common.serializer": "TypeSerializer",
+    },
+    "common.execution_config": {
+        "common.execution_mode": "ExecutionMode",
+        "common.input_dependency_constraint": "InputDependencyConstraint",
+        "common.restart_strategy": "RestartStrategies",
+    },
+    "common.serialization": {
+        **ROW_SCHEMAS,
+        "common._bulk_writers": "BulkWriterFactory RowDataBulkWriterFactory",
+    },
+    "datastream.connectors": {"datastream.connectors.kafka": "KafkaRecordDeserializationSchema"},
+    "datastream.connectors.base": {"datastream.functions": "JavaFunctionWrapper"},
+    "datastream.connectors.file_system": {
+        "common.serialization": "Encoder",
+        "common.time": "Duration",
+        "datastream.connectors.base": "Sink Source",
+        "datastream.functions": "SinkFunction",
+    },
+    "datastream.connectors.kafka": {
+        "common.serialization": "DeserializationSchema SerializationSchema",
+        "common.typeinfo": "TypeInformation Types",
+        "common.types": "Row",
+        "datastream.connectors._kafka_consumer": "FlinkKafkaConsumerBase",
+        "datastream.connectors._kafka_producer": "FlinkKafkaProducerBase",
+        "datastream.connectors.base": "DeliveryGuarantee Sink Source",
+        "datastream.functions": "SinkFunction SourceFunction",
+    },
+    "datastream.data_stream": {
+        "common.execution_config": "ExecutionConfig",
+        "common.typeinfo": "RowTypeInfo Types",
+        "common.types": "Row",
+        "common.watermark_strategy": "TimestampAssigner",
+        "datastream.broadcast_streams": "BroadcastConnectedStream BroadcastStream",
+        "datastream.connected_streams": "ConnectedStreams",
+        "datastream.connectors.base": "Sink",
+        "datastream.functions": (
+            "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction "
+            "Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction NullByteKeySelector "
+            "Partitioner ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction "
+            "WindowFunction"
+        ),
+        "datastream.keyed_stream": "KeyedStream",
+        "datastream.slot_sharing_group": "SlotSharingGroup",
+        "datastream.state": (
+            "AggregatingStateDescriptor ListStateDescriptor MapStateDescriptor ReducingState ReducingStateDescriptor "
+            "StateDescriptor"
+        ),
+        "datastream.window": (
+            "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer "
+            "MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner"
+        ),
+        "datastream.windowed_stream": "AllWindowedStream WindowedStream",
+    },
+    "datastream.formats.avro": {
+        "common.serialization": "BulkWriterFactory",
+        "datastream.connectors.file_system": "InputFormat",
+    },
+    "datastream.formats.csv": {
+        "common.serialization": "BulkWriterFactory RowDataBulkWriterFactory",
+        "datastream.connectors.file_system": "StreamFormat",
+    },
+    "datastream.functions": {
+        "datastream.broadcast_functions": "IN1 IN2",
+        "datastream.state": (
+            "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState "
+            "MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState "
+            "ValueStateDescriptor"
+        ),
+        "datastream.time_domain": "TimeDomain",
+        "datastream.window_functions": "IN KEY OUT W W2",
+        "metrics.metricbase": "MetricGroup",
+    },
+    "datastream.output_tag": {"common.typeinfo": "RowTypeInfo TypeInformation Types"},
+    "datastream.state": {"common.time": "Duration Time", "common.typeinfo": "TypeInformation Types"},
+    "datastream.stream_execution_environment": {
+        "common.execution_config": "ExecutionConfig",
+        "common.restart_strategy": "RestartStrategies RestartStrategyConfiguration",
+        "common.typeinfo": "Types",
+        "datastream.checkpoint_config": "CheckpointConfig",
+        "datastream.checkpointing_mode": "CheckpointingMode",
+        "datastream.execution_mode": "RuntimeExecutionMode",
+        "datastream.slot_sharing_group": "SlotSharingGroup",
+        "datastream.state_backend": "StateBackend",
+        "datastream.time_characteristic": "TimeCharacteristic",
+    },
+    "datastream.window": {
+        "common.constants": "MAX_LONG_VALUE MIN_LONG_VALUE",
+        "common.serializer": "T TypeSerializer",
+        "common.time": "Time",
+        "common.typeinfo": "Types",
+        "datastream.functions": "ReduceFunction RuntimeContext",
+        "datastream.output_tag": "OutputTag",
+        "datastream.state": "ReducingState ReducingStateDescriptor State StateDescriptor ValueStateDescriptor",
+        "datastream.window_functions": "IN KEY OUT W W2",
+        "metrics.metricbase": "MetricGroup",
+    },
+    "table": {"common.types": "Row RowKind"},
+}
+
+_JAVA = "reaches into Flink's Java process, and there is none here: use the classes of common and datastream"
+_INSIDE = "is a part of PyFlink's own machinery, and programs need none: write the function, and give it to the stream"
+_UNUSED = "is for values on their way to Java, and here they stay in Python"
+
+_NOT_HERE = {
+    _JAVA: """
+        AssignerWithPeriodicWatermarksWrapper JavaObjectWrapper StreamTransformer SupportsPreprocessing
+        add_jars_to_context_class_loader convert_py4j_exception create_hadoop_configuration create_java_properties
+        from_j_duration from_j_flink_time get_field get_field_value get_gateway get_j_env_configuration invoke_method
+        is_instance_of is_local_deployment load_java_class to_j_duration to_j_flink_time to_jarray
+    """,
+    _INSIDE: """
+        AsyncFunctionDescriptor FunctionWrapper InternalIterableAllWindowFunction InternalIterableProcessAllWindowFunction
+        InternalIterableProcessWindowFunction InternalIterableWindowFunction InternalProcessAllWindowContext
+        InternalProcessWindowContext InternalSingleValueAllWindowFunction InternalSingleValueProcessAllWindowFunction
+        InternalSingleValueProcessWindowFunction InternalSingleValueWindowFunction InternalWindowFunction Min
+        PassThroughAllWindowFunction PassThroughWindowFunction Public ReduceFunctionWrapper WINDOW_STATE_NAME
+        WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse
+    """,
+    _UNUSED: "VoidNamespaceSerializer convert_to_python_obj pickled_bytes_to_python_obj void",
+    "is not needed: let your schema have get_produced_type()": "ResultTypeQueryable",
+    "is the type behind others, and programs never name it: use Types, such as Types.STRING()": "BasicType ExternalTypeInfo",
+    "is not a class of its own here: use Types.SQL_DATE()": "DateTypeInfo",
+    "is not a class of its own here: use Types.SQL_TIME()": "TimeTypeInfo",
+    "is not a class of its own here: use Types.SQL_TIMESTAMP()": "TimestampTypeInfo",
+    "is not a class of its own here: use Types.INSTANT()": "InstantTypeInfo",
+    "is of Java's dates: use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()": "LocalTimeTypeInfo",
+    "is what cache() would give: write the stream with a DeltaSink, and read it with a DeltaSource": "CachedDataStream",
+}
+_WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}
+
+_MODULES = {
+    "common.io": "wraps Java's input formats: those of files are in datastream.formats",
+    "common.utils": "wraps Java's objects, and there are none here",
+    "datastream.utils": "takes values to Java and back; Types and Row are in common",
+    "java_gateway": _JAVA,
+    "util": "has PyFlink's ways into Java, and there is none here",
+}
+
+
+def elsewhere(module: str) -> dict[str, str]:
+    """The names that a module gives from others, each with the module that has it."""
+    found = _FROM.get(_below_api(module), {})
+    return {name: f"{API}.{home}" for home, names in found.items() for name in names.split()}
+
+
+def why_not(name: str) -> str | None:
+    """Why a name that modules of PyFlink have is not here, as the end of a sentence that begins with it; None if unknown."""
+    return _WHY.get(name)
+
+
+def why_no_module(module: str) -> str | None:
+    """As `why_not`, of a module."""
+    return _MODULES.get(_below_api(module))
+
+
+def pythons(name: str) -> str | None:
+    """The module of Python's own that a name is of which PyFlink's modules imported for themselves, such as ``typing``."""
+    homes = (typing, enum)
+    return next((home.__name__ for home in homes if name in home.__all__), None)
+
+
+def _below_api(module: str) -> str:
+    for top in (f"{API}.", "pyflink.", "api."):
+        if module.startswith(top):
+            return module.removeprefix(top)
+    return module

@@ -1,0 +1,134 @@
+"""Functions that ask outside systems, and how they are retried."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ._function import Function
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+ResultPredicate = Callable[[list[Any]], bool]
+ExceptionPredicate = Callable[[Exception], bool]
+
+
+class AsyncFunction(Function, Generic[IN, OUT]):
+    """Asks an outside system about each element without making the others wait; see `AsyncDataStream`.
+
+    The coroutines of a subtask run in one event loop. ``open`` and ``close`` may be coroutines too (in PyFlink they
+    may not): then they run in that loop, where a client that belongs to it is made and closed.
+
+    Example:
+        >>> import asyncio
+        >>> class Twice(AsyncFunction):
+        ...     async def async_invoke(self, value):
+        ...         await asyncio.sleep(0.001)
+        ...         return [2 * value]
+        >>> asyncio.run(Twice().async_invoke(2))
+        [4]
+
+    Source: pyflink.datastream.AsyncFunction
+    """
+
+    @abstractmethod
+    async def async_invoke(self, value: IN) -> list[OUT]:
+        """The results for an element, a list; [] for none. What it raises fails the job, or is retried.
+
+        It must await whatever takes long: a call that does not give way keeps all others waiting.
+
+        Args:
+            value: an element of the stream.
+        """
+
+    def timeout(self, value: IN) -> list[OUT]:
+        """The results for an element whose time is over, a list. The call is cancelled. By default an error.
+
+        Args:
+            value: the element.
+
+        Raises:
+            TimeoutError: always, unless it is overridden; it fails the job.
+        """
+        raise TimeoutError("Async function call has timed out for input: " + str(value))
+
+
+class AsyncRetryPredicate(ABC, Generic[OUT]):
+    """Says which results and exceptions of an async function call for another attempt.
+
+    Source: pyflink.datastream.AsyncRetryPredicate
+    """
+
+    @abstractmethod
+    def result_predicate(self) -> ResultPredicate | None:
+        """A function of the list of results that is true for those to try again; None for none."""
+
+    @abstractmethod
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """A function of the exception that is true for those to try again; None for none."""
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Says whether and when an async function is tried again. All attempts share the element's timeout.
+
+    Source: pyflink.datastream.AsyncRetryStrategy
+    """
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether there may be another attempt.
+
+        Args:
+            current_attempts: how many there were for the element, at least 1.
+        """
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """How long to wait before the next attempt, in ms.
+
+        Args:
+            current_attempts: how many there were for the element, at least 1.
+        """
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another attempt."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Any]:
+        """No attempt but the first."""
+        from . import async_retry_strategies
+
+        return async_retry_strategies.NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Attempts with the same pause before each; see `async_retry_strategies.FixedDelayRetryStrategy`."""
+        from . import async_retry_strategies
+
+        return async_retry_strategies.FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Attempts with growing pauses; see `async_retry_strategies.ExponentialBackoffDelayRetryStrategy`."""
+        from . import async_retry_strategies
+
+        return async_retry_strategies.ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )

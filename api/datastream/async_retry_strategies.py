@@ -1,0 +1,192 @@
+"""Ready-made strategies for the retries of async functions.
+
+Source: pyflink.datastream.async_retry_strategies
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.errors import ArgumentTypeError
+
+from .. import _arguments
+from .._unsupported import module_getattr
+from .async_functions import (
+    OUT,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    ExceptionPredicate,
+    ResultPredicate,
+)
+
+__all__ = [
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NO_RETRY_STRATEGY",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
+
+
+class RetryPredicate(AsyncRetryPredicate[OUT]):
+    """Two functions as an `AsyncRetryPredicate`.
+
+    Args:
+        result_predicate: of the list of results; None for none.
+        exception_predicate: of the exception; None for none.
+
+    Raises:
+        ConfigurationError: neither a function nor None.
+
+    Source: pyflink.datastream.async_retry_strategies.RetryPredicate
+    """
+
+    def __init__(
+        self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
+    ) -> None:
+        for name, predicate in (("result", result_predicate), ("exception", exception_predicate)):
+            if predicate is not None and not callable(predicate):
+                raise ArgumentTypeError(f"{name}_predicate must be a function or None, got {predicate!r}")
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> ResultPredicate | None:
+        """See `AsyncRetryPredicate`."""
+        return self._result_predicate
+
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """See `AsyncRetryPredicate`."""
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy[OUT]):
+    """No attempt but the first.
+
+    Source: pyflink.datastream.async_retry_strategies.NoRetryStrategy
+    """
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """Never."""
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """-1: there is no other attempt."""
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Nothing calls for another attempt."""
+        return RetryPredicate(None, None)
+
+
+class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
+    """Another attempt after the same pause, so many times.
+
+    Args:
+        max_attempts: attempts after the first, at least 1, as in PyFlink.
+        backoff_time_millis: the pause in ms, more than 0.
+        result_predicate: of the list of results: which are tried again; None for none.
+        exception_predicate: of the exception: which are tried again; None for none.
+
+    Raises:
+        ConfigurationError: out of range.
+
+    Example:
+        >>> strategy = FixedDelayRetryStrategy(2, 100, None, lambda error: isinstance(error, OSError))
+        >>> [strategy.can_retry(attempts) for attempts in (1, 2, 3)]
+        [True, True, False]
+
+    Source: pyflink.datastream.async_retry_strategies.FixedDelayRetryStrategy
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        self._max_attempts = _arguments.whole_number(max_attempts, "FixedDelayRetryStrategy: max_attempts", 1)
+        self._backoff_time_millis = _positive(
+            backoff_time_millis, "FixedDelayRetryStrategy: backoff_time_millis"
+        )
+        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """While there were no more retries than ``max_attempts``."""
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The pause in ms."""
+        return self._backoff_time_millis
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another attempt."""
+        return self._predicate
+
+
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
+    """Another attempt after a pause that grows from one to the next, so many times.
+
+    Args:
+        max_attempts: attempts after the first, at least 1, as in PyFlink.
+        initial_delay: the first pause in ms, more than 0.
+        max_retry_delay: the longest pause in ms, more than 0.
+        multiplier: from one pause to the next, more than 0.
+        result_predicate: of the list of results: which are tried again; None for none.
+        exception_predicate: of the exception: which are tried again; None for none.
+
+    Raises:
+        ConfigurationError: out of range.
+
+    Example:
+        >>> strategy = ExponentialBackoffDelayRetryStrategy(9, 100, 500, 2.0, None, None)
+        >>> [strategy.get_backoff_time_millis(attempts) for attempts in (1, 2, 3, 4)]
+        [100, 200, 400, 500]
+
+    Source: pyflink.datastream.async_retry_strategies.ExponentialBackoffDelayRetryStrategy
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        what = "ExponentialBackoffDelayRetryStrategy"
+        self._max_attempts = _arguments.whole_number(max_attempts, f"{what}: max_attempts", 1)
+        self._initial_delay = _positive(initial_delay, f"{what}: initial_delay")
+        self._max_retry_delay = _positive(max_retry_delay, f"{what}: max_retry_delay")
+        self._multiplier = _positive(multiplier, f"{what}: multiplier")
+        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """While there were no more retries than ``max_attempts``."""
+        return current_attempts <= self._max_attempts
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The pause in ms. Elements do not lengthen each other's, as they do in PyFlink."""
+        delay = self._initial_delay
+        for _ in range(1, current_attempts):
+            longer = int(min(delay * self._multiplier, self._max_retry_delay))
+            if longer == delay:
+                break
+            delay = longer
+        return delay
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another attempt."""
+        return self._predicate
+
+
+def _positive(value: Any, what: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ArgumentTypeError(f"{what} must be a number greater than 0, got {value!r}")
+    return value
+
+
+NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
+
+__getattr__ = module_getattr(__name__)

@@ -1,0 +1,24 @@
+"""ExternalizedCheckpointRetention: what becomes of checkpoints when a job is cancelled.
+
+Source: pyflink.datastream.externalized_checkpoint_retention
+"""
+
+from enum import Enum
+
+from .._unsupported import module_getattr
+
+__all__ = ["ExternalizedCheckpointRetention"]
+
+
+class ExternalizedCheckpointRetention(Enum):
+    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept.
+
+    Source: pyflink.datastream.ExternalizedCheckpointRetention
+    """
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+__getattr__ = module_getattr(__name__)

@@ -1,0 +1,1 @@
+"""The ledger: one reading of a job's log, which everybody who uses its files asks first."""

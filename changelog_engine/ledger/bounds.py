@@ -1,0 +1,123 @@
+"""Which files may be left unread: proven by what a checksum covers, or by the list and the file's own footer together.
+
+A list of files is a hint. One flipped bit in a minimum or maximum must not hide a file's rows, so what it says alone never
+lets a file be skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.filesystem import Storage
+
+_REMOTE_THREADS = 16
+
+
+class Bounds(NamedTuple):
+    """What a file's rows are of, as far as checksums cover it.
+
+    Args:
+        operator: uid; None for any.
+        first, last: key groups, inclusive.
+    """
+
+    operator: str | None
+    first: int
+    last: int
+
+    def may_hold(self, key_groups: range, operators: frozenset[str] | None) -> bool:
+        """Whether the file can hold a row of these key groups and operators (None: all)."""
+        if self.first >= key_groups.stop or self.last < key_groups.start:
+            return False
+        return operators is None or self.operator is None or self.operator in operators
+
+
+def needed(
+    storage: Storage,
+    files: Iterable[tuple[PartFile, Bounds | None]],
+    key_groups: range,
+    operators: frozenset[str] | None,
+) -> list[PartFile]:
+    """The files that may hold rows of some key groups and operators, in their order.
+
+    Args:
+        storage: the table's folder.
+        files: with their proven bounds; None where nothing is proven.
+        key_groups: key groups.
+        operators: uids; None for all.
+
+    Raises:
+        CorruptChangelogError: the list of files and the footer of a file disagree, or the file is missing.
+    """
+    kept, doubtful = [], []
+    for file, bounds in files:
+        if bounds is not None and not bounds.may_hold(key_groups, operators):
+            continue
+        kept.append(file)
+        if not file.may_hold(key_groups, operators):
+            doubtful.append(file)
+    check_listed(storage, doubtful)
+    hidden = {file.path for file in doubtful}
+    return [file for file in kept if file.path not in hidden]
+
+
+def check_listed(storage: Storage, files: Sequence[PartFile]) -> None:
+    """Compare what the list says of files with their footers.
+
+    Raises:
+        CorruptChangelogError: they disagree, or a file is missing; names it.
+    """
+    if storage.local is not None or len(files) < 2:
+        for file in files:
+            _check(storage, file)
+        return
+    with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+        list(pool.map(lambda file: _check(storage, file), files))
+
+
+def footer_of_file(storage: Storage, path: str) -> pq.FileMetaData:
+    """The Parquet metadata of a file that a table lists.
+
+    Raises:
+        CorruptChangelogError: it is missing or can't be read.
+    """
+    full = storage.join(path)
+    try:
+        return storage.read_footer(path)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{full} is missing", full) from error
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+
+
+def _check(storage: Storage, file: PartFile) -> None:
+    full = storage.join(file.path)
+    footer = footer_of_file(storage, file.path)
+    try:
+        found = delta_stats(footer)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+    low, high = found["minValues"], found["maxValues"]
+    listed = (
+        ("number of rows", file.rows, found["numRecords"]),
+        ("first key group", file.first_key_group, low.get("key_group")),
+        ("last key group", file.last_key_group, high.get("key_group")),
+        ("first operator", file.first_operator, low.get("operator")),
+        ("last operator", file.last_operator, high.get("operator")),
+    )
+    for what, said, there in listed:
+        if said is not None and there is not None and said != there:
+            raise CorruptChangelogError(
+                f"{full} has {there!r} as its {what}, and the table's list of files says {said!r}: one of them was damaged",
+                full,
+            )
+        if said is not None and there is None and what != "number of rows":
+            raise CorruptChangelogError(f"{full} does not say its {what}, and the table's list does", full)

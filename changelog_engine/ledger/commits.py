@@ -1,0 +1,82 @@
+"""Whether the commits of a table are what somebody wrote: an empty or cut one would pass for one commit less."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from changelog_engine.changelog.log_files import SNAPSHOT
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.delta_log import DeltaLog
+
+_ACTIONS = frozenset(
+    (
+        "add",
+        "remove",
+        "commitInfo",
+        "metaData",
+        "protocol",
+        "txn",
+        "cdc",
+        "domainMetadata",
+        "checkpointMetadata",
+        "sidecar",
+    )
+)
+
+
+def check_commits(log: DeltaLog) -> None:
+    """Look at the commits that a table's list of files is made of: every line is an action, and what it says is in it.
+
+    Behind the newest on local disks only: object stores keep checksums of their own, and reading each commit from there
+    would take long.
+
+    Args:
+        log: the table.
+
+    Raises:
+        CorruptChangelogError: one isn't what somebody wrote; names the commit's file.
+    """
+    oldest = log.version if log.storage.local is None else min(log.version, log.last_checkpoint_version() + 1)
+    for version in range(log.version, oldest - 1, -1):
+        path = f"_delta_log/{version:020d}.json"
+        try:
+            data = log.storage.read(path).to_pybytes()
+        except FileNotFoundError:
+            return  # cleaned up behind a Delta checkpoint
+        _check(log.storage.join(path), data)
+
+
+def _check(full: str, data: bytes) -> None:
+    lines = [line for line in data.splitlines() if line.strip()]
+    if not lines:
+        raise CorruptChangelogError(f"{full} is empty: a commit was lost, and with it what it added", full)
+    try:
+        actions = [json.loads(line) for line in lines]
+        unknown = [name for action in actions for name in action if name not in _ACTIONS]
+        added = [action["add"]["path"] for action in actions if "add" in action]
+        missing = [prefix for prefix in _said(actions) if not any(path.startswith(prefix) for path in added)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptChangelogError(f"{full} is not a commit: it was damaged ({error!r})", full) from error
+    if unknown:  # Delta's readers pass over actions that they don't know
+        raise CorruptChangelogError(
+            f"{full} was damaged: {unknown[0]!r} is not an action of a Delta table", full
+        )
+    if missing:
+        raise CorruptChangelogError(
+            f"{full} was damaged: it says that it adds {missing[0]}..., and does not", full
+        )
+
+
+def _said(actions: list[dict[str, Any]]) -> list[str]:
+    """Beginnings of the names of rows that a commit says to add, when this engine wrote it."""
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    text = info.get("userMetadata")
+    said = json.loads(text) if isinstance(text, str) and text else {}
+    if not isinstance(said, dict):
+        return []
+    for operation in (CHECKPOINT, SNAPSHOT):
+        if operation in said and ATTEMPT in said:
+            return [f"{operation}-{said[operation]}-{said[ATTEMPT]}-"]
+    return [f"{ATTEMPT}-{said[ATTEMPT]}-"] if ATTEMPT in said else []

@@ -1,0 +1,232 @@
+"""The read model of a job's log: what there is, what follows on what, whether it is complete, and where a restore begins.
+
+Restores, state_at, forks, savepoints, the history, materialization, replay, verification and retention ask this one object
+before they use any file. So for one log all of them get the same answer, or the same error that names the same file.
+
+What is trusted: the rows of checkpoints, attempts and snapshots, whose files carry a CRC-32 in their names, and the names of
+parts. A list of files is a hint: what it lists is compared with what the rows promise before any of it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
+from changelog_engine.changelog.part_selection import PartFile, part_files
+from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
+from changelog_engine.ledger.bounds import Bounds, needed
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside
+from changelog_engine.ledger.suffix import Suffix, follow
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+
+class Base(NamedTuple):
+    """What a state can be made from.
+
+    Args:
+        snapshot: what comes first; None for the log alone.
+        suffix: the log after it, complete.
+    """
+
+    snapshot: Snapshot | None
+    suffix: Suffix
+
+    @property
+    def checkpoint(self) -> int | None:
+        """The checkpoint of the snapshot."""
+        return None if self.snapshot is None else self.snapshot.checkpoint
+
+
+class Ledger:
+    """A job's log as it is now.
+
+    Threads: one at a time.
+
+    Args:
+        log: the changelog; it moves to the newest version.
+
+    Raises:
+        CorruptChangelogError: the list of files has lost its end; see ``Lineage``.
+
+    Example:
+        >>> ledger = Ledger(folder.open_changelog())  # doctest: +SKIP
+        >>> base = ledger.base(ledger.lineage.newest_checkpoint())  # doctest: +SKIP
+    """
+
+    def __init__(self, log: DeltaLog) -> None:
+        self.storage = log.storage
+        self.lineage = Lineage(log)
+        self.files: list[PartFile] = part_files(self.lineage.files)
+        self._snapshots: Snapshots | None = None
+        self._followed: dict[tuple[tuple[Segment, ...], int | None], Suffix | CorruptChangelogError] = {}
+
+    @classmethod
+    def at(cls, table: str) -> Ledger:
+        """The ledger of a changelog's folder or URI."""
+        return cls(DeltaLog(Storage(table)))
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The job's snapshots, listed when they are asked for first: after the log, so no snapshot is older than it."""
+        if self._snapshots is None:
+            self._snapshots = Snapshots(beside(self.storage))
+        return self._snapshots
+
+    def following(self, line: Sequence[Segment], after: int | None) -> Suffix:
+        """The mutations of a lineage after a checkpoint (None: all), complete.
+
+        Raises:
+            NotLoggedError: some were truncated, or made while the changelog was off.
+            CorruptChangelogError: some were lost; names what is missing.
+        """
+        asked = (tuple(line), after)
+        if asked not in self._followed:
+            try:
+                self._followed[asked] = follow(
+                    self.lineage, self.storage, self.files, self.snapshots.markers, line, after
+                )
+            except CorruptChangelogError as error:
+                self._followed[asked] = error
+        found = self._followed[asked]
+        if isinstance(found, CorruptChangelogError):
+            raise found
+        return found
+
+    def bases(self, line: Sequence[Segment], without: frozenset[int] = frozenset()) -> Iterator[Base]:
+        """What the state at the end of a lineage can be made from, the newest snapshot first and the log alone last.
+
+        Args:
+            line: the lineage of the checkpoint.
+            without: checkpoints whose snapshots are not to be used.
+
+        Raises:
+            CorruptChangelogError: there is nothing more; the first fault that was met.
+        """
+        first: CorruptChangelogError | None = None
+        for who in self.snapshots.on(line, line[-1].last):
+            if who[0] in without:
+                continue
+            try:
+                snapshot = self.snapshots.get(who)
+            except CorruptChangelogError as error:
+                first = first or error
+                continue
+            try:
+                suffix = self.following(line, snapshot.checkpoint)
+            except CorruptChangelogError as error:
+                raise first or error from None  # what older snapshots need includes this
+            yield Base(snapshot, suffix)
+        try:
+            suffix = self.following(line, None)
+        except CorruptChangelogError as error:
+            raise first or error from None
+        yield Base(None, suffix)
+
+    def base(self, checkpoint: Checkpoint, without: frozenset[int] = frozenset()) -> Base:
+        """What a restore of a checkpoint begins with.
+
+        Args:
+            checkpoint: its row.
+            without: checkpoints whose snapshots are not to be used.
+
+        Raises:
+            RestoreError: the snapshot that the checkpoint needs, or the log, was retired; lists the snapshots there are.
+            CorruptChangelogError: something is missing or damaged; names it.
+        """
+        try:
+            return next(self.bases(checkpoint.lineage, without))
+        except CorruptChangelogError:
+            self._refuse_retired(checkpoint)
+            raise
+
+    def oldest(self, checkpoint: Checkpoint) -> Base:
+        """From where on all mutations up to a checkpoint are there: the beginning, or the oldest snapshot after a hole.
+
+        Raises:
+            RestoreError, CorruptChangelogError: as ``base``; what was lost, other than by truncation, is never left out.
+        """
+        found = None
+        for who in (*self.snapshots.on(checkpoint.lineage, checkpoint.id), None):
+            try:
+                snapshot = None if who is None else self.snapshots.get(who)
+            except CorruptChangelogError:
+                continue
+            try:
+                found = Base(snapshot, self.following(checkpoint.lineage, None if who is None else who[0]))
+            except NotLoggedError:
+                break
+        return found or self.base(checkpoint)
+
+    def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
+        """Where workers find the state of a checkpoint; None for empty state.
+
+        Raises:
+            RestoreError, CorruptChangelogError: as ``base``.
+        """
+        if checkpoint is None:
+            return RestorePoint(self.storage.root, None, (), None)
+        base = self.base(checkpoint)
+        return RestorePoint(self.storage.root, checkpoint.id, checkpoint.lineage, base.checkpoint)
+
+    def restorable(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint can be restored, as far as rows and names tell."""
+        try:
+            self.base(checkpoint)
+        except (RestoreError, CorruptChangelogError):
+            return False
+        return True
+
+    def newest_restorable(self) -> Checkpoint | None:
+        """The newest checkpoint that can be restored, as far as rows and names tell; None for none.
+
+        What its files hold is found out when they are read.
+        """
+        for identity in reversed(self.lineage.checkpoints.ids()):
+            try:
+                checkpoint = self.lineage.checkpoint(identity)
+            except CorruptChangelogError:
+                continue
+            if self.restorable(checkpoint):
+                return checkpoint
+        return None
+
+    def snapshot_files(
+        self, snapshot: Snapshot, key_groups: range, operators: frozenset[str] | None
+    ) -> list[PartFile]:
+        """A snapshot's files that may hold rows of some key groups and operators (None: all).
+
+        Raises:
+            CorruptChangelogError: a file is missing, or the list of files says of it what its footer does not.
+        """
+        pairs = list(zip(snapshot.files, snapshot.bounds, strict=True))
+        return needed(self.snapshots.storage, pairs, key_groups, operators)
+
+    def log_files(
+        self, suffix: Suffix, key_groups: range, operators: frozenset[str] | None
+    ) -> list[PartFile]:
+        """As ``snapshot_files``, of a suffix."""
+        pairs: list[tuple[PartFile, Bounds | None]] = [
+            (file, suffix.bounds.get(file.path)) for file in suffix.files
+        ]
+        return needed(self.storage, pairs, key_groups, operators)
+
+    def _refuse_retired(self, checkpoint: Checkpoint) -> None:
+        """Say it where what is missing was let go on purpose."""
+        there = sorted(self.snapshots.markers)
+        newest = max((who[0] for who in self.snapshots.on(checkpoint.lineage, checkpoint.id)), default=None)
+        if checkpoint.snapshot is not None and (newest is None or newest < checkpoint.snapshot):
+            names = ", ".join([str(number) for number in sorted({number for number, _ in there})]) or "none"
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} of {self.storage.root} needs the snapshot of checkpoint {checkpoint.snapshot}, "
+                f"which was retired, or is missing from a copy. Snapshots that are there: {names}. Nothing was changed"
+            ) from None
+        if newest is None and checkpoint.lineage:
+            first = checkpoint.lineage[0].first
+            if first not in self.lineage.checkpoints:
+                raise RestoreError(
+                    f"checkpoint {checkpoint.id} of {self.storage.root} needs the log from checkpoint {first} on, which was "
+                    "truncated, and there is no snapshot on its lineage. Nothing was changed"
+                ) from None

@@ -1,0 +1,185 @@
+"""The snapshots of a job: which are complete, and which files each is made of.
+
+Invariants:
+    * A snapshot's files are those that its row names, which has a checksum; without names in the row, those of its
+      checkpoint and attempt, as many as the row counts.
+    * One that can't be used is an error that names the file; who can do without passes it over and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
+from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.part_selection import PartFile, on_lineage, part_files
+from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.bounds import Bounds
+from changelog_engine.ledger.commits import check_commits
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.filesystem import Storage
+
+SNAPSHOTS = "snapshots"  # the table's folder, beside the changelog's
+_LOG = logging.getLogger("changelog_engine")
+_MOST_WARNED = 1_000
+_WARNED: set[str] = set()  # faults of which a warning was logged
+
+Who = tuple[int, int]  # checkpoint, attempt
+
+
+class Snapshot(NamedTuple):
+    """A complete snapshot.
+
+    Args:
+        checkpoint, attempt: of which.
+        marker: the file of its row.
+        document: the row.
+        files: its parts, those that it shares with older ones included.
+        bounds: of each part; None where the row doesn't say.
+    """
+
+    checkpoint: int
+    attempt: int
+    marker: str
+    document: dict[str, Any]
+    files: tuple[PartFile, ...]
+    bounds: tuple[Bounds | None, ...]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Its row's file and its parts."""
+        return frozenset([self.marker, *(file.path for file in self.files)])
+
+
+class Snapshots:
+    """The snapshots table as it is now; there may be none.
+
+    Args:
+        storage: the table's folder.
+        log: the table, where it is open already; it moves to its newest version.
+
+    Raises:
+        CorruptChangelogError: a commit is damaged.
+    """
+
+    def __init__(self, storage: Storage, log: DeltaLog | None = None) -> None:
+        self.storage = storage
+        self.listing: pa.Table | None = None
+        self.files: dict[str, PartFile] = {}
+        self.markers: dict[Who, str] = {}
+        self._read: dict[Who, Snapshot] = {}
+        if log is None and DeltaLog.exists(storage):
+            log = DeltaLog(storage)
+        if log is not None:
+            self._take(log)
+
+    def _take(self, log: DeltaLog) -> None:
+        self.listing = log.files()
+        check_commits(log)
+        self.files = {file.path: file for file in part_files(self.listing)}
+        for path in self.paths:
+            name = parse_row(path)
+            if name is not None and name.operation == SNAPSHOT:
+                self.markers[name.checkpoint, name.attempt] = path
+
+    @property
+    def paths(self) -> list[str]:
+        """All files that the table lists."""
+        return [] if self.listing is None else [str(path) for path in self.listing["path"].to_pylist()]
+
+    def on(self, line: Sequence[Segment], newest: int) -> list[Who]:
+        """Those of a lineage up to a checkpoint, newest first, whether they can be used or not."""
+        return sorted(
+            (who for who in self.markers if who[0] <= newest and on_lineage(line, who[1], who[0])),
+            reverse=True,
+        )
+
+    def get(self, who: Who) -> Snapshot:
+        """A snapshot with its files.
+
+        Raises:
+            CorruptChangelogError: its row can't be read, or a file that it is made of is not in the table.
+        """
+        if who not in self._read:
+            self._read[who] = self._open(who)
+        return self._read[who]
+
+    def usable(self) -> list[Snapshot]:
+        """Those whose row can be read and whose parts are all listed. Of each other one a warning is logged, once."""
+        found = []
+        for who in self.markers:
+            try:
+                found.append(self.get(who))
+            except CorruptChangelogError as error:
+                warn_unusable(who[0], error)
+        return found
+
+    def _open(self, who: Who) -> Snapshot:
+        marker = self.markers[who]
+        document = read_marker(self.storage, marker)
+        bounds: list[Bounds | None] = []
+        if "files" in document:
+            files = []
+            for path, operator, _, first, last in document["files"]:
+                if path not in self.files:
+                    full = self.storage.join(path)
+                    raise CorruptChangelogError(f"{full} is not in its table any more", full)
+                files.append(self.files[path])
+                bounds.append(Bounds(operator, first, last))
+        else:
+            own = (f for f in self.files.values() if f.name and (f.name.checkpoint, f.name.attempt) == who)
+            files = sorted(own, key=lambda file: file.name or ())
+            bounds = [None] * len(files)
+        if len(files) != document["parts"]:
+            full = self.storage.join(marker)
+            raise CorruptChangelogError(
+                f"{full}: the snapshot of checkpoint {who[0]} has {len(files)} parts, not {document['parts']}",
+                full,
+            )
+        return Snapshot(*who, marker, document, tuple(files), tuple(bounds))
+
+
+def beside(changelog: Storage) -> Storage:
+    """The snapshots table's folder of the job whose changelog is in a folder."""
+    return Storage(changelog.root.rpartition("/")[0], changelog.retry).child(SNAPSHOTS)
+
+
+def newest_attempt_named(changelog: Storage) -> int:
+    """The newest attempt that any file of a job's snapshots is named after, listed or not; 0 for none.
+
+    It is newer than those of the changelog where that lost its end: it was repaired, or copied before its snapshots were.
+    """
+    named = (snapshot_of(entry.name) for entry in beside(changelog).list())
+    return max((who[1] for who in named if who is not None), default=0)
+
+
+def snapshot_of(path: str) -> Who | None:
+    """(checkpoint, attempt) of a file in the snapshots table, or None when it isn't one of ours."""
+    part = parse_part(path)
+    if part is not None:
+        return part.checkpoint, part.attempt
+    row = parse_row(path)
+    return (row.checkpoint, row.attempt) if row is not None else None
+
+
+def warn_unusable(checkpoint: int, error: Exception) -> None:
+    """Log that a snapshot can't be used; the same fault once in a process.
+
+    Args:
+        checkpoint: of which the snapshot is.
+        error: names the file.
+    """
+    fault = str(error)
+    if fault not in _WARNED:
+        if len(_WARNED) >= _MOST_WARNED:
+            _WARNED.clear()
+        _WARNED.add(fault)
+        _LOG.warning(
+            "the snapshot of checkpoint %d can't be used; an older one and a longer piece of the log take its place: %s",
+            checkpoint, error,
+        )  # fmt: skip

@@ -1,0 +1,386 @@
+"""What follows a checkpoint on a lineage, and whether all of it is there.
+
+The row of a run's last checkpoint says how many rows and parts each subtask had written by then, and so does the row of the
+checkpoint after which the suffix begins. What lies between is due: parts without gaps in their numbers up to the last, or,
+where parts were merged, so many rows.
+
+Invariants:
+    * Only files of the lineage are chosen: rows of abandoned branches and dead attempts never are.
+    * A suffix that is returned is complete. What is missing is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.log_files import checksum_of, crc32, merged_bounds
+from changelog_engine.changelog.model import Checkpoint, Segment
+from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
+from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.ledger.bounds import Bounds, footer_of_file
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.storage.filesystem import Storage
+
+_KEPT_IN_MEMORY = 256  # merged files whose counts a process remembers
+
+_Who = tuple[int, int]  # attempt, checkpoint
+_COUNTS: dict[str, dict[_Who, int]] = {}
+
+
+class Position(NamedTuple):
+    """How far a subtask had come."""
+
+    rows: int
+    parts: int
+
+
+_START = Position(0, 0)
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """The mutations of a lineage after a checkpoint.
+
+    Args:
+        files: parts by checkpoint, stage, subtask, number; merged files first.
+        bounds: path -> key groups that a part can have, by its name and its attempt's parallelism.
+        firsts: path -> the sequence number of its first row, where the rows say which subtask is which.
+        after: the checkpoint after which; None for the beginning.
+    """
+
+    files: tuple[PartFile, ...]
+    bounds: Mapping[str, Bounds]
+    firsts: Mapping[str, int]
+    after: int | None
+
+    @property
+    def rows(self) -> int:
+        """About how many rows there are, by the table's list."""
+        return sum(file.rows or 0 for file in self.files)
+
+
+def follow(
+    lineage: Lineage,
+    storage: Storage,
+    files: Sequence[PartFile],
+    snapshots: Collection[tuple[int, int]],
+    line: Sequence[Segment],
+    after: int | None,
+) -> Suffix:
+    """What follows a checkpoint.
+
+    Args:
+        lineage: rows of checkpoints.
+        storage: the changelog.
+        files: all of its files of mutations.
+        snapshots: (checkpoint, attempt) of those that there are: their checkpoints' rows stay when mutations are truncated.
+        line: the lineage, up to the checkpoint that is wanted.
+        after: the checkpoint after which; None: from the beginning.
+
+    Raises:
+        NotLoggedError: something was truncated, or made while the changelog was off.
+        CorruptChangelogError: something was lost or is there twice; names the file, or the part that is not there.
+    """
+    log = _Log(lineage, storage, snapshots, line, after or 0)
+    parts: dict[int, list[PartFile]] = {}
+    merged: list[PartFile] = []
+    for file in files:
+        if file.name is None:
+            if log.add_merged(file):
+                merged.append(file)
+        elif log.wants(file.name.attempt, file.name.checkpoint):
+            parts.setdefault(file.name.attempt, []).append(file)
+            log.add(file.name.attempt, file.name.checkpoint, file.rows or 0)
+    bounds: dict[str, Bounds] = {}
+    firsts: dict[str, int] = {}
+    for segment in line:
+        if segment.last > log.start:
+            run = _Run(log, segment)
+            mine = sorted(parts.get(segment.attempt, ()), key=lambda part: part.name or ())
+            run.check(mine)
+            bounds.update(run.bounds(mine))
+            firsts.update(run.firsts)
+    chosen = sorted((part for some in parts.values() for part in some), key=lambda part: part.name or ())
+    return Suffix((*merged, *chosen), bounds, firsts, after)
+
+
+def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
+    """How many mutations a merged file has of which attempt and checkpoint.
+
+    Raises:
+        CorruptChangelogError: it is missing or isn't what it was.
+    """
+    full = storage.join(path)
+    if full in _COUNTS:
+        return _COUNTS[full]
+    try:
+        data = storage.read(path)
+        expected = checksum_of(path)
+        if expected is not None and crc32(data) != expected:
+            raise CorruptChangelogError(
+                f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
+                f"{expected:08x}",
+                full,
+            )
+        names = ["attempt", "checkpoint_id", "sequence"]
+        table = pq.read_table(pa.BufferReader(data), columns=names)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(f"{full} is missing", full) from error
+    except pa.ArrowException as error:
+        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+    counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
+    columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
+    found = {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
+    if expected is not None:  # the name stands for the content
+        if len(_COUNTS) >= _KEPT_IN_MEMORY:
+            _COUNTS.clear()
+        _COUNTS[full] = found
+    return found
+
+
+class _Log:
+    """What is asked for, and how many rows of which checkpoint there are."""
+
+    def __init__(
+        self,
+        lineage: Lineage,
+        storage: Storage,
+        snapshots: Collection[tuple[int, int]],
+        line: Sequence[Segment],
+        start: int,
+    ) -> None:
+        self.lineage = lineage
+        self.storage = storage
+        self.snapshots = snapshots
+        self.line = line
+        self.start = start
+        self.rows: dict[_Who, int] = {}
+        self.merged: Counter[int] = Counter()  # attempt -> rows in merged files
+
+    def wants(self, attempt: int, checkpoint: int) -> bool:
+        """Whether a checkpoint's mutations belong to the suffix."""
+        return checkpoint > self.start and on_lineage(self.line, attempt, checkpoint)
+
+    def add(self, attempt: int, checkpoint: int, rows: int) -> None:
+        """Count rows."""
+        self.rows[attempt, checkpoint] = self.rows.get((attempt, checkpoint), 0) + rows
+
+    def add_merged(self, file: PartFile) -> bool:
+        """Count the rows of a file with rows of several checkpoints, by its content; whether it has some of these."""
+        named = merged_bounds(file.path)
+        if named is not None and (named[1] <= self.start or named[0] > self.line[-1].last):
+            return False
+        found = False
+        for (attempt, checkpoint), rows in counted_rows(self.storage, file.path).items():
+            if rows and self.wants(attempt, checkpoint):
+                found = True
+                self.merged[attempt] += rows
+                self.add(attempt, checkpoint, rows)
+        return found
+
+    def row(self, checkpoint: int, attempt: int) -> Checkpoint:
+        """The row of a checkpoint of the lineage."""
+        root = self.storage.root
+        try:
+            row = self.lineage.checkpoint(checkpoint)
+        except RestoreError as error:
+            raise NotLoggedError(
+                f"{root} does not have the row of checkpoint {checkpoint} of attempt {attempt} any more: it was truncated "
+                "or removed, and so were mutations up to it",
+                root,
+            ) from error
+        if row.attempt != attempt:
+            raise CorruptChangelogError(
+                f"{root} has checkpoint {checkpoint} of attempt {row.attempt}, and attempt {attempt} is due",
+                root,
+            )
+        return row
+
+
+class _Run:
+    """The part of a suffix that one attempt wrote."""
+
+    def __init__(self, log: _Log, segment: Segment) -> None:
+        self.log = log
+        self.storage = log.storage
+        self.line = log.line
+        self.attempt = segment.attempt
+        self.first = max(segment.first, log.start + 1)
+        self.end = log.row(segment.last, segment.attempt)
+        if self.end.snapshot == self.end.id:
+            raise NotLoggedError(
+                f"{self.storage.root} has no mutations of checkpoint {self.end.id}: it was made without the changelog, or "
+                f"imported, and its snapshot can't be used. {restore_hint(self.line, self.first)}",
+                self.storage.root,
+            )
+        self.due = positions(self.end)
+        self.begin: dict[tuple[str, int], Position] = {}
+        if segment.first <= log.start:
+            self.begin = positions(log.row(log.start, segment.attempt))
+        self.firsts: dict[str, int] = {}
+
+    def check(self, parts: Sequence[PartFile]) -> None:
+        """Compare what there is with what is due."""
+        writers: dict[tuple[int, int], list[PartFile]] = {}
+        for part in parts:
+            assert part.name is not None
+            writers.setdefault((part.name.stage, part.name.subtask), []).append(part)
+        if self.log.merged[self.attempt]:
+            self._check_rows(writers, parts, self.log.merged[self.attempt])
+        else:
+            self._check_parts(writers)
+
+    def _check_parts(self, writers: dict[tuple[int, int], list[PartFile]]) -> None:
+        found: dict[int, dict[int, tuple[int, int]]] = {}
+        for (stage, subtask), parts in writers.items():
+            numbers = _numbers(parts)
+            wanted = numbers[0] if self.begin else 1
+            for number, part in zip(numbers, parts, strict=True):
+                if number != wanted:
+                    self._misses(wanted, part)
+                wanted += 1
+            found.setdefault(stage, {})[subtask] = (numbers[0] - 1, numbers[-1])
+        due: dict[str, dict[int, tuple[int, int]]] = {}
+        for (uid, subtask), position in self.due.items():
+            begin = self.begin.get((uid, subtask), _START)
+            if position.parts > begin.parts:
+                due.setdefault(uid, {})[subtask] = (begin.parts, position.parts)
+        shapes = {stage: frozenset(some.items()) for stage, some in found.items()}
+        wanted_shapes = {uid: frozenset(some.items()) for uid, some in due.items()}
+        if Counter(shapes.values()) != Counter(wanted_shapes.values()):
+            self._differs(
+                sum(last - first for some in found.values() for first, last in some.values()),
+                sum(last - first for some in due.values() for first, last in some.values()),
+                "parts",
+            )
+        by_shape: dict[frozenset[tuple[int, tuple[int, int]]], list[str]] = {}
+        for uid, shape in wanted_shapes.items():
+            by_shape.setdefault(shape, []).append(uid)
+        for (stage, subtask), parts in writers.items():
+            uids = by_shape[shapes[stage]]
+            if len(uids) == 1:
+                self._check_sequences(
+                    parts, self.begin.get((uids[0], subtask), _START), self.due[uids[0], subtask]
+                )
+
+    def _check_sequences(self, parts: list[PartFile], begin: Position, end: Position) -> None:
+        """Where each part's sequence numbers begin: as many rows as the list says of the parts are those that are due."""
+        next_sequence = begin.rows
+        for part in parts:
+            self.firsts[part.path] = next_sequence
+            next_sequence += self._rows(part)
+        if next_sequence != end.rows:
+            self._differs(
+                next_sequence - begin.rows,
+                end.rows - begin.rows,
+                f"mutations of {parts[0].path} and after it",
+            )
+
+    def _check_rows(
+        self,
+        writers: dict[tuple[int, int], list[PartFile]],
+        parts: Sequence[PartFile],
+        merged_rows: int,
+    ) -> None:
+        for some in writers.values():
+            numbers = _numbers(some)
+            for number, part, before in zip(numbers[1:], some[1:], numbers, strict=False):
+                if number == before:
+                    self._misses(before + 1, part)
+        there = merged_rows + sum(self._rows(part) for part in parts)
+        due = sum(
+            position.rows - self.begin.get(writer, _START).rows for writer, position in self.due.items()
+        )
+        if there != due:
+            self._differs(there, due, "mutations")
+
+    def _rows(self, part: PartFile) -> int:
+        if part.rows is not None:
+            return part.rows
+        return int(footer_of_file(self.storage, part.path).num_rows)
+
+    def _kind(self) -> type[CorruptChangelogError]:
+        """Whether what is missing was truncated, or lost.
+
+        Truncation takes all mutations of a checkpoint and its row; the row stays where the checkpoint has a snapshot.
+        """
+        truncated = False
+        for number in range(self.first, self.end.id + 1):
+            if number not in self.log.lineage.checkpoints:
+                truncated = True
+                continue
+            due = self.log.lineage.checkpoint(number).rows
+            there = self.log.rows.get((self.attempt, number), 0)
+            if there == 0 and due and (number, self.attempt) in self.log.snapshots:
+                truncated = True
+            elif there != due:
+                return CorruptChangelogError
+        return NotLoggedError if truncated else CorruptChangelogError
+
+    def _misses(self, wanted: int, part: PartFile) -> None:
+        name = part.name
+        assert name is not None
+        hint = restore_hint(self.line, name.checkpoint) if wanted > 1 else restore_hint((), 0)
+        raise self._kind()(
+            f"{self.storage.root} no longer has part {wanted} of attempt {name.attempt}, stage {name.stage}, subtask "
+            f"{name.subtask} (it has {part.path}): it was truncated or removed. {hint}",
+            self.storage.join(part.path),
+        )
+
+    def _differs(self, there: int, due: int, what: str) -> None:
+        raise self._kind()(
+            f"{self.storage.root} does not have what its checkpoints count: attempt {self.attempt} has {there} of {due} "
+            f"{what} in checkpoints {self.first} to {self.end.id}. {restore_hint(self.line, self.first)}",
+            self.storage.root,
+        )
+
+    def bounds(self, parts: Sequence[PartFile]) -> dict[str, Bounds]:
+        """The key groups that parts can have: a subtask has those that its number gives it in any of the job's shapes."""
+        shapes = {
+            (operator["max_parallelism"], operator["parallelism"])
+            for operator in self.end.operators
+            if "states" in operator
+        }
+        ranges: dict[int, Bounds | None] = {}
+        found = {}
+        for part in parts:
+            assert part.name is not None
+            subtask = part.name.subtask
+            if subtask not in ranges:
+                ranges[subtask] = _hull(shapes, subtask)
+            bounds = ranges[subtask]
+            if bounds is not None:
+                found[part.path] = bounds
+        return found
+
+
+def _hull(shapes: set[tuple[int, int]], subtask: int) -> Bounds | None:
+    owned = [
+        key_group_range(subtask, max_parallelism, parallelism)
+        for max_parallelism, parallelism in shapes
+        if subtask < parallelism
+    ]
+    if not owned:
+        return None
+    return Bounds(None, min(groups.start for groups in owned), max(groups.stop for groups in owned) - 1)
+
+
+def positions(checkpoint: Checkpoint) -> dict[tuple[str, int], Position]:
+    """What each subtask, by its stage's uid, had committed with a checkpoint, in the checkpoint's attempt."""
+    return {
+        (uid, int(subtask)): Position(*state["log"])
+        for uid, subtasks in checkpoint.operator_state.items()
+        for subtask, state in subtasks.items()
+        if "log" in state
+    }
+
+
+def _numbers(parts: Sequence[PartFile]) -> list[int]:
+    return [part.name.number for part in parts if part.name is not None]

@@ -1,0 +1,81 @@
+"""Whether Spark's JVM still lives, and what to say when it does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+
+from changelog_engine.errors import SparkEndedError
+
+# What calls to a JVM raise; OSError and EOFError when nobody answers.
+LOST = (Py4JError, OSError, EOFError)
+_DYING_S = 5
+
+
+def spark_ended(context: SparkContext, error: BaseException | None) -> SparkEndedError | None:
+    """What to raise when the JVM has ended; None while it lives.
+
+    Args:
+        context: the SparkContext.
+        error: what a call to it raised; None when none did.
+    """
+    process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
+    unreachable = isinstance(error, Py4JNetworkError | ConnectionError | EOFError)
+    if process is None:  # spark-submit, or somebody's own gateway
+        return _ended(None, None) if unreachable else None
+    status = process.poll()
+    if status is None and unreachable:
+        try:
+            status = process.wait(_DYING_S)  # its sockets are closed a moment before it is gone
+        except subprocess.TimeoutExpired:
+            return None
+    return None if status is None else _ended(process.pid, status)
+
+
+def _ended(pid: int | None, status: int | None) -> SparkEndedError:
+    who = "the JVM of Spark" if pid is None else f"the JVM of Spark (process {pid})"
+    crash = None if pid is None else os.path.abspath(f"hs_err_pid{pid}.log")
+    if crash is not None and os.path.exists(crash):
+        log = f"it crashed: {crash} says where"
+    else:
+        log = "what it wrote last is on this program's standard error"
+    failure = SparkEndedError(f"{who} {_how(status)}; {log}{_hint(status)}")
+    failure.pid, failure.status = pid, status
+    return failure
+
+
+def _how(status: int | None) -> str:
+    if status is None:
+        return "does not answer any more"
+    if status >= 0:
+        return f"has ended with status {status}"
+    return f"was killed by {signal.Signals(-status).name}"
+
+
+def _hint(status: int | None) -> str:
+    if status != -signal.SIGKILL:
+        return ""
+    return (
+        ". Where nobody killed it, the machine ran out of memory (`dmesg` says so): give Spark less "
+        "(spark.driver.memory) or the machine more"
+    )
+
+
+def answers(context: Any) -> bool:
+    """Whether a SparkContext runs.
+
+    Raises:
+        SparkEndedError: its JVM has ended.
+    """
+    try:
+        return not context._jsc.sc().isStopped()
+    except LOST as error:
+        ended = spark_ended(context, error)
+        if ended is not None:
+            raise type(ended)(f"{ended}. A new job needs a new Python process") from None
+        raise

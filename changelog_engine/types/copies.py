@@ -1,0 +1,144 @@
+"""Whose an element is: what a function gave stays as it was when it was given, and each receiver has its own.
+
+Elements wait in batches, so a function that changes what it gave before (a buffer that it fills again, a dict that it keeps)
+would change what nobody has seen yet. What it gives is copied at once, if its class is one that can be changed; where a
+stream has several receivers, those that call users' code get copies of their own (docs/decisions/0016).
+
+Invariants:
+    * A value of an immutable class, and a tuple of such, is never copied.
+    * An object that nobody else holds is not copied either: whoever made it has let go of it. CPython counts who holds it.
+    * What cannot be copied is passed on as it is, as between chained functions of PyFlink.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import enum
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from changelog_engine.types.row import Row, RowKind, make_row
+
+_TIMES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
+_NUMBERS = (bool, int, float, complex, Decimal, np.int64, np.int32, np.float64, np.float32, np.bool_)
+IMMUTABLE = frozenset((type(None), str, bytes, uuid.UUID, RowKind, range, *_NUMBERS, *_TIMES))
+
+
+def own(value: Any, others: int = 0) -> Any:
+    """What a function gave, as it is now: the value itself when nobody can change it any more.
+
+    Args:
+        value: of a class that isn't in ``IMMUTABLE``; the caller holds it in one local variable.
+        others: who else may hold it and does it no harm, such as the batch that it came in.
+    """
+    kind = type(value)
+    if kind is tuple:
+        for item in value:
+            if type(item) not in IMMUTABLE:
+                return copied(value)
+        return value
+    if getrefcount(value) <= _ALONE + others:
+        if kind is dict:
+            inside: Iterable[Any] = value.values()
+        elif kind is list:
+            inside = value
+        elif kind is Row:
+            inside = value._values
+        else:
+            return copied(value)
+        for item in inside:
+            if type(item) not in IMMUTABLE:
+                return copied(value)
+        return value
+    return copied(value)
+
+
+def copied(value: Any) -> Any:
+    """A private copy; the value itself when it is immutable, or cannot be copied."""
+    try:
+        return _copy(value)
+    except RecursionError:  # it holds itself, perhaps
+        return _deeply(value)
+
+
+def take_each(out: list[Any], results: Iterable[Any]) -> None:
+    """As ``out.extend(results)``, each as it is when it is given."""
+    append = out.append
+    for result in results:
+        append(result if type(result) in IMMUTABLE else own(result))
+
+
+def separate(values: Sequence[Any]) -> Sequence[Any]:
+    """The values for one more receiver."""
+    if IMMUTABLE.issuperset(map(type, values)):
+        return values
+    return [value if type(value) in IMMUTABLE else copied(value) for value in values]
+
+
+def _copy(value: Any) -> Any:
+    copier = _COPIERS.get(type(value))
+    return _of_a_class(value) if copier is None else copier(value)
+
+
+def _of_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    if IMMUTABLE.issuperset(map(type, value)):
+        return value
+    return tuple([item if type(item) in IMMUTABLE else _copy(item) for item in value])
+
+
+def _of_list(value: list[Any]) -> list[Any]:
+    if IMMUTABLE.issuperset(map(type, value)):
+        return value.copy()
+    return [item if type(item) in IMMUTABLE else _copy(item) for item in value]
+
+
+def _of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if IMMUTABLE.issuperset(map(type, value.values())):  # a key can be hashed, so it is left alone
+        return value.copy()
+    return {key: item if type(item) in IMMUTABLE else _copy(item) for key, item in value.items()}
+
+
+def _of_row(value: Row) -> Row:
+    names = getattr(value, "_fields", None)
+    return make_row(None if names is None else list(names), _of_list(value._values), value._row_kind)
+
+
+def _of_a_class(value: Any) -> Any:
+    return value if isinstance(value, enum.Enum) else _deeply(value)
+
+
+def _deeply(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a lock, a connection, a match: nothing to copy
+        return value
+
+
+_COPIERS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(IMMUTABLE, lambda value: value),
+    tuple: _of_tuple,
+    list: _of_list,
+    dict: _of_dict,
+    Row: _of_row,
+    set: set.copy,
+    bytearray: bytearray.copy,
+}
+
+
+def _count_of_one_holder() -> int:
+    """What getrefcount says in a function that was called with a caller's only variable."""
+
+    def count(value: Any) -> int:
+        return getrefcount(value)
+
+    fresh: dict[str, int] = {}
+    return count(fresh)
+
+
+_ALONE = _count_of_one_holder()

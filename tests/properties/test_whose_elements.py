@@ -1,0 +1,331 @@
+"""What a function gave is as it was when it was given, and each receiver has its own. Reliability 49."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+from support.jobs import NO_RESTART, TestJob
+
+from api.common import Row, Types
+from api.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from api.datastream import OutputTag, StreamExecutionEnvironment
+from api.datastream.functions import (
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ProcessFunction,
+)
+from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
+
+COUNT = 6
+TAG = OutputTag("aside")
+
+
+def environment():
+    return StreamExecutionEnvironment.get_execution_environment().set_parallelism(1)
+
+
+def results(tmp_path, *streams, **settings):
+    """What the streams give: the printed lines of each."""
+    for number, stream in enumerate(streams):
+        stream.print(str(number))
+    job = TestJob(tmp_path, restart=NO_RESTART, checkpoint_interval_ms=None, **settings)
+    job.run_driver(streams[0].get_execution_environment().generate_stream_graph())
+    found = [[] for _ in streams]
+    for line in job.lines:
+        number, _, text = line.partition("> ")
+        found[int(number)].append(text)
+    return found
+
+
+MADE = {
+    "dict": lambda number: {"x": number},
+    "list": lambda number: [number, [number]],
+    "tuple": lambda number: (number, {"x": number}),
+    "Row": lambda number: Row(x=number, inner=[number]),
+    "object": lambda number: Box(number),
+}
+
+
+class Box:
+    def __init__(self, x):
+        self.x = x
+
+    def __repr__(self):
+        return f"Box({self.x})"
+
+
+def spoil(value):
+    """Change a value in place."""
+    if isinstance(value, dict):
+        value["x"] = "spoiled"
+    elif isinstance(value, list):
+        value[0] = "spoiled"
+    elif isinstance(value, tuple):
+        value[1]["x"] = "spoiled"
+    elif isinstance(value, Row):
+        value["x"] = "spoiled"
+    else:
+        value.x = "spoiled"
+    return value
+
+
+def shown(kind):
+    return [str(MADE[kind](number)) for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_case_49_siblings_have_their_own(tmp_path, kind):
+    """A map that changes what it is given in place changes it for itself: in its task, and behind an exchange."""
+    made = environment().from_collection(list(range(COUNT)), Types.LONG()).map(MADE[kind])
+    before, spoiled, after, keyed, timed = results(
+        tmp_path,
+        made.map(str),
+        made.map(spoil).map(str),
+        made.map(str),
+        made.key_by(lambda value: 1).map(str),
+        made.filter(lambda value: bool(spoil(value))).map(lambda value: "spoiled" in str(value)),
+    )
+    assert before == after == keyed == shown(kind)
+    assert all("spoiled" in line for line in spoiled)
+    assert set(timed) == {"True"}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_case_49_readers_of_one_exchange_have_their_own(tmp_path, kind):
+    made = environment().from_collection(list(range(COUNT)), Types.LONG()).map(MADE[kind])
+    keyed = made.key_by(lambda value: 1)
+    spoiled, own = results(tmp_path, keyed.map(spoil).map(str), keyed.map(str))
+    assert own == shown(kind)
+    assert all("spoiled" in line for line in spoiled)
+
+
+def test_case_49_a_key_selector_that_changes_elements(tmp_path):
+    made = environment().from_collection(list(range(COUNT)), Types.LONG()).map(MADE["dict"])
+    by_key, own = results(tmp_path, made.key_by(lambda value: value.pop("x")).map(str), made.map(str))
+    assert by_key == ["{}"] * COUNT
+    assert own == shown("dict")
+
+
+class Refills(MapFunction):
+    """Gives one object again and again."""
+
+    def __init__(self, keyed=False):
+        self.buffer = {"x": None, "inner": []}
+
+    def map(self, value):
+        self.buffer["x"] = value
+        self.buffer["inner"].append(value)
+        return self.buffer
+
+
+class Clears(FlatMapFunction):
+    def __init__(self):
+        self.buffer = []
+
+    def flat_map(self, value):
+        self.buffer.append(value)
+        yield self.buffer
+        self.buffer.clear()
+
+
+class ClearsAside(ProcessFunction):
+    def __init__(self):
+        self.buffer = []
+
+    def process_element(self, value, ctx):
+        self.buffer.append(value)
+        yield TAG, self.buffer
+        yield self.buffer
+        self.buffer.clear()
+
+
+class KeyedClears(KeyedProcessFunction):
+    def __init__(self):
+        self.buffer = []
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value)
+        self.buffer.append(value)
+        yield self.buffer
+        self.buffer.clear()
+
+    def on_timer(self, timestamp, ctx):
+        self.buffer.append(-timestamp)
+        yield self.buffer
+        self.buffer.clear()
+
+
+REFILLED = [f"{{'x': {n}, 'inner': {list(range(n + 1))}}}" for n in range(COUNT)]
+CLEARED = [f"[{n}]" for n in range(COUNT)]
+
+
+class Same(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return value
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("behind", ["chained", "exchanged", "printed"])
+def test_case_49_what_was_given_does_not_change_any_more(tmp_path, keyed, behind):
+    source = environment().from_collection(list(range(COUNT)), Types.LONG())
+    stream = source.key_by(lambda value: 1) if keyed else source
+    refilled, cleared = stream.map(Refills()), stream.flat_map(Clears())
+    if behind != "printed":
+        refilled = (refilled if behind == "chained" else refilled.key_by(lambda value: 1)).map(str)
+        cleared = (cleared if behind == "chained" else cleared.rebalance()).map(str)
+    assert results(tmp_path, refilled, cleared) == [REFILLED, CLEARED]
+
+
+def test_case_49_side_outputs_and_timers(tmp_path):
+    source = environment().from_collection(list(range(COUNT)), Types.LONG())
+    aside = source.process(ClearsAside())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Same())
+    timed = source.assign_timestamps_and_watermarks(strategy).key_by(lambda value: 1).process(KeyedClears())
+    main, side, fired = results(tmp_path, aside.map(str), aside.get_side_output(TAG).map(str), timed.map(str))
+    assert main == side == CLEARED
+    assert fired == CLEARED + [f"[{-n}]" for n in range(COUNT)]
+
+
+def test_case_49_a_source_that_fills_one_object(tmp_path):
+    def numbers():
+        buffer = {}
+        for number in range(COUNT):
+            buffer["x"] = number
+            yield buffer
+
+    (found,) = results(tmp_path, environment().add_source(numbers, "numbers").map(str))
+    assert found == shown("dict")
+
+
+def test_case_49_a_filter_that_changes_what_it_let_through(tmp_path):
+    class Spoils:
+        def __init__(self):
+            self.kept = None
+
+        def __call__(self, value):
+            if self.kept is not None:
+                spoil(self.kept)
+            self.kept = value
+            return True
+
+    made = environment().from_collection(list(range(COUNT)), Types.LONG()).map(MADE["dict"])
+    (found,) = results(tmp_path, made.filter(Spoils()).map(str))
+    assert found == shown("dict")
+
+
+def test_case_49_a_reduce_that_keeps_and_changes_its_argument(tmp_path):
+    def add(one, other):
+        one["x"] += other["x"]
+        return one
+
+    made = environment().from_collection(list(range(1, 4)), Types.LONG()).map(MADE["dict"])
+    reduced, own = results(tmp_path, made.key_by(lambda value: 1).reduce(add).map(str), made.map(str))
+    assert reduced == ["{'x': 1}", "{'x': 3}", "{'x': 6}"]
+    assert own == ["{'x': 1}", "{'x': 2}", "{'x': 3}"]
+
+
+def test_with_object_reuse_nothing_is_copied(tmp_path):
+    made = environment().from_collection(list(range(COUNT)), Types.LONG()).map(MADE["dict"])
+    found, _ = results(tmp_path, made.map(spoil).map(str), made.map(str), object_reuse=True)
+    assert all("spoiled" in line for line in found)
+    _, seen = results(tmp_path, made.map(spoil).map(str), made.map(str), object_reuse=True)
+    assert all("spoiled" in line for line in seen)
+
+
+@pytest.mark.parametrize("kind", ["map", "flat_map", "filter"])
+def test_declared_immutable_types_are_never_looked_at(kind):
+    from changelog_engine.operators import stateless
+
+    operator = {
+        "map": stateless.MapOperator,
+        "flat_map": stateless.FlatMapOperator,
+        "filter": stateless.FilterOperator,
+    }[kind]
+    assert not operator("name", Types.LONG(), None, None).copies
+    assert not operator("name", Types.TUPLE([Types.LONG(), Types.STRING()]), None, None).copies
+    assert operator("name", Types.ROW([Types.LONG()]), None, None).copies
+    assert operator("name", None, None, None).copies
+
+
+def given(make):
+    """What own() makes of what a function gives."""
+    result = make()
+    return own(result)
+
+
+HELD = {"x": 1, "inner": [1]}
+INNER = [1]
+
+
+class TestOwn:
+    """Objects that somebody still holds are copied, and others are not: on this Python, counted as it counts."""
+
+    @pytest.mark.parametrize(
+        "make", [dict, list, lambda: {"a": 1}, lambda: [1, "a"], lambda: Row(a=1), lambda: (1, 2)]
+    )
+    def test_what_nobody_holds_is_not_copied(self, make):
+        made = []
+
+        def remembered():
+            value = make()
+            made.append(id(value))
+            return value
+
+        assert id(given(remembered)) == made[0]
+
+    @pytest.mark.parametrize("held", [{"a": 1}, [1], Row(a=1), {1}, Box(1), [[1]], bytearray(b"a")])
+    def test_what_somebody_holds_is_copied(self, held):
+        assert given(lambda: held) is not held
+
+    def test_what_is_inside_and_held_is_copied(self):
+        assert given(lambda: {"inner": INNER})["inner"] is not INNER
+        assert given(lambda: (1, INNER))[1] is not INNER
+        assert given(lambda: Row(a=INNER)).a is not INNER
+
+    def test_what_a_generator_still_holds_is_copied(self):
+        def gives():
+            for number in range(3):
+                buffer = [number]
+                yield buffer
+                buffer.clear()
+
+        taken = []
+        take_each(taken, gives())
+        assert taken == [[0], [1], [2]]
+
+    def test_what_cannot_be_copied_is_passed_on(self):
+        import threading
+
+        lock = threading.Lock()
+        assert given(lambda: lock) is lock
+        assert given(lambda: [lock])[0] is lock
+
+    def test_what_holds_itself(self):
+        knot = []
+        knot.append(knot)
+        again = copied(knot)
+        assert again is not knot
+        assert again[0] is again
+
+    def test_copies_are_equal(self):
+        choose = random.Random(7)
+
+        def value(depth):
+            kind = choose.randrange(8 if depth else 3)
+            inner = [value(depth - 1) for _ in range(choose.randrange(3))] if kind > 2 else []
+            return [1, "a", None, inner, tuple(inner), dict(enumerate(inner)), Row(*inner), {1, 2}][kind]
+
+        for _ in range(300):
+            made = value(4)
+            again = copied(made)
+            assert type(again) is type(made)
+            assert again == made
+            assert repr(again) == repr(copy.deepcopy(made))
+
+    def test_immutable_classes_are_kept(self):
+        for value in (1, "a", b"a", 1.5, None, (1, "a"), True):
+            assert copied(value) is value
+            assert type(value) in IMMUTABLE or type(value) is tuple

@@ -1,0 +1,171 @@
+"""Reliability case 46: one bit, anywhere in a job's folder, never changes a result in silence.
+
+Each round flips one bit of one file, asks the readers, and puts the bit back. What they give must be what they gave before,
+or an error. A round that fails is repeated with the seed that is printed, by FLIPPED_BITS_SEED; FLIPPED_BITS_SECONDS gives
+it more time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.functions import Count
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.materialized import ELEMENTS, merging_few
+from support.readers import JOB, faults, folded, pictured_state, restored, selected
+from support.script import DriverKilled, Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from changelog_engine.changelog import row_files
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.protection import protect
+from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.checkpoint.savepoints import open_savepoint
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger import suffix
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.storage.delta_log import DeltaLog
+from materializer.fold import state_at
+from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+GROUPS = 16
+FLIPS = 5_000
+SECONDS = float(
+    os.environ.get("FLIPPED_BITS_SECONDS", "80")
+)  # then it ends, with fewer flips on slow machines
+LEAST = 300
+
+
+def life(base: Path) -> str:
+    """A job with branches, snapshots, merged files, a Delta checkpoint, notes, a protection; and a savepoint's folder."""
+    for run, restore in enumerate(["latest", "latest", "4", "latest"]):
+        job = TestJob(base, Script(sizes=(2,), failures=(Failure(4, Fault.HANDED_OUT),)))
+        graph = keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2, max_parallelism=GROUPS)
+        with pytest.raises(DriverKilled):
+            job.run_driver(graph, restore=restore)
+        folder = find_job_folder(str(base), JOB)
+        if run in (0, 1):
+            materialize(folder)
+        if run == 1:
+            with merging_few(2):
+                truncate(folder, Retention(3_600_000, 2, 3_600_000))
+            folder.open_changelog().maintain(every=3)
+    newest = Ledger(folder.open_changelog()).lineage.newest_checkpoint()
+    assert newest is not None
+    protect(folder, newest.id, None, "test")
+    return create_savepoint(folder, newest, str(base / "savepoints")).path
+
+
+def asked(base: str, savepoint: str, ids: list[int], times: list[str]) -> list[Callable[[], Any]]:
+    """What the readers are asked in a round."""
+    return [
+        lambda: restored(base, "auto", GROUPS),
+        lambda: restored(base, times[0], GROUPS, 1),
+        lambda: restored(base, str(ids[len(ids) // 2]), GROUPS),
+        lambda: folded(base, None),
+        lambda: folded(base, ids[0]),
+        lambda: selected(base, None),
+        lambda: _savepoint(savepoint),
+    ]
+
+
+def _savepoint(path: str) -> Any:
+    opened = open_savepoint(path)
+    opened.verify()
+    return opened.checkpoint, pictured_state(state_at(f"{path}/changelog", allow_pickle=True))
+
+
+def bits(files: list[Path], source: random.Random) -> Iterator[tuple[Path, int]]:
+    """A file and a bit of it: every kind of file as often as any other."""
+    kinds: dict[str, list[Path]] = {}
+    for path in files:
+        kinds.setdefault(f"{path.parent.name}/{path.name.split('-')[0]}{path.suffix}", []).append(path)
+    while True:
+        path = source.choice(kinds[source.choice(sorted(kinds))])
+        yield path, source.randrange(max(1, path.stat().st_size * 8))
+
+
+@pytest.mark.slow
+def test_case_46_no_flipped_bit_changes_a_result_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    savepoint = life(tmp_path)
+    base = str(tmp_path)
+    lineage = Ledger(find_job_folder(base, JOB).open_changelog()).lineage
+    ids = lineage.checkpoints.ids()
+    newest = lineage.checkpoint(ids[-2])
+    times = [f"as-of:{_iso(newest.time_ms)}"]
+    questions = asked(base, savepoint, ids, times)
+    truth = [question() for question in questions]
+    assert faults(base) == []
+    files = sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size)
+    seed = int(os.environ.get("FLIPPED_BITS_SEED") or random.SystemRandom().randrange(1 << 30))
+    source = random.Random(seed)
+    began, done, caught, said = time.monotonic(), 0, 0, 0
+    monkeypatch.setattr(DeltaLog, "files", _remembering(DeltaLog.files))
+    for path, bit in bits(files, source):
+        if done == FLIPS or (done >= LEAST and time.monotonic() - began > SECONDS):
+            break
+        done += 1
+        data = path.read_bytes()
+        status = path.stat()
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(bytes(flipped))
+        _forget()
+        number = done % len(questions)
+        where = f"seed {seed}, flip {done}: bit {bit} of {path.relative_to(tmp_path)}"
+        try:
+            found = questions[number]()
+            assert found == truth[number], f"{where}: question {number}"
+        except ChangelogEngineError:
+            caught += 1
+        if done % 50 == 0:
+            try:
+                said += bool(faults(base))
+            except ChangelogEngineError:
+                said += 1
+        path.write_bytes(data)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    _forget()
+    assert [question() for question in questions] == truth, f"seed {seed}"
+    print(f"seed {seed}: {done} flips, {caught} caught, {said} said by verify")
+    assert caught > done // 20
+    assert done >= LEAST
+
+
+def _remembering(inner: Callable[[DeltaLog], pa.Table]) -> Callable[[DeltaLog], pa.Table]:
+    """A table's list, read once for the same bytes of its log: most flips are elsewhere, and reading it takes most time."""
+    read: dict[tuple[Any, ...], tuple[pa.Table, int]] = {}
+
+    def files(log: DeltaLog) -> pa.Table:
+        folder = Path(log.storage.root, "_delta_log")
+        key = (log.version, *((path, path.read_bytes()) for path in sorted(folder.iterdir())))
+        if key not in read:
+            read[key] = inner(log), log.version
+        table, log.version = read[key]
+        return table
+
+    return files
+
+
+def _forget() -> None:
+    """What processes remember of files that names stand for."""
+    row_files._INDEXES.clear()
+    row_files._TIMES.clear()
+    suffix._COUNTS.clear()
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()

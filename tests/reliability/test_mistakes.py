@@ -1,0 +1,288 @@
+"""Which failures are tried again: mistakes in the program end, what the environment does follows the strategy (case 53)."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.functions import Count
+from support.graphs import GraphBuilder, keyed_job
+from support.jobs import TestJob
+from support.script import Script
+
+from api.datastream import KeyedProcessFunction, MapFunction
+from changelog_engine.checkpoint.mistakes import is_final, is_mistake, origin_of
+from changelog_engine.errors import (
+    ConnectorError,
+    EpochFailedError,
+    JobExecutionError,
+    NotLoadableError,
+    NotSupportedError,
+    StateLostError,
+    StorageError,
+    TypeMismatchError,
+    UserFunctionError,
+)
+from changelog_engine.graph.nodes import JobGraph, NodeKind, RestartKind, RestartSettings
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.spark.task import describe_failure, failure_of, failure_of_spark
+
+SIX_TIMES = RestartSettings(RestartKind.FIXED_DELAY, attempts=6, delay_ms=0)
+ATTEMPTS: list[int] = []  # one entry an attempt: how many elements it saw
+
+
+@pytest.fixture(autouse=True)
+def no_attempts() -> None:
+    ATTEMPTS.clear()
+
+
+class Fails(KeyedProcessFunction):
+    """Raises what it is given, at an element, in the first so many attempts."""
+
+    def __init__(self, raising: Callable[[int], BaseException], at: int = 0, attempts: int = 10**6) -> None:
+        self.raising = raising
+        self.at = at
+        self.attempts = attempts
+
+    def open(self, runtime_context: Any) -> None:
+        ATTEMPTS.append(0)
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+        ATTEMPTS[-1] += 1
+        if value == self.at and len(ATTEMPTS) <= self.attempts:
+            raise self.raising(len(ATTEMPTS))
+        yield value
+
+
+def job_of(function: Any, count: int = 6) -> JobGraph:
+    return keyed_job(list(range(count)), function, key=lambda value: value % 2)
+
+
+def failed(tmp_path: Path, graph: JobGraph, **settings: Any) -> JobExecutionError:
+    with pytest.raises(JobExecutionError) as caught:
+        TestJob(tmp_path, Script(sizes=(2,)), **settings).run_driver(graph)
+    return caught.value
+
+
+def nth(attempt: int) -> BaseException:
+    return RuntimeError(f"attempt {attempt}: cannot use <object at 0x7f{attempt:06x}> of 'key-{attempt}'")
+
+
+def test_case_53_the_same_mistake_three_times_is_final(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "changelog_engine"):
+        failure = failed(tmp_path, job_of(Fails(nth)))
+    assert len(ATTEMPTS) == 3
+    assert failure.seen == 3
+    text = str(failure)
+    assert "seen 3 times, no checkpoint in between" in text
+    assert text.count("Traceback") == 1
+    assert "raise self.raising" in text
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "Traceback" in first
+    assert "Traceback" not in second
+    assert "the same mistake 2 times" in second
+
+
+class Moves(Fails):
+    """Fails one element later in each attempt."""
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[int]:
+        if value == len(ATTEMPTS) and value < 6:
+            raise nth(0)
+        yield value
+
+
+def test_case_53_a_new_checkpoint_in_between_starts_the_count_anew(tmp_path: Path) -> None:
+    """One element later in each attempt: there is always a checkpoint more."""
+
+    job = TestJob(tmp_path, Script(sizes=(1,), barriers=(True,)))
+    job.run_driver(job_of(Moves(nth), 8))
+    assert len(ATTEMPTS) == 6
+    assert sorted(job.output) == list(range(8))
+
+
+def test_case_53_another_mistake_starts_the_count_anew(tmp_path: Path) -> None:
+    def different(attempt: int) -> BaseException:
+        return KeyError("colour") if attempt % 2 else ValueError("shape")
+
+    failed(tmp_path, job_of(Fails(different)), restart=SIX_TIMES)
+    assert len(ATTEMPTS) == SIX_TIMES.attempts + 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_case_53_the_limit_is_configured(tmp_path: Path, limit: int) -> None:
+    assert failed(tmp_path, job_of(Fails(nth)), same_failure_limit=limit).seen == limit
+    assert len(ATTEMPTS) == limit
+
+
+def test_case_53_without_a_limit_the_strategy_decides(tmp_path: Path) -> None:
+    assert failed(tmp_path, job_of(Fails(nth)), same_failure_limit=0, restart=SIX_TIMES).seen is None
+    assert len(ATTEMPTS) == SIX_TIMES.attempts + 1
+
+
+def refused(_attempt: int) -> BaseException:
+    return ConnectionRefusedError(111, "Connection refused")
+
+
+def wrapped(_attempt: int) -> BaseException:
+    error = RuntimeError("the service cannot be asked")
+    error.__cause__ = TimeoutError("no answer")
+    return error
+
+
+class OperationalError(Exception):
+    """As database drivers name it."""
+
+
+@pytest.mark.parametrize("raising", [refused, wrapped, lambda _attempt: OperationalError("server closed")])
+def test_case_53_an_outage_never_becomes_final(
+    tmp_path: Path, raising: Callable[[int], BaseException]
+) -> None:
+    job = TestJob(tmp_path, Script(sizes=(2,)))
+    job.run_driver(job_of(Fails(raising, attempts=8)))
+    assert len(ATTEMPTS) == 9
+    assert sorted(job.output) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        EpochFailedError("a Spark task failed: ExecutorLostFailure"),
+        StateLostError("gone"),
+        ConnectorError("the broker is away"),
+        StorageError("the disk is full"),
+    ],
+)
+def test_case_53_what_the_environment_does_is_no_mistake(failure: Any) -> None:
+    assert not is_mistake(failure)
+    assert not is_final(failure)
+    there = failure_of(describe_failure(failure))
+    assert not is_mistake(there)
+    assert not is_final(there)
+
+
+def imports(_attempt: int) -> BaseException:
+    return ModuleNotFoundError("No module named 'holidays'")
+
+
+def test_case_53_a_missing_module_is_final_at_once(tmp_path: Path) -> None:
+    failure = failed(tmp_path, job_of(Fails(imports)))
+    assert len(ATTEMPTS) == 1
+    assert failure.seen is None
+    assert "No module named 'holidays'" in str(failure)
+
+
+class Unloadable:
+    """Pickled well; its pickle cannot be loaded."""
+
+    def __reduce__(self) -> Any:
+        return _fail_to_load, ()
+
+
+def _fail_to_load() -> Any:
+    ATTEMPTS.append(0)
+    raise pickle.UnpicklingError("made by another version")
+
+
+def test_case_53_a_function_that_cannot_be_loaded_is_final_at_once(tmp_path: Path) -> None:
+    build = GraphBuilder()
+    build.collect(build.add(NodeKind.MAP, "look up", build.source([1]), function=Unloadable()))
+    failure = failed(tmp_path, build.graph())
+    assert isinstance(failure.__cause__, NotLoadableError)
+    assert "operator 'look up'" in str(failure)
+    assert "add_python_file" in str(failure)
+    assert len(ATTEMPTS) == 1
+
+
+def test_case_53_what_this_version_lacks_is_final_at_once(tmp_path: Path) -> None:
+    failed(tmp_path, job_of(Fails(lambda _attempt: NotSupportedError("not there"))))
+    assert len(ATTEMPTS) == 1
+
+
+def test_case_53_an_error_is_not_its_own_cause() -> None:
+    """Whoever follows the causes of an error comes to an end."""
+    own = TypeMismatchError("not a LONG")
+
+    def fails() -> None:
+        try:
+            raise own
+        except TypeMismatchError as error:
+            raise user_failure(error, "map", "map") from error
+
+    with pytest.raises(TypeMismatchError) as raised:
+        fails()
+    assert raised.value is own
+    assert own.__cause__ is None
+
+
+def test_case_53_the_origin_of_a_failure_travels() -> None:
+    """What the driver decides by is the same whether the failure came from another process or not."""
+
+    def raises(value: Any) -> None:
+        {}[value]
+
+    failures: list[Any] = [TypeMismatchError("not a LONG"), NotLoadableError("no module")]
+    try:
+        raises("b")
+    except KeyError as error:
+        failure = user_failure(error, "map", "map")
+        failure.__cause__ = error
+        failures.append(failure)
+    for failure in failures:
+        there = failure_of(describe_failure(failure))
+        assert type(there) is type(failure)
+        assert origin_of(there) == origin_of(failure)
+        assert (is_final(there), is_mistake(there)) == (is_final(failure), is_mistake(failure))
+    assert origin_of(failures[-1]).frame.endswith(" raises")
+    assert isinstance(failures[-1], UserFunctionError)
+
+
+def test_case_53_an_error_of_the_engine_itself_is_counted_an_outage_in_it_is_not() -> None:
+    mistake, outage = (
+        failure_of(describe_failure(ZeroDivisionError())),
+        failure_of(describe_failure(OSError(5, "I/O"))),
+    )
+    assert is_mistake(mistake)
+    assert not is_mistake(outage)
+
+
+def test_case_53_workers_that_cannot_begin_are_final() -> None:
+    failure = failure_of_spark(
+        "... org.apache.spark.api.python.PythonException:\nModuleNotFoundError: No module named 'x'\n"
+    )
+    assert isinstance(failure, NotLoadableError)
+    assert is_final(failure)
+
+
+def test_case_53_counting_is_undisturbed_by_the_environment(tmp_path: Path) -> None:
+    def now_and_then(attempt: int) -> BaseException:
+        return refused(attempt) if attempt % 2 else nth(attempt)
+
+    assert failed(tmp_path, job_of(Fails(now_and_then))).seen == 3
+    assert len(ATTEMPTS) == 6
+
+
+def test_case_53_a_job_that_counts_is_exact_after_two_mistakes(tmp_path: Path) -> None:
+    build = GraphBuilder()
+    mapped = build.add(
+        NodeKind.MAP, "fails twice", build.source([(1, 0), (2, 0), (3, 0), (4, 0)]), function=FailsTwice()
+    )
+    build.collect(build.process(build.key_by(mapped, lambda value: value[0] % 2), Count()))
+    job = TestJob(tmp_path, Script(sizes=(2,)))
+    job.run_driver(build.graph())
+    assert len(ATTEMPTS) >= 2
+    assert len(job.output) == 4
+
+
+class FailsTwice(MapFunction):
+    def map(self, value: tuple[int, int]) -> tuple[int, int]:
+        if value[0] == 3 and len(ATTEMPTS) < 2:
+            ATTEMPTS.append(0)
+            raise nth(len(ATTEMPTS))
+        return value

@@ -1,0 +1,49 @@
+"""A job for tests whose workers are idle "for too long" after every epoch: what Spark does after a minute is done at once.
+
+python idle_workers_job.py. Configuration comes from the file. Prints how many epochs the attempts had.
+"""
+
+from api.common import Types, WatermarkStrategy
+from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.session import active_context
+
+CLOSE = "org$apache$spark$api$python$PythonWorkerFactory$$cleanupIdleWorkers"
+run = SparkEpochRunner.run
+
+
+class Count(KeyedProcessFunction):
+    """Counts the elements of a key and passes the count on."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield count
+
+
+def run_and_close(self, orders, timeout_s):
+    """An epoch; then Spark closes its connections to idle workers."""
+    reports = run(self, orders, timeout_s)
+    order = orders(0, 0)
+    print(f"attempt {order.attempt}, epoch {order.epoch}", flush=True)
+    environment = active_context()._jvm.org.apache.spark.SparkEnv.get()
+    field = environment.getClass().getDeclaredField("pythonWorkers")
+    field.setAccessible(True)
+    factories = field.get(environment).valuesIterator()
+    while factories.hasNext():
+        getattr(factories.next(), CLOSE)()
+    return reports
+
+
+if __name__ == "__main__":
+    SparkEpochRunner.run = run_and_close
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = NumberSequenceSource(0, 99)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    numbers.key_by(lambda n: n % 10, Types.LONG()).process(Count(), Types.LONG()).uid("by key").print()
+    env.execute("idle")

@@ -1,0 +1,137 @@
+"""How programs end that cannot begin, or that Ctrl-C stops: one message, the right status (case 57)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from changelog_engine.spark.jvm import spark_ended
+
+SCRIPT = """
+import sys
+from api.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1]).print()
+try:
+    env.execute("job")
+except RuntimeError as error:
+    print(type(error).__name__, error)
+    print("loaded:", [name for name in ("pyspark", "deltalake") if name in sys.modules])
+"""
+
+
+def test_case_57_a_missing_java_is_said_before_spark_is_loaded(tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": str(tmp_path), "JAVA_HOME": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    error, loaded = done.stdout.splitlines()
+    assert error.startswith(
+        "EnvironmentNotReadyError Spark needs Java, and there is no 'java' on PATH. Install Java 17"
+    )
+    assert "JAVA_HOME" in error
+    assert loaded == "loaded: []", done.stderr
+    assert not list(tmp_path.iterdir()), "no folder of a job"
+
+
+STOPPED = """
+import os, signal, sys, threading
+from api.datastream import StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from api.common import Types, WatermarkStrategy
+from changelog_engine.testing import without_spark
+
+def interrupts(value):
+    if value == 500:
+        for _ in range(int(sys.argv[2])):
+            os.kill(os.getpid(), signal.SIGINT)
+    return value
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+if sys.argv[1] == "checkpoints":
+    env.enable_checkpointing(10)
+stream = env.from_source(NumberSequenceSource(0, 10**7), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+stream.map(interrupts, Types.LONG()).filter(lambda value: False).print()
+with without_spark():
+    env.execute("job")
+print("THE JOB ENDED")
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "times", "last"),
+    [
+        ("checkpoints", 1, r"job 'job' stopped after checkpoint \d+; run it again to go on from there"),
+        (
+            "none",
+            1,
+            r"job 'job' stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew",
+        ),
+        (
+            "none",
+            2,
+            r"job 'job' stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew",
+        ),
+    ],
+)
+def test_case_57_ctrl_c_is_one_message_and_status_130(
+    tmp_path: Path, mode: str, times: int, last: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, mode, str(times)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    lines = done.stderr.splitlines()
+    assert done.returncode == 130, done.stderr
+    assert lines[0].startswith("stopping after ")
+    assert re.fullmatch(last, lines[1])
+    assert len(lines) == 2, done.stderr
+    assert "THE JOB ENDED" not in done.stdout
+
+
+def context(process: Any) -> Any:
+    return SimpleNamespace(_gateway=SimpleNamespace(proc=process))
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "status"),
+    [
+        (
+            "kill -9 $$",
+            "was killed by SIGKILL; what it wrote last is on this program's standard error. Where nobody",
+            -9,
+        ),
+        ("exit 3", "has ended with status 3;", 3),
+    ],
+)
+def test_case_57_a_jvm_that_ended_is_named_with_its_status(command: str, words: str, status: int) -> None:
+    with subprocess.Popen(["sh", "-c", command]) as process:
+        failure = spark_ended(context(process), Py4JNetworkError("Answer from Java side is empty"))
+    assert failure is not None
+    assert f"process {process.pid}) {words}" in str(failure)
+    assert (failure.pid, failure.status) == (process.pid, status)
+
+
+def test_case_57_an_error_of_spark_is_no_end_of_it() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert spark_ended(context(process), Py4JError("a task failed")) is None
+        process.kill()
+    assert spark_ended(context(None), Py4JError("a task failed")) is None
+    assert spark_ended(context(None), ConnectionRefusedError()) is not None
