@@ -86,7 +86,7 @@ class SnapshotStore:
                 return
             try:
                 self.log.commit(
-                    [add for add in files if add.path not in listed],
+                    files,  # those that are listed too: a commit that says what it is of has all of it
                     sorted(listed - fresh),
                     {"snapshot": checkpoint.id, "attempt": checkpoint.attempt},
                 )
