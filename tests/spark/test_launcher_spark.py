@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from driver_process import Driver, checkpoints
 
 import changelog_engine
+from changelog_engine.api_names import FINDER, Short
 from changelog_engine.cli import main
 from changelog_engine.config import set_command_line
 from changelog_engine.launcher import remove_alias
@@ -84,6 +85,7 @@ def own_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
     """What a launched script leaves in its process goes away."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(FINDER, "short", Short.BY_PATH)  # a job that ran in this process may have bound it
     monkeypatch.chdir(tmp_path)
     yield
     remove_alias()
