@@ -181,7 +181,7 @@ def read_row(storage: Storage, path: str) -> str:
             f"{storage.join(path)} was changed: its bytes don't match the checksum in its name"
         )
     try:
-        value = pq.read_table(pa.BufferReader(data), columns=["value"])["value"][0].as_py()
+        value = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"][0].as_py()
     except (pa.ArrowException, OSError, IndexError) as error:
         raise CorruptChangelogError(f"{storage.join(path)} can't be read: {error}") from error
     return str(value)

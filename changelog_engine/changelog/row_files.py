@@ -366,7 +366,7 @@ def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
         data = storage.read(path)
         if crc is not None and crc32(data) != crc:
             raise CorruptChangelogError(f"{full} was changed: its bytes don't match the checksum in its name")
-        return pq.read_table(pa.BufferReader(data), columns=list(_COLUMNS))
+        return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)
     except FileNotFoundError as error:
         raise CorruptChangelogError(f"{full} is missing") from error
     except CorruptChangelogError:

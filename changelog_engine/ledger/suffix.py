@@ -130,7 +130,7 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
                 full,
             )
         names = ["attempt", "checkpoint_id", "sequence"]
-        table = pq.read_table(pa.BufferReader(data), columns=names)
+        table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     except FileNotFoundError as error:
         raise CorruptChangelogError(f"{full} is missing", full) from error
     except pa.ArrowException as error:

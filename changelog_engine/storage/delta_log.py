@@ -498,7 +498,7 @@ class DeltaLog:
         checkpoints = [name for name in names if _CHECKPOINT_NAME.match(name) and name.endswith(".parquet")]
         for name in checkpoints:
             try:
-                pq.read_table(pa.BufferReader(self.storage.read(f"{_LOG}/{name}")))
+                pq.ParquetFile(pa.BufferReader(self.storage.read(f"{_LOG}/{name}"))).read()
             except (pa.ArrowException, OSError) as error:
                 return self.storage.join(f"{_LOG}/{name}"), f"cannot be read ({error})"
         commits = {int(match.group(1)) for name in names if (match := _COMMIT_NAME.match(name))}
