@@ -130,6 +130,16 @@ class Driver:
         """Let a job that crawls run as fast as it can, and later ones in the same folder too: see counting_job.py."""
         (self.work / "hurry").touch()
 
+    def stop(self) -> None:
+        """SIGSTOP for the driver, its JVM and its workers, the one that makes new ones first."""
+        for process in sorted(self.processes()):
+            os.kill(process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT for all that was stopped."""
+        for process in self.processes():
+            os.kill(process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL for the driver alone; returns when it is gone. The rest of the session must end by itself."""
         os.kill(self.pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """A job for tests: windows, timers, broadcast state, and every sink that commits exactly once, side by side.
 
 python everything_job.py NUMBERS OUT BOOTSTRAP_SERVERS TOPIC JDBC_URL USER, with the password in TEST_PASSWORD.
-Configuration comes from the file.
+Configuration comes from the file. With ELSEWHERE=1 it runs as on another machine, where no lock of a driver here is seen.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from api.datastream.window import TumblingEventTimeWindows
+from changelog_engine.checkpoint.ownership import DriverLock
 
 KEYS = 10
 RULES = 300
@@ -227,5 +228,7 @@ def main(numbers, out, servers, topic, url, user):
 
 
 if __name__ == "__main__":
+    if os.environ.get("ELSEWHERE"):
+        DriverLock.acquire = lambda self: None  # type: ignore[method-assign]
     main(int(sys.argv[1]), *sys.argv[2:7])
     print("THE JOB ENDED")

@@ -1,6 +1,7 @@
-"""The driver of a job that has everything killed after each first checkpoint: state and every sink are exact.
+"""The driver of a job that has everything killed after each first checkpoint, or stopped and replaced: all is exact.
 
-Reliability case 62. ``KILLS=20`` kills so many drivers (a quarter of an hour on two cores); the suite kills a few.
+Reliability cases 62 and 63. ``KILLS=20`` kills so many drivers (a quarter of an hour on two cores), ``STOPS=2`` lets the
+stopped one wake at both times; the suite kills a few and takes one of the times.
 """
 
 from __future__ import annotations
@@ -30,9 +31,74 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 120 * int(os.environ.g
 KILLS = int(os.environ.get("KILLS", "2"))
 # A driver that crawls lives for 20 s before it has used up its share.
 NUMBERS = 4_000 * (KILLS + 1)
+WAKES = ["while the second runs", "after the second ended"]
 LONGEST_START_S = 900  # of a machine that has other things to do
 
 Row = tuple[str, int, int, int]
+
+
+class Everything:
+    """The job with its servers, in folders of its own.
+
+    Args:
+        kafka, postgres: the servers.
+        folder: for the log, the files and the output.
+        numbers: how many the job reads.
+    """
+
+    def __init__(self, kafka: KafkaServer, postgres: Any, folder: Path, numbers: int) -> None:
+        self.kafka, self.postgres, self.out, self.numbers = kafka, postgres, folder / "out", numbers
+        self.topic, self.database = kafka.create_topic(partitions=2), postgres.create_database()
+        postgres.execute(
+            "CREATE TABLE rows (what TEXT, k BIGINT, a BIGINT, b BIGINT)", database=self.database
+        )
+        self.job = find_job_folder(str(folder / "log"), "everything")
+        self.table = folder / "log" / "everything" / "changelog"
+        self.options = {
+            "spark.master": "local[2]",
+            "state.backend.type": "rocksdb",
+            "state.changelog.enabled": True,
+            "state.changelog.dstl.dfs.base-path": folder / "log",
+            "state.changelog.periodic-materialize.interval": "5 s",
+            "changelog.history.retention": "0 ms",
+            "changelog.truncation.grace": "2 s",
+            "execution.checkpointing.interval": "200 ms",
+        }
+
+    def driver(self, work: Path, **environment: str) -> Driver:
+        """A process that runs it."""
+        arguments = (
+            "everything_job.py", self.numbers, self.out, self.kafka.bootstrap_servers, self.topic,
+            self.postgres.jdbc_url(self.database), self.postgres.user,
+        )  # fmt: skip
+        variables = {"TEST_PASSWORD": self.postgres.password, **environment}
+        return Driver(*arguments, options=self.options, work=work, environment=variables)
+
+    def wait_for_a_checkpoint(self, driver: Driver) -> None:
+        before = checkpoints(self.table)
+        driver.wait_for(lambda: checkpoints(self.table) > before, LONGEST_START_S, "checkpoint")
+
+    def seen(self) -> list[list[Row]]:
+        """The rows in each sink, as its own readers see them."""
+        records = self.kafka.consume_committed(self.topic)
+        return [
+            sorted(_rows_of_delta(self.out / "delta")),
+            sorted(self.postgres.execute("SELECT what, k, a, b FROM rows", database=self.database)),
+            sorted(_rows_of_lines(_lines_of_files(self.out / "files"))),
+            sorted(_rows_of_lines([r.value.decode() for r in records if r.value is not None])),
+        ]
+
+    def check(self, attempts: int) -> None:
+        """All is there once, and nothing is open."""
+        assert verify(self.job).faults == []
+        expected = job.expected(self.numbers)
+        _check_state(self.table, expected, attempts)
+        for rows in self.seen():
+            _check_rows(rows, expected)
+        ends = [self.kafka.end_offsets(self.topic, committed=committed) for committed in (True, False)]
+        assert ends[0] == ends[1], "an open transaction"
+        prepared = self.postgres.execute("SELECT COUNT(*) FROM pg_prepared_xacts", database=self.database)
+        assert prepared[0][0] == 0, "an open transaction"
 
 
 def test_case_62_every_state_and_sink_is_exact_after_each_driver_was_killed(
@@ -41,62 +107,62 @@ def test_case_62_every_state_and_sink_is_exact_after_each_driver_was_killed(
     seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
     print(f"KILL_SEED={seed} repeats this run")
     chance = random.Random(seed)
-    topic, database = kafka.create_topic(partitions=2), postgres.create_database()
-    postgres.execute("CREATE TABLE rows (what TEXT, k BIGINT, a BIGINT, b BIGINT)", database=database)
-    out = tmp_path / "out"
-    arguments = (
-        "everything_job.py", NUMBERS, out, kafka.bootstrap_servers, topic, postgres.jdbc_url(database), postgres.user,
-    )  # fmt: skip
-    settings: dict[str, Any] = {
-        "options": {
-            "spark.master": "local[2]",
-            "state.backend.type": "rocksdb",
-            "state.changelog.enabled": True,
-            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-            "state.changelog.periodic-materialize.interval": "5 s",
-            "changelog.history.retention": "0 ms",
-            "changelog.truncation.grace": "2 s",
-            "execution.checkpointing.interval": "200 ms",
-        },
-        "work": tmp_path / "work",
-        "environment": {"TEST_PASSWORD": postgres.password},
-    }
-    folder = find_job_folder(str(tmp_path / "log"), "everything")
-    table = tmp_path / "log" / "everything" / "changelog"
+    everything = Everything(kafka, postgres, tmp_path, NUMBERS)
+    work, folder = tmp_path / "work", everything.job
     snapshots = set()
     for number in range(KILLS):
-        with Driver(*arguments, **settings) as driver:
-            before = checkpoints(table)
-            driver.wait_for(lambda before=before: checkpoints(table) > before, LONGEST_START_S, "checkpoint")
+        with everything.driver(work) as driver:
+            everything.wait_for_a_checkpoint(driver)
             time.sleep(chance.uniform(0, 2))
             assert driver.process.poll() is None, f"driver {number} ended too early:\n{driver.output}"
             driver.kill()
             driver.wait_gone()
         assert verify(folder).faults == [], f"after driver {number}"
         snapshots |= set(complete_snapshots(folder))
-    with Driver(*arguments, **settings) as driver:
+    with everything.driver(work) as driver:
         driver.wait_for(lambda: set(complete_snapshots(folder)) - snapshots, LONGEST_START_S, "snapshot")
         driver.hurry()
         assert driver.end(LONGEST_START_S) == 0, driver.output
         driver.wait_gone()
-
-    assert verify(folder).faults == []
-    expected = job.expected(NUMBERS)
-    _check_state(table, expected)
-    _check_rows(_rows_of_delta(out / "delta"), expected)
-    _check_rows(postgres.execute("SELECT what, k, a, b FROM rows", database=database), expected)
-    _check_rows(_rows_of_lines(_lines_of_files(out / "files")), expected)
-    records = kafka.consume_committed(topic)
-    _check_rows(_rows_of_lines([r.value.decode() for r in records if r.value is not None]), expected)
-    assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "an open transaction"
-    prepared = postgres.execute("SELECT COUNT(*) FROM pg_prepared_xacts", database=database)
-    assert prepared[0][0] == 0, "an open transaction"
+    everything.check(KILLS + 1)
 
 
-def _check_state(table: Path, expected: job.Expected) -> None:
+@pytest.mark.parametrize("number", range(int(os.environ.get("STOPS", "1"))))
+def test_case_63_nothing_is_seen_in_any_sink_of_a_driver_that_wakes_after_it_was_replaced(
+    kafka: KafkaServer, postgres: Any, tmp_path: Path, number: int
+) -> None:
+    """All of its processes are stopped, at whatever they are doing."""
+    seed = int(os.environ.get("STOP_SEED", time.time_ns() % 100_000))
+    wakes = WAKES[(seed + number) % len(WAKES)]
+    print(f"STOP_SEED={seed}: it wakes {wakes}")
+    everything = Everything(kafka, postgres, tmp_path, 8_000)
+    with everything.driver(tmp_path / "first") as first:
+        everything.wait_for_a_checkpoint(first)
+        first.stop()
+        with everything.driver(tmp_path / "second", ELSEWHERE="1") as second:
+            everything.wait_for_a_checkpoint(second)
+            if wakes == "while the second runs":
+                first.go_on()
+                assert first.end(LONGEST_START_S) != 0, "it was told that it was replaced"
+                everything.wait_for_a_checkpoint(second)
+            second.hurry()
+            assert second.end(LONGEST_START_S) == 0, second.output
+        everything.check(2)
+        seen, attempts = everything.seen(), checkpoints(everything.table)
+        if wakes == "after the second ended":
+            first.go_on()
+            assert first.end(LONGEST_START_S) != 0, "it was told that it was replaced"
+        assert "took the job" in first.output
+        first.wait_gone()
+    assert everything.seen() == seen
+    assert checkpoints(everything.table) == attempts
+    everything.check(2)
+
+
+def _check_state(table: Path, expected: job.Expected, attempts: int) -> None:
     folded = state_at(str(table))
     assert folded.checkpoint.finished
-    assert folded.checkpoint.attempt > KILLS
+    assert folded.checkpoint.attempt >= attempts
     assert not any(folded.timers.values()), "every timer has fired"
     assert folded.states["follow", "count"] == expected.counts
     assert folded.states["follow", "sum"] == expected.sums
