@@ -29,6 +29,8 @@ from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
 _LOG = "_delta_log"
 _NUMBERED = re.compile(r"^(\d{20})\.(json|checkpoint\..*)$")
 _LAST_CHECKPOINT = "_last_checkpoint"
+_TRIAL = f"{TEMPORARY_PREFIX}repair-"
+_LEFTOVER_S = 3_600  # no trial takes so long
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def plan_repair(folder: Storage) -> Repair | None:
         The smallest repair; None when nothing is wrong with the tables' logs.
 
     Raises:
-        StorageError: the folder is on an object store or no job's, or nothing makes its log readable.
+        StorageError: the folder is on an object store, no job's or not writable, or nothing makes its log readable.
     """
     if folder.local is None:
         raise StorageError(
@@ -115,15 +117,26 @@ class _Trial:
 
     def __init__(self, job: Path) -> None:
         self.job = job
-        self.root = job / f"{TEMPORARY_PREFIX}repair-{uuid.uuid4().hex}"
+        self.root = job / f"{_TRIAL}{uuid.uuid4().hex}"
 
     def __enter__(self) -> _Trial:
-        for table in (CHANGELOG, SNAPSHOTS):
-            (self.root / table).mkdir(parents=True)
-            if (self.job / table).is_dir():
-                for entry in os.scandir(self.job / table):
-                    if entry.is_file(follow_symlinks=False):
-                        os.link(entry.path, self.root / table / entry.name)
+        try:
+            for left in self.job.glob(f"{_TRIAL}*"):  # by a repair that was killed
+                if wall_s() - left.stat().st_mtime > _LEFTOVER_S:
+                    shutil.rmtree(left)
+            for table in (CHANGELOG, SNAPSHOTS):
+                (self.root / table).mkdir(parents=True)
+                if (self.job / table).is_dir():
+                    for entry in list(os.scandir(self.job / table)):
+                        if entry.is_file(follow_symlinks=False):
+                            os.link(entry.path, self.root / table / entry.name)
+        except OSError as error:
+            shutil.rmtree(self.root, ignore_errors=True)
+            raise StorageError(
+                f"could not try what would help: it takes a folder of links beside the tables, in {self.job}: {error}. "
+                "Nothing was changed. Let this user write there, or copy the job's folder to a disk where that is so "
+                "and repair the copy"
+            ) from error
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -207,6 +208,29 @@ def test_case_47_nothing_to_repair(stopped: Path, tmp_path: Path) -> None:
     assert "nothing to set aside" in cli(job, "--repair", "--yes").output
     assert cli(job, "--yes").exit_code == 2
     assert cli(tmp_path, "--repair").exit_code == 1
+
+
+def test_case_47_what_cannot_be_tried_is_said_and_leaves_nothing(
+    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root every folder can be written to, so links are refused, as on a disk mounted read-only or without links."""
+    job = shutil.copytree(stopped, tmp_path / "job")
+    newest_commit(job / "changelog").write_bytes(b"")
+    killed, running = job / ".tmp-repair-killed", job / ".tmp-repair-running"
+    for left in (killed, running):
+        (left / "changelog").mkdir(parents=True)
+    os.utime(killed, (0, 0))
+    before = sorted(str(path) for path in job.rglob("*") if killed not in (path, *path.parents))
+
+    def refused(source: str, target: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(target))
+
+    monkeypatch.setattr(os, "link", refused)
+    told = cli(job, "--repair")
+    assert told.exit_code == 1
+    assert "Read-only file system" in told.output
+    assert "copy the job's folder" in told.output.replace("\n", " ")
+    assert sorted(str(path) for path in job.rglob("*")) == before
 
 
 def of_four_checkpoints(base: Path, size: int) -> TestJob:
