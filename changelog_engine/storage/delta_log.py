@@ -26,7 +26,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,7 +38,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.filesystem import Entry, Storage
 
 _LOG = "_delta_log"
 _LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
@@ -57,6 +57,20 @@ _REOPEN_COMMITS = 50
 
 class CommitConflictError(StorageError):
     """Somebody else committed to the table first; refresh, look at what they did, and decide."""
+
+
+class _Content(NamedTuple):
+    """What a table's log says: at which version, which files, which properties, which id."""
+
+    version: int
+    files: pa.Table
+    properties: dict[str, str]
+    table_id: str
+
+
+# Of each table on a local disk that was read: its log's files then, and what they say.
+_READ: dict[str, tuple[list[Entry], _Content]] = {}
+_MOST_READ = 16
 
 
 @dataclass(frozen=True)
@@ -148,12 +162,13 @@ class DeltaLog:
 
     def properties(self) -> dict[str, str]:
         """The table's properties."""
-        configuration = self._open().metadata().configuration
-        return dict(configuration)
+        known = self._remembered(self.storage.list(_LOG))
+        return dict(self._open().metadata().configuration if known is None else known.properties)
 
     def table_id(self) -> str:
         """The id that the table got when it was made; copies of it have the same."""
-        return str(self._open().metadata().id)
+        known = self._remembered(self.storage.list(_LOG))
+        return str(self._open().metadata().id) if known is None else known.table_id
 
     def refresh(self) -> int:
         """Move to the newest version and return it. Costs a look at one name or two, however long the log is.
@@ -255,21 +270,37 @@ class DeltaLog:
             ForeignPathError: somebody else changed what the table is, or added what is not a file in its folder.
             CorruptChangelogError: a file of the log is missing or cannot be read; names it.
         """
+        entries = self.storage.list(_LOG)
+        self._refuse_damaged(entries)
+        content = self._remembered(entries) or self._read_content(entries)
+        if content.version > self.version:
+            self.version, self._tip = content.version, None
+        return content.files
+
+    def _remembered(self, entries: list[Entry]) -> _Content | None:
+        """What this process read of the same log, as long as none of its files was changed."""
+        found = _READ.get(self.storage.root)
+        return found[1] if found is not None and found[0] == entries else None
+
+    def _read_content(self, entries: list[Entry]) -> _Content:
         self._table = None
-        self._refuse_damaged()
         table = self._open()
-        if table.version() > self.version:
-            self.version, self._tip = table.version(), None
         self._refuse_features(table)
         files = pa.table(table.get_add_actions(flatten=True))
         strange = files.filter(pc.invert(pc.match_substring_regex(files["path"], _PLAIN_NAME)))
         self._names(strange["path"].to_pylist())
-        return files
+        metadata = table.metadata()
+        content = _Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
+        if self.storage.local is not None:
+            if len(_READ) >= _MOST_READ:
+                _READ.clear()
+            _READ[self.storage.root] = entries, content
+        return content
 
-    def _refuse_damaged(self) -> None:
+    def _refuse_damaged(self, entries: list[Entry]) -> None:
         """Refuse what delta-rs would take: an emptied commit, a Delta checkpoint of other bytes than were written."""
         newest, checksums = "", {}
-        for entry in self.storage.list(_LOG):
+        for entry in entries:
             checksum = _CHECKSUM_NAME.match(entry.name)
             if _COMMIT_NAME.match(entry.name) and not entry.size:
                 raise self._damaged(self.storage.join(f"{_LOG}/{entry.name}"), "is empty")

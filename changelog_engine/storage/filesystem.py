@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     size: int  # bytes; 0 for what is no file
     is_folder: bool
     is_other: bool = False  # neither file nor folder: a symbolic link, a pipe, a device
+    changed_ns: int | None = None  # when the file was last changed, as its disk says; None in object stores
 
 
 class Storage:
@@ -416,8 +417,11 @@ def _list_local(full: str) -> list[Entry]:
     for entry in found:
         with contextlib.suppress(FileNotFoundError):  # somebody's temporary file, gone since the listing
             is_file, is_folder = entry.is_file(follow_symlinks=False), entry.is_dir(follow_symlinks=False)
-            size = entry.stat().st_size if is_file else 0
-            entries.append(Entry(entry.name, size, is_folder, not is_file and not is_folder))
+            size, changed_ns = 0, None
+            if is_file:
+                status = entry.stat()
+                size, changed_ns = status.st_size, status.st_ctime_ns
+            entries.append(Entry(entry.name, size, is_folder, not is_file and not is_folder, changed_ns))
     return sorted(entries)
 
 
