@@ -104,8 +104,12 @@ def test_ctrl_c_while_a_function_runs_is_no_failure_of_the_function(tmp_path):
     env = StreamExecutionEnvironment.get_execution_environment()
     env.from_collection([1]).map(press).print()
     job = TestJob(tmp_path, restart=NO_RESTART, checkpoint_interval_ms=None)
-    with pytest.raises(KeyboardInterrupt):
-        job.run_driver(env.generate_stream_graph())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            job.run_driver(env.generate_stream_graph())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_facts_of_a_failure_reach_the_driver():
