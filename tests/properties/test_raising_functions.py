@@ -104,7 +104,8 @@ def test_ctrl_c_while_a_function_runs_is_no_failure_of_the_function(tmp_path):
     env = StreamExecutionEnvironment.get_execution_environment()
     env.from_collection([1]).map(press).print()
     job = TestJob(tmp_path, restart=NO_RESTART, checkpoint_interval_ms=None)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run in the background
+    # It is ignored where tests run in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             job.run_driver(env.generate_stream_graph())
