@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.filesystem import Storage
 
 _REPEATED = ("operator", "state", "operation")
+_CHECKED: dict[str, tuple[int, int]] = {}  # files whose checksums were looked at, as they were then
+_MOST_CHECKED = 100_000
 
 
 def read_part(
@@ -44,7 +46,7 @@ def read_part(
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
     """
     full = storage.join(file.path)
-    data = _verified(storage, file, full)
+    data = _verified(storage, file.path, full)
     names = SCHEMA.names if columns is None else columns
     schema = _read_schema([*_REPEATED, *dictionaries])
     try:
@@ -73,17 +75,43 @@ def read_part(
         raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}", full) from error
 
 
-def _verified(storage: Storage, file: PartFile, full: str) -> pa.Buffer:
+def check_bytes(storage: Storage, paths: Iterable[str]) -> None:
+    """Look at the checksums of files that somebody else will read, such as Spark.
+
+    On local disks only: object stores keep checksums of their own. A file that is as it was when this process looked at it
+    is not read again.
+
+    Args:
+        storage: the table's folder.
+        paths: of the files; those that have no checksum in their names are passed over.
+
+    Raises:
+        CorruptChangelogError: one is missing or was changed; names it.
+    """
+    if storage.local is None:
+        return
+    for path in paths:
+        full = storage.join(path)
+        stamp = storage.stamp(path)
+        if stamp is None or _CHECKED.get(full) != stamp:
+            _verified(storage, path, full)
+            if len(_CHECKED) >= _MOST_CHECKED:
+                _CHECKED.clear()
+            if stamp is not None:
+                _CHECKED[full] = stamp
+
+
+def _verified(storage: Storage, path: str, full: str) -> pa.Buffer:
     """The bytes of a file, of which the checksum is right."""
     try:
-        data = storage.read(file.path)
+        data = storage.read(path)
     except FileNotFoundError as error:
         raise CorruptChangelogError(f"{full} is missing", full) from error
-    expected = checksum_of(file.path)
+    expected = checksum_of(path)
     if expected is not None and crc32(data) != expected:
         raise CorruptChangelogError(
-            f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
-            f"{expected:08x} ({file.size} bytes)",
+            f"{full} was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not "
+            f"{expected:08x}",
             full,
         )
     return data

@@ -68,7 +68,7 @@ def _mutations(catalog: Catalog, tables: Tables, checkpoint: Checkpoint) -> str:
 
 
 def _checkpoints(catalog: Catalog, tables: Tables, checkpoint: Checkpoint) -> str:
-    rows = catalog.rows_of(CHANGELOG_TABLE, [*tables.lineage.checkpoints.paths(), *tables.merged_files()])
+    rows = catalog.rows_of(CHANGELOG_TABLE, tables.row_files())
     documents = f"SELECT from_json(value, '{_DOCUMENT}') AS d FROM ({rows}) WHERE operation = '{CHECKPOINT}'"
     return (
         f"SELECT *, {_on_lineage(checkpoint, 'id')} AS on_lineage FROM (SELECT d.id, d.attempt, d.parent, "

@@ -4,6 +4,7 @@ Invariants:
     * It only reads: no folder, lock or table is made or changed, so it works beside the job that runs.
     * The ledger chooses the files, as it does for a restore. A log with a hole is refused, or begun at the first snapshot
       after the hole.
+    * Spark, which reads the files, looks at no checksum: they are looked at here when the files are chosen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
+from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile, on_lineage
 from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.errors import RestoreError
@@ -110,12 +112,27 @@ class Tables:
         return sorted(rows)
 
     def log_files(self) -> list[str]:
-        """All files of mutations, of every branch."""
-        return [file.path for file in self.ledger.files]
+        """All files of mutations, of every branch.
 
-    def merged_files(self) -> list[str]:
-        """Files that may hold rows of any kind."""
-        return [file.path for file in self.ledger.files if file.name is None]
+        Raises:
+            CorruptChangelogError: one is damaged; names it.
+        """
+        found = [file.path for file in self.ledger.files]
+        check_bytes(self.ledger.storage, found)
+        return found
+
+    def row_files(self) -> list[str]:
+        """The files with the checkpoints' rows.
+
+        Raises:
+            CorruptChangelogError: one is damaged; names it.
+        """
+        merged = [
+            file.path for file in self.ledger.files if file.name is None
+        ]  # they may hold rows of any kind
+        found = [*self.lineage.checkpoints.paths(), *merged]
+        check_bytes(self.ledger.storage, found)
+        return found
 
     def state(
         self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS
@@ -128,7 +145,7 @@ class Tables:
             key_groups: of the keys that are asked for.
 
         Raises:
-            CorruptChangelogError: the log has a hole, and no snapshot bridges it.
+            CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
         """
         return self._selected(checkpoint, operator, key_groups, self.ledger.base(checkpoint))
 
@@ -143,7 +160,7 @@ class Tables:
             key_groups: of the keys that are asked for.
 
         Raises:
-            CorruptChangelogError: the log has a hole, and no snapshot bridges it.
+            CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
         """
         return self._selected(checkpoint, operator, key_groups, self.ledger.oldest(checkpoint))
 
@@ -167,6 +184,8 @@ class Tables:
         chosen = self.ledger.log_files(base.suffix, key_groups, operators)
         mixed = any(file.name is None for file in chosen)
         lineage = tuple(checkpoint.lineage) if mixed else ()
+        check_bytes(self.ledger.snapshots.storage, _paths(first))
+        check_bytes(self.ledger.storage, _paths(chosen))
         return Selection(base.checkpoint, _paths(first), _paths(chosen), _rows(chosen), _rows(first), lineage)
 
     def _document(self, number: int) -> Checkpoint:

@@ -47,6 +47,23 @@ def sql(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
+def test_case_46_spark_reads_no_damaged_file(tmp_path: Path, sql: SparkSession) -> None:
+    """A flipped bit in a key or a value passes Parquet's readers."""
+    visited(tmp_path)
+    folder = find_job_folder(str(tmp_path), "visits")
+    opened = history.open(sql, folder.storage.root)
+    expected = dict(opened.state(UID, "the count").select("key", "value").collect())
+    for part in sorted(Path(folder.changelog.root).glob("part-*")):
+        data = part.read_bytes()
+        part.write_bytes(data.replace(b"ann", b"anm") if b"ann" in data else bytes([data[0] ^ 1]) + data[1:])
+        for asked in (lambda: history.open(sql, folder.storage.root), lambda: opened.state(UID, "the count")):
+            with pytest.raises(CorruptChangelogError, match=f"{part.name} was changed"):
+                asked()
+        part.write_bytes(data)
+    assert dict(opened.state(UID, "the count").select("key", "value").collect()) == expected
+    opened.close()
+
+
 def test_truncated_log_begins_at_its_snapshot(tmp_path: Path, sql: SparkSession) -> None:
     job = visited(tmp_path)
     folder = find_job_folder(str(tmp_path), "visits")
