@@ -103,6 +103,18 @@ class NoCurrentKeyError(InvalidJobError):
         return type(self), (self.operator, self.call)
 
 
+class NotKeyedError(InvalidJobError, AttributeError):
+    """A function asked for keyed state, a timer or the current key, and its stream is not keyed.
+
+    In PyFlink the context of such a stream has no ``get_current_key``; the rest it refuses with a plain Exception.
+
+    Attributes:
+        operator: the operator's name.
+    """
+
+    operator: str | None = None
+
+
 class TypeMismatchError(ChangelogEngineError, TypeError, RefusedByFlink):
     """A value that does not fit its declared type."""
 

@@ -117,13 +117,16 @@ def as_aggregate_function(function: Any, what: str) -> Any:
 
 
 def as_process_function(function: Any, what: str) -> Any:
-    """A ProcessFunction as it is."""
-    from .functions import KeyedProcessFunction, ProcessFunction
+    """A ProcessFunction as it is; also a KeyedProcessFunction, and anything else with a ``process_element``.
 
-    if isinstance(function, KeyedProcessFunction):
-        raise ArgumentTypeError(
-            f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before process()"
-        )
+    None of them has keyed state there. PyFlink checks nothing here, and calls ``process_element``.
+    """
+    from .functions import Function, KeyedProcessFunction, ProcessFunction
+
+    _refuse_class(function, what)
+    plain = not isinstance(function, Function) and callable(getattr(function, "process_element", None))
+    if plain or isinstance(function, KeyedProcessFunction):
+        return function
     return _wrapped(function, ProcessFunction, None, what)
 
 
@@ -148,15 +151,11 @@ def as_co_flat_map_function(function: Any, what: str) -> Any:
     return _wrapped(function, CoFlatMapFunction, None, what)
 
 
-def as_co_process_function(function: Any, keyed: bool, what: str) -> Any:
-    """A CoProcessFunction as it is; of keyed streams a KeyedCoProcessFunction too."""
+def as_co_process_function(function: Any, what: str) -> Any:
+    """A CoProcessFunction or KeyedCoProcessFunction as it is; without keys neither has keyed state."""
     from .functions import CoProcessFunction, KeyedCoProcessFunction
 
     if isinstance(function, KeyedCoProcessFunction):
-        if not keyed:
-            raise ArgumentTypeError(
-                f"{what}: {type(function).__name__} needs keyed streams; call key_by() before process()"
-            )
         return function
     return _wrapped(function, CoProcessFunction, None, what)
 

@@ -126,7 +126,7 @@ class ConnectedStreams(NamesOfPyFlink):
 
         Args:
             func: ``process_element1`` takes elements of the first stream, ``process_element2`` of the second.
-                A `KeyedCoProcessFunction` needs keyed streams.
+                Without keys a `KeyedCoProcessFunction` runs too: an error says so when it asks for keyed state.
             output_type: type of the new elements; a list of types for rows.
 
         Returns:
@@ -137,7 +137,7 @@ class ConnectedStreams(NamesOfPyFlink):
             InvalidJobError: one stream is keyed and the other is not.
         """
         name = "Keyed Co-Process" if self.is_keyed() else "Co-Process"
-        function = _wrappers.as_co_process_function(func, self.is_keyed(), "ConnectedStreams.process")
+        function = _wrappers.as_co_process_function(func, "ConnectedStreams.process")
         return self._then(NodeKind.CO_PROCESS, "process", name, function, output_type)
 
     def is_keyed(self) -> bool:

@@ -22,6 +22,7 @@ from .data_stream_sink import DataStreamSink
 from .functions import (
     FilterFunction,
     FlatMapFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     ProcessFunction,
@@ -130,12 +131,15 @@ class DataStream(SparkOutputs, StreamOutputs):
         return self._then(NodeKind.FILTER, "Filter", function, self._transformation.output_type)
 
     def process(
-        self, func: ProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None
+        self,
+        func: ProcessFunction | KeyedProcessFunction,
+        output_type: TypeInformation | list[TypeInformation] | None = None,
     ) -> DataStream:
         """Make any number of elements of each element, seeing its time.
 
         Args:
-            func: the function. One with keyed state or timers needs `key_by` first.
+            func: the function. One with keyed state or timers needs `key_by` first: a `KeyedProcessFunction` runs here
+                too, and an error says so when it asks for them.
             output_type: type of the new elements.
 
         Returns:

@@ -34,7 +34,8 @@ class KeyedStateStore(ABC):
             state_descriptor: declares it.
 
         Raises:
-            InvalidJobError: the stream is not keyed, or the name stands for a state of another kind or type.
+            NotKeyedError: the stream is not keyed.
+            InvalidJobError: the name stands for a state of another kind or type.
         """
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.clock import WallClock
-from changelog_engine.errors import ArgumentTypeError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
@@ -95,13 +95,11 @@ class TaskContext:
         """The handle of a state of this operator; with a scope, of namespaced state.
 
         Raises:
-            InvalidJobError: the stream is not keyed, or the name is taken by a state of another type.
+            NotKeyedError: the stream is not keyed.
+            InvalidJobError: the name is taken by a state of another type.
         """
         if self._states is None:
-            raise InvalidJobError(
-                f"operator {self._info.name!r} asks for keyed state {spec.name!r}, but its stream is not keyed: "
-                "call key_by() before it"
-            )
+            raise _not_keyed(self._info.name, f"keyed state {spec.name!r}")
         if scope is not None:
             spec = replace(spec, namespace=scope.codec.name)
         known = self._declared.get(spec.name)
@@ -155,6 +153,14 @@ def _shape(spec: StateSpec) -> tuple[Any, ...]:
     return spec.kind, spec.value_type, spec.map_key_type, spec.namespace
 
 
+def _not_keyed(operator: str, asked: str) -> NotKeyedError:
+    error = NotKeyedError(
+        f"operator {operator!r} asks for {asked}, but its stream is not keyed: call key_by() right before it"
+    )
+    error.operator = operator
+    return error
+
+
 class ElementContext:
     """ProcessFunction.Context on a stream that is not keyed, and its timer service."""
 
@@ -180,10 +186,17 @@ class ElementContext:
         """The current watermark in ms."""
         return self.watermark
 
+    @property
+    def get_current_key(self) -> Any:
+        """Not there, so that ``hasattr`` says so; the error says why.
+
+        Raises:
+            NotKeyedError: always.
+        """
+        raise _not_keyed(self.operator, "the current key")
+
     def _refuse(self, timestamp: int) -> None:
-        raise InvalidJobError(
-            f"operator {self.operator!r} sets a timer, but its stream is not keyed: call key_by() before process()"
-        )
+        raise _not_keyed(self.operator, "a timer")
 
     register_event_time_timer = _refuse
     register_processing_time_timer = _refuse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
@@ -154,7 +155,9 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
 
 
 class MapTypeInfo(TypeInformation):
-    """MAP: Python dicts; other mappings become dicts. Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
+    """MAP: Python dicts; other mappings, and objects with ``items()``, become dicts.
+
+    Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
 
     Args:
         key_type: type of every key.
@@ -180,7 +183,7 @@ class MapTypeInfo(TypeInformation):
     def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""
         if not isinstance(value, Mapping):
-            raise Misfit(self, value)
+            value = self._items_of(value)
         fitted: dict[Any, Any] = {}
         changed = type(value) is not dict
         for key, item in value.items():
@@ -194,6 +197,16 @@ class MapTypeInfo(TypeInformation):
         if len(fitted) < len(value):
             raise Misfit(self, value, f"two of its keys are the same {self.key_type.name}")
         return fitted if changed else value
+
+    def _items_of(self, value: Any) -> Mapping[Any, Any]:
+        """The entries of an object that has ``items()`` and a length without being a Mapping, as PyFlink takes it."""
+        items = getattr(type(value), "items", None)
+        if not callable(items) or not hasattr(type(value), "__len__"):
+            raise Misfit(self, value)
+        entries = MappingProxyType(dict(items(value)))
+        if len(entries) != len(value):
+            raise Misfit(self, value, f"items() has {len(entries)} different keys and len() is {len(value)}")
+        return entries
 
     def copy(self, value: Any) -> Any:
         """See TypeInformation.copy."""

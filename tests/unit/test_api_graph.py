@@ -401,7 +401,7 @@ class TestStreams:
             (lambda ds: ds.map(Add()), "needs a MapFunction, got Add"),
             (lambda ds: ds.map(str, "STRING"), "DataStream.map: output_type"),
             (lambda ds: ds.process(lambda v: v), "needs a ProcessFunction"),
-            (lambda ds: ds.process(Keyed()), r"needs a keyed stream; call key_by\(\)"),
+            (lambda ds: ds.process(Keyed), r"write Keyed\(\)"),
             (lambda ds: ds.key_by(5), "KeySelector or a function"),
             (lambda ds: ds.key_by(Modulo), r"write Modulo\(\)"),
             (lambda ds: ds.key_by(str, key_type=Types.INT), "key_type"),

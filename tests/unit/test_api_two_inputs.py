@@ -132,6 +132,9 @@ class TestConnectedStreams:
         assert connected.is_keyed()
         assert connected.process(KeyedProcess()).get_name() == "Keyed Co-Process"
 
+    def test_a_keyed_function_without_keys(self, words, numbers):
+        assert words.connect(numbers).process(KeyedProcess()).get_name() == "Co-Process"
+
     def test_keys_are_replaced(self, words, numbers):
         connected = words.key_by(str).connect(numbers).key_by(len, abs)
         keys = [node.function for node in nodes_of(connected.map(Map())) if node.kind is NodeKind.KEY_BY]
@@ -154,7 +157,6 @@ class TestConnectedStreams:
             (lambda both: both.map(Map), r"write Map\(\)"),
             (lambda both: both.flat_map(Map()), "needs a CoFlatMapFunction, got Map"),
             (lambda both: both.process(Map()), "needs a CoProcessFunction, got Map"),
-            (lambda both: both.process(KeyedProcess()), "KeyedProcess needs keyed streams"),
             (lambda both: both.key_by(5, abs), "KeySelector"),
             (lambda both: both.map(Map(), "INT"), "ConnectedStreams.map: output_type"),
         ],

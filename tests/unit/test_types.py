@@ -37,6 +37,22 @@ ALL = [
 ]
 
 
+class Entries:
+    """Not a Mapping, but it has its entries, as PyFlink asks for them."""
+
+    def __init__(self, entries):
+        self.entries = entries
+
+    def items(self):
+        return iter(self.entries)
+
+    def __len__(self):
+        return len(self.entries)
+
+
+ENTRY = Entries([])
+
+
 @pytest.mark.parametrize(
     ("type_info", "value"),
     [
@@ -82,6 +98,9 @@ ALL = [
         (Types.LIST(Types.STRING()), {"a": 1}),
         (Types.LIST(Types.INT()), iter([1])),
         (Types.MAP(Types.BOOLEAN(), Types.INT()), MappingProxyType({2: 1})),
+        (Types.MAP(Types.STRING(), Types.INT()), Entries([("a", "b")])),
+        (Types.MAP(Types.STRING(), Types.INT()), Entries([("a", 1), ("a", 2)])),
+        (Types.MAP(Types.STRING(), Types.INT()), Entries),
         (Types.LIST(Types.LONG()), [2**63]),
         (Types.MAP(Types.STRING(), Types.INT()), {1: 1}),
         (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1]),
@@ -229,6 +248,8 @@ def test_values_that_fit_are_the_same_object():
         (Types.LIST(Types.INT()), {"a": 1, "b": 2}.values(), [1, 2]),
         (Types.LIST(Types.INT()), deque([1]), [1]),
         (Types.MAP(Types.STRING(), Types.DOUBLE()), MappingProxyType({"a": 1}), {"a": 1.0}),
+        (Types.MAP(Types.STRING(), Types.DOUBLE()), Entries([("a", 1)]), {"a": 1.0}),
+        (Types.MAP(Types.STRING(), Types.PICKLED_BYTE_ARRAY()), Entries([("a", ENTRY)]), {"a": ENTRY}),
         (Types.LIST(Types.TUPLE([Types.DOUBLE(), Types.LONG()])), [(1, True)], [(1.0, 1)]),
         (Types.ROW_NAMED(["amount"], [Types.DOUBLE()]), Row(amount=10), Row(amount=10.0)),
     ],
