@@ -28,6 +28,7 @@ from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, spark_ended
 from changelog_engine.spark.pinned import PinnedFunctions
+from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
 
@@ -52,6 +53,7 @@ class SparkEpochRunner:
         self._parallelism = self.plan.parallelism_of
         self._job = context.broadcast(job)
         self._functions = PinnedFunctions(context, self._job, files)
+        self._printed = printed_output(context)
         # Each step of a path such as jvm.org.apache.spark is a call, so classes are looked up once.
         jvm: Any = context._jvm
         self._scala_context: Any = context._jsc.sc()
@@ -93,6 +95,9 @@ class SparkEpochRunner:
             raise  # some are OSErrors too, and what a worker raised stays what it is
         except LOST as error:
             raise self._failure(error) from None
+        finally:
+            if self._printed is not None:
+                self._printed.show()
 
     def _run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
         if self._located:
@@ -158,7 +163,8 @@ class SparkEpochRunner:
             start = self._start(stage, subtask).toJavaRDD()
             source = start.cartesian(source.toJavaRDD()).rdd()
         partitions = stage.partitions(self._parallelism)[-1]
-        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located)
+        printed = None if self._printed is None else self._printed.path
+        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located, printed)
         return self._functions.rdd(source, task)
 
     def _input(self, stage: Stage, subtask: int, shuffled: dict[int, Any]) -> Any:

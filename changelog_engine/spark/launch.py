@@ -24,6 +24,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.session import spark_context
 from changelog_engine.spark.shipping import ship
 from changelog_engine.storage.file_systems import use_options
@@ -205,8 +206,7 @@ class RunningJob:
 
     def printed(self, lines: list[str]) -> None:
         """See Outputs."""
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+        show_text("\n".join(lines) + "\n")
 
     def collected(self, node: int, elements: list[Any]) -> None:
         """See Outputs."""

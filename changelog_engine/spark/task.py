@@ -15,6 +15,7 @@ from pyspark.serializers import pack_long
 from changelog_engine import errors
 from changelog_engine.checkpoint.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.spark.printed import flush_printed, print_to
 
 _MARK = "changelog-engine-failure:"
 _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
@@ -37,10 +38,18 @@ class SubtaskTask:
         partitions: how many partitions the stage's output is shuffled to, as PySpark writes pairs of (partition, block);
             0 for a stage whose output goes to the driver.
         located: True when the elements are (location, block) pairs.
+        printed: the pipe to which functions print; None for what Spark gives them.
     """
 
     def __init__(
-        self, job: Any, order: EpochOrder, stage: int, subtask: int, partitions: int, located: bool
+        self,
+        job: Any,
+        order: EpochOrder,
+        stage: int,
+        subtask: int,
+        partitions: int,
+        located: bool,
+        printed: str | None,
     ) -> None:
         self.job = job
         self.order = order
@@ -48,6 +57,7 @@ class SubtaskTask:
         self.subtask = subtask
         self.partitions = partitions
         self.located = located
+        self.printed = printed
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         gc.freeze()
@@ -67,11 +77,14 @@ class SubtaskTask:
         if failure is None:
             try:
                 _refuse_a_second_run(TaskContext.get())
+                print_to(self.printed)
                 return REGISTRY.run(lambda: self.job.value, self.order, self.stage, self.subtask, blocks)
             except (
                 BaseException
             ) as error:  # SystemExit as well: the process holds the state of all its subtasks
                 failure = describe_failure(error)
+            finally:
+                flush_printed()
         return [(partition, failure) for partition in range(self.partitions or 1)]
 
 
