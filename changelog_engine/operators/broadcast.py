@@ -16,7 +16,7 @@ from changelog_engine.changelog.conversion import DROPPED, Version, converted
 from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.errors import InvalidJobError
+from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import ElementContext, KeyedElementContext
 from changelog_engine.operators.failures import element_at, user_failure
@@ -207,6 +207,21 @@ class BroadcastContext(ElementContext):
         return self._broadcast.of(self._views, state_descriptor)
 
 
+class KeyedBroadcastContext(BroadcastContext):
+    """The context of the broadcast side of a function on a keyed stream: there are keys, but none is current."""
+
+    def get_current_key(self) -> Any:
+        """There is none.
+
+        Raises:
+            NoCurrentKeyError: always.
+        """
+        raise NoCurrentKeyError()
+
+    def _keyless(self, asked: str) -> InvalidJobError:
+        return NoCurrentKeyError()
+
+
 class KeyedReadOnlyContext(KeyedElementContext):
     """The context of the keyed side of a broadcast function, and of its timers."""
 
@@ -282,7 +297,7 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
     def with_broadcast(self, states: BroadcastStates, clock: WallClock) -> KeyedBroadcastOperator:
         """Give it its broadcast states; returns itself."""
         self.states = states
-        self.broadcast_context = BroadcastContext(self.name, clock, states, states.writers)
+        self.broadcast_context = KeyedBroadcastContext(self.name, clock, states, states.writers)
         self.ports = (self.ports[0], InputPort(self, self.ports[1].call, self.broadcast_context))
         return self
 

@@ -193,10 +193,13 @@ class ElementContext:
         Raises:
             NotKeyedError: always.
         """
-        raise _not_keyed(self.operator, "the current key")
+        raise self._keyless("the current key")
+
+    def _keyless(self, asked: str) -> InvalidJobError:
+        return _not_keyed(self.operator, asked)
 
     def _refuse(self, timestamp: int) -> None:
-        raise _not_keyed(self.operator, "a timer")
+        raise self._keyless("a timer")
 
     register_event_time_timer = _refuse
     register_processing_time_timer = _refuse

@@ -153,8 +153,9 @@ def print_to(path: str | None) -> None:
     except OSError:  # the driver is gone
         return
     os.set_blocking(pipe, True)
-    os.dup2(pipe, _STDOUT)
-    os.close(pipe)
+    if pipe != _STDOUT:  # which was closed
+        os.dup2(pipe, _STDOUT)
+        os.close(pipe)
     _Worker.path = path
     _Worker.stream = sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(_IntoPipe()), "utf-8", "backslashreplace", line_buffering=True

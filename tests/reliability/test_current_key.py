@@ -195,6 +195,33 @@ def test_case_48_the_broadcast_side_has_no_key_before_and_after_elements(tmp_pat
     assert (failure.operator, failure.call) == ("counts", "process_broadcast_element")
 
 
+class AsksOnTheBroadcastSide(KeyedBroadcastProcessFunction):
+    def __init__(self, ask):
+        self.ask = ask
+
+    def process_element(self, value, ctx):
+        yield value
+
+    def process_broadcast_element(self, value, ctx):
+        self.ask(ctx)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ctx: ctx.get_current_key(),
+        lambda ctx: ctx.timer_service().register_event_time_timer(5),
+        lambda ctx: ctx.timer_service().delete_processing_time_timer(5),
+    ],
+)
+def test_case_48_the_broadcast_side_of_a_keyed_stream_is_not_told_to_key_it(tmp_path, ask):
+    stream = keyed()
+    rules = stream.get_execution_environment().from_collection([9], LONG).broadcast(RULES)
+    failure = failure_of(tmp_path, stream.connect(rules).process(AsksOnTheBroadcastSide(ask)).name("counts"))
+    assert type(failure) is NoCurrentKeyError
+    assert (failure.operator, failure.call) == ("counts", "process_broadcast_element")
+
+
 def test_case_48_a_thread_when_no_element_is_processed(tmp_path):
     """A thread of the user's meets no key once the elements that it was started in are done with."""
 
