@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import click
 
 from changelog_engine.api_names import explained
+from changelog_engine.cli.check import check
 from changelog_engine.cli.console import printable
 from changelog_engine.config import OPTIONS, find, set_command_line
 from changelog_engine.errors import (
@@ -87,9 +88,24 @@ class _OneLine(click.Command):
     multiple=True,
     help="An option by its key, such as state.changelog.enabled=true; as often as needed.",
 )
+@click.option(
+    "--check",
+    "checks",
+    is_flag=True,
+    help="Run nothing: say what of the script will work here and what not, by its lines. The exit status is 1 when "
+    "something will fail.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --check: print what it finds as JSON.")
 @click.argument("script", metavar="SCRIPT")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-def run(script: str, arguments: tuple[str, ...], entries: tuple[str, ...], **given: Any) -> None:
+def run(
+    script: str,
+    arguments: tuple[str, ...],
+    entries: tuple[str, ...],
+    checks: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Run a PyFlink DataStream script as it is.
 
     In the script and in the workers `pyflink` means this engine's API; PyFlink need not be installed, and one that is
@@ -100,9 +116,13 @@ def run(script: str, arguments: tuple[str, ...], entries: tuple[str, ...], **giv
     if not os.path.isfile(script):
         what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
         raise _Refused(f"{script} {what}")
+    if as_json and not checks:
+        raise _Refused("--json goes with --check")
     configuration = _configuration(given, entries)
     _configure(configuration)
     _note_unknown(configuration)
+    if checks:
+        sys.exit(check(script, as_json))
     try:
         run_program(script, arguments)
     except KeyboardInterrupt:

@@ -1,0 +1,61 @@
+"""Marks on the API's methods that do something else here than in Flink, or nothing: `run --check` reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from changelog_engine.api_names import refuse_other_names
+
+refuse_other_names(__name__)
+_MARK = "__difference__"
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a method does here.
+
+    Args:
+        what: the end of a sentence that begins with the method's name.
+        section: the heading in docs/compatibility.md.
+        matters: whether results may differ.
+    """
+
+    what: str
+    section: str
+    matters: bool
+
+
+def differs(what: str, section: str) -> Callable[[F], F]:
+    """Mark a method whose results or effects differ from Flink's.
+
+    Args:
+        what: the end of a sentence that begins with the method's name.
+        section: the heading in docs/compatibility.md under which it is described.
+    """
+    return _marked(Difference(what, section, matters=True))
+
+
+def without_effect(why: str) -> Callable[[F], F]:
+    """Mark a setter whose value is kept and given back, and changes nothing.
+
+    Args:
+        why: a clause of its own.
+    """
+    return _marked(Difference(f"is kept without effect: {why}", "Stored without effect", matters=False))
+
+
+def difference_of(function: Any) -> Difference | None:
+    """The mark of a method, or None."""
+    found: Difference | None = getattr(function, _MARK, None)
+    return found
+
+
+def _marked(difference: Difference) -> Callable[[F], F]:
+    def mark(function: F) -> F:
+        setattr(function, _MARK, difference)
+        return function
+
+    return mark

@@ -1,0 +1,219 @@
+"""Puts a program's calls to the API: whether the arguments fit, what the API says of them, what comes back.
+
+Invariant: what is said of a call is what the API says, or Python about its signature.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.api_names import API
+from changelog_engine.static_check import answers, trial
+from changelog_engine.static_check.findings import Level
+from changelog_engine.static_check.reading import Reading, Source
+from changelog_engine.static_check.values import (
+    UNKNOWN,
+    Bound,
+    Instance,
+    Known,
+    Missing,
+    ProgramClass,
+    ProgramFunction,
+    ProgramObject,
+    Value,
+)
+
+_CONNECTOR = re.compile(r"'connector'\s*=\s*'([\w.-]+)'", re.IGNORECASE)
+_PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and FileSink", "jdbc": "JdbcSink"}
+# By the annotation of a parameter, the function of the API that checks what it is given.
+_CHECKS = {
+    "TypeInformation | None": "type_info",
+    "TypeInformation | list[TypeInformation] | None": "output_type",
+}
+_BRINGS = ("add_python_file", "add_python_archive", "set_python_requirements")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call gives.
+
+    Args:
+        given: in order.
+        named: by name.
+        more: there are others, behind a ``*``.
+        more_named: there are others, behind ``**``.
+    """
+
+    given: list[Value]
+    named: dict[str, Value]
+    more: bool = False
+    more_named: bool = False
+
+    def every(self) -> list[Value]:
+        """Those that can be seen."""
+        return [*self.given, *self.named.values()]
+
+    def objects(self) -> tuple[list[Any], dict[str, Any]] | None:
+        """The arguments themselves; None unless the program says all of them."""
+        if self.more or self.more_named or not all(_is_said(each) for each in self.every()):
+            return None
+        return [_object(each) for each in self.given], {n: _object(each) for n, each in self.named.items()}
+
+
+class Calls:
+    """The calls of one body of code.
+
+    Args:
+        reading: of the program.
+        source: the file.
+        say: notes a finding.
+        workers: whether the code runs in workers.
+    """
+
+    def __init__(
+        self, reading: Reading, source: Source, say: Callable[[Level, ast.AST, str], None], workers: bool
+    ) -> None:
+        self._reading = reading
+        self._source = source
+        self._say = say
+        self._workers = workers
+
+    def result(self, function: Value, arguments: Arguments, node: ast.Call) -> Value:
+        """What a call gives, as far as is known."""
+        match function:
+            case Bound():
+                return self._method(function, arguments, node)
+            case Known() if answers.is_ours(function.found) and callable(function.found):
+                return self._function(function.found, arguments, node)
+            case ProgramFunction():
+                return self._programs(function, arguments, function.takes_self)
+            case ProgramClass():
+                return self._object(function, arguments)
+            case Missing():
+                self._sql(function, arguments, node)
+                return function
+            case _:
+                return UNKNOWN
+
+    def _method(self, method: Bound, arguments: Arguments, node: ast.Call) -> Value:
+        what = f"{method.owner.__name__}.{method.name}"
+        self._hand_over(arguments)
+        if not self._fits(what, method.function, arguments, node, method.takes_self):
+            return answers.returned(method.function, method.owner, method.exact)
+        self._types(what, method, arguments, node)
+        self._difference(what, method.function, node)
+        self._reading.brings_files |= method.name in _BRINGS
+        said = arguments.objects()
+        try:
+            if said is not None and not method.takes_self and trial.makes_values(method.function):
+                return Known(trial.made(method.function, *said))
+            for warning in trial.tried(method, *said) if said is not None else ():
+                self._say(Level.WARNING, node, f"{warning} docs/compatibility.md, Programs")
+        except trial.Refused as error:
+            self._say(Level.ERROR, node, str(error))
+        return answers.returned(method.function, method.owner, method.exact)
+
+    def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:
+        what = getattr(function, "__qualname__", repr(function))
+        self._hand_over(arguments)
+        fits = self._fits(what, function, arguments, node, False)
+        said = arguments.objects() if fits else None
+        if said is not None and trial.makes_values(function):
+            try:
+                made = trial.made(function, *said)
+            except trial.Refused as error:
+                self._say(Level.ERROR, node, str(error))
+            else:
+                return (
+                    Known(made)
+                    if made.__class__.__module__.startswith("changelog_engine.types")
+                    else _of(made)
+                )
+        if isinstance(function, type):
+            return Instance(function)
+        return answers.returned(function, None)
+
+    def _fits(self, what: str, function: Any, arguments: Arguments, node: ast.Call, takes_self: bool) -> bool:
+        if arguments.more or arguments.more_named:
+            wrong = next((name for name in arguments.named if not answers.has_keyword(function, name)), None)
+            problem = f"got an unexpected keyword argument {wrong!r}" if wrong else None
+        else:
+            problem = answers.bad_call(function, len(arguments.given), list(arguments.named), takes_self)
+        if problem is not None:
+            self._say(Level.ERROR, node, f"{what}(): {problem}")
+        return problem is None
+
+    def _types(self, what: str, method: Bound, arguments: Arguments, node: ast.Call) -> None:
+        """A type without its parentheses, or something else where a type is due."""
+        signature = answers.signature_of(method.function)
+        if signature is None or arguments.more or arguments.more_named:
+            return
+        checks = importlib.import_module(f"{API}._arguments")
+        bound = signature.bind(*[None] * method.takes_self, *arguments.given, **arguments.named)
+        for name, value in bound.arguments.items():
+            check = _CHECKS.get(str(signature.parameters[name].annotation))
+            if check is None or not isinstance(value, (Known, Bound)):
+                continue
+            try:
+                trial.made(getattr(checks, check), [_object(value), f"{what}: {name}"], {})
+            except trial.Refused as error:
+                self._say(Level.ERROR, node, str(error))
+
+    def _difference(self, what: str, function: Any, node: ast.Call) -> None:
+        found = importlib.import_module(f"{API}._differences").difference_of(function)
+        if found is not None:
+            level = Level.WARNING if found.matters else Level.NOTE
+            self._say(level, node, f"{what} {found.what}; docs/compatibility.md, {found.section}")
+
+    def _hand_over(self, arguments: Arguments) -> None:
+        """Functions that the API is given run in workers, and are called by it."""
+        for each in arguments.every():
+            if isinstance(each, ProgramFunction):
+                self._reading.learnt.workers.add(id(each.node))
+            elif isinstance(each, ProgramObject):
+                self._reading.learnt.workers.add(id(each.cls.node))
+
+    def _programs(self, function: ProgramFunction, arguments: Arguments, bound: bool) -> Value:
+        if self._workers:
+            self._reading.learnt.workers.add(id(function.node))
+        names = [each.arg for each in (*function.node.args.posonlyargs, *function.node.args.args)]
+        names = names[1:] if bound else names
+        for name, value in [*zip(names, arguments.given, strict=False), *arguments.named.items()]:
+            self._reading.learnt.parameter(id(function.node), name, value)
+        if arguments.more or arguments.more_named:
+            self._reading.learnt.escaped.add(id(function.node))
+        return self._reading.before.results.get(id(function.node), UNKNOWN)
+
+    def _object(self, cls: ProgramClass, arguments: Arguments) -> Value:
+        start = next(
+            (each.scope.ever["__init__"] for each in cls.line() if "__init__" in each.scope.ever), None
+        )
+        if isinstance(start, ProgramFunction):
+            self._programs(start, arguments, bound=True)
+        return ProgramObject(cls)
+
+    def _sql(self, function: Missing, arguments: Arguments, node: ast.Call) -> None:
+        for each in arguments.every():
+            text = each.found if isinstance(each, Known) else None
+            found = _CONNECTOR.search(text) if isinstance(text, str) else None
+            if found is not None:
+                instead = _PAGES.get(found[1].rpartition("-")[2])
+                hint = f": use {instead} of the DataStream API" if instead else ""
+                self._say(Level.ERROR, node, f"the SQL connector {found[1]!r} is the Table API's{hint}")
+
+
+def _is_said(value: Value) -> bool:
+    return isinstance(value, Known) or (isinstance(value, Bound) and not value.takes_self)
+
+
+def _object(value: Value) -> Any:
+    return value.found if isinstance(value, Known) else value.function if isinstance(value, Bound) else value
+
+
+def _of(made: Any) -> Value:
+    return Instance(type(made))

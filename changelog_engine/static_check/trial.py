@@ -1,0 +1,114 @@
+"""Makes calls of the API on trial, where all arguments stand in the program: the API itself says what is wrong with them.
+
+Building runs nothing, so a call on an object of our own leaves no trace. Only calls that neither read nor write are tried.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from changelog_engine.api_names import API
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.static_check.values import Bound
+
+# Modules whose classes and functions only make values.
+_MAKE_VALUES = (
+    "changelog_engine.types",
+    f"{API}.common",
+    f"{API}.datastream.functions",
+    f"{API}.datastream.state_descriptors",
+    f"{API}.datastream.state_ttl",
+    f"{API}.datastream.connectors.base",
+)
+_SETTINGS = (
+    "set_",
+    "enable_",
+    "disable_",
+    "add_",
+    "register_",
+    "from_",
+)  # of the environment, and from_collection
+_LOG = "changelog_engine"
+
+
+class Refused(Exception):
+    """What the API says of a call that it refuses."""
+
+
+def makes_values(function: Any) -> bool:
+    """Whether a function or class of the API only makes a value."""
+    module = getattr(function, "__module__", None) or ""
+    return module.startswith(_MAKE_VALUES)
+
+
+def made(function: Any, given: list[Any], named: dict[str, Any]) -> Any:
+    """What a call gives.
+
+    Raises:
+        Refused: the API says why it can't.
+    """
+    try:
+        return function(*given, **named)
+    except ChangelogEngineError as error:
+        raise Refused(str(error)) from None
+
+
+def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
+    """The warnings that a setting of the environment or of a configuration gives.
+
+    Args:
+        method: which; others than settings are not tried.
+        given: its arguments.
+        named: those by name.
+
+    Raises:
+        Refused: the API says why it can't.
+    """
+    owner = _blank(method)
+    if owner is None:
+        return []
+    said: list[str] = []
+    try:
+        with _heard(said):
+            getattr(owner, method.name)(*given, **named)
+            _environment(owner if method.owner.__name__ == "Configuration" else None)
+    except ChangelogEngineError as error:
+        raise Refused(str(error)) from None
+    return said
+
+
+def _blank(method: Bound) -> Any:
+    name = method.owner.__name__
+    if not method.owner.__module__.startswith(API) or not method.name.startswith(_SETTINGS):
+        return None
+    if name == "Configuration":
+        return method.owner()
+    return _environment() if name == "StreamExecutionEnvironment" else None
+
+
+def _environment(configuration: Any = None) -> Any:
+    cls = importlib.import_module(f"{API}.datastream").StreamExecutionEnvironment
+    environment = cls.get_execution_environment(configuration)
+    if configuration is not None:
+        environment._settings.dependencies.job_files()
+    return environment
+
+
+@contextmanager
+def _heard(said: list[str]) -> Iterator[None]:
+    """What the API logs goes to the list, and nowhere else."""
+    logger = logging.getLogger(_LOG)
+    before, spreads, level = logger.handlers[:], logger.propagate, logger.level
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = before, spreads
+        logger.setLevel(level)
