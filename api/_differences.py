@@ -20,7 +20,7 @@ class Difference:
     Args:
         what: the end of a sentence that begins with the method's name.
         section: the heading in docs/compatibility.md.
-        matters: whether results may differ.
+        matters: whether a program that works in Flink may have to be changed.
     """
 
     what: str
@@ -28,14 +28,15 @@ class Difference:
     matters: bool
 
 
-def differs(what: str, section: str) -> Callable[[F], F]:
-    """Mark a method whose results or effects differ from Flink's.
+def differs(what: str, section: str, matters: bool = True) -> Callable[[F], F]:
+    """Mark a method that does something else here than in Flink.
 
     Args:
         what: the end of a sentence that begins with the method's name.
         section: the heading in docs/compatibility.md under which it is described.
+        matters: whether a program that works in Flink may have to be changed.
     """
-    return _marked(Difference(what, section, matters=True))
+    return _marked(Difference(what, section, matters))
 
 
 def without_effect(why: str) -> Callable[[F], F]:

@@ -153,6 +153,10 @@ _NOT_HERE = {
 }
 _WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}
 
+_TABLE = (
+    "is part of the Table API, and this engine has streams only: write the program with the methods of DataStream, or let "
+    "Spark SQL make a DataFrame and give it to env.from_spark()"
+)
 _MODULES = {
     "common.io": "wraps Java's input formats: those of files are in datastream.formats",
     "common.utils": "wraps Java's objects, and there are none here",
@@ -174,8 +178,9 @@ def why_not(name: str) -> str | None:
 
 
 def why_no_module(module: str) -> str | None:
-    """As `why_not`, of a module."""
-    return _MODULES.get(_below_api(module))
+    """As `why_not`, of a module, or of what is in one."""
+    path = _below_api(module)
+    return _TABLE if path.partition(".")[0] == "table" else _MODULES.get(path)
 
 
 def pythons(name: str) -> str | None:

@@ -97,7 +97,7 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
     def __getattr__(name: str) -> Any:
         if name in origins:
             return getattr(importlib.import_module(origins[name]), name)
-        why = why_not(name)
+        why = why_not(name) or (why_no_module(module) if name in missing else None)
         home = pythons(name)
         if home is not None:
             why = f"is Python's own: from {home} import {name}"

@@ -7,6 +7,7 @@ from typing import Any, Self
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
+from .._differences import without_effect
 from .execution_mode import ExecutionMode
 from .input_dependency_constraint import InputDependencyConstraint
 
@@ -27,10 +28,12 @@ class KeptSettings:
         value: bool = self._kept.get(name, default)
         return value
 
+    @without_effect("it is about Java's objects")
     def enable_closure_cleaner(self) -> Self:
         """Keep that closures are cleaned. Returns this object."""
         return self._keep("closure cleaner", True)
 
+    @without_effect("it is about Java's objects")
     def disable_closure_cleaner(self) -> Self:
         """Keep that closures are not cleaned. Returns this object."""
         return self._keep("closure cleaner", False)
@@ -39,10 +42,12 @@ class KeptSettings:
         """What was set; True by default."""
         return self._flag("closure cleaner", True)
 
+    @without_effect("it is about Java's objects")
     def enable_force_kryo(self) -> Self:
         """Keep that Kryo writes POJOs. Returns this object."""
         return self._keep("force kryo", True)
 
+    @without_effect("it is about Java's objects")
     def disable_force_kryo(self) -> Self:
         """Keep that Kryo does not write POJOs. Returns this object."""
         return self._keep("force kryo", False)
@@ -51,10 +56,12 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("force kryo", False)
 
+    @without_effect("it is about Java's objects")
     def enable_force_avro(self) -> Self:
         """Keep that Avro writes POJOs. Returns this object."""
         return self._keep("force avro", True)
 
+    @without_effect("it is about Java's objects")
     def disable_force_avro(self) -> Self:
         """Keep that Avro does not write POJOs. Returns this object."""
         return self._keep("force avro", False)
@@ -63,10 +70,12 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("force avro", False)
 
+    @without_effect("it is about Java's objects")
     def enable_generic_types(self) -> Self:
         """Keep that generic types are allowed. Returns this object."""
         return self._keep("generic types disabled", False)
 
+    @without_effect("it is about Java's objects")
     def disable_generic_types(self) -> Self:
         """Keep that generic types are not allowed. Returns this object."""
         return self._keep("generic types disabled", True)
@@ -75,6 +84,7 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("generic types disabled", False)
 
+    @without_effect("it is about Java's objects")
     def disable_auto_type_registration(self) -> Self:
         """Keep that Kryo is not told of types. Returns this object."""
         return self._keep("auto type registration disabled", True)
@@ -83,6 +93,7 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("auto type registration disabled", False)
 
+    @without_effect("files are always compressed")
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
         """Keep whether snapshots are compressed; the engine's files always are.
 
@@ -102,6 +113,7 @@ class KeptSettings:
         """What was set; False by default."""
         return self._flag("snapshot compression", False)
 
+    @without_effect("there are no latency marks")
     def set_latency_tracking_interval(self, interval: int) -> Self:
         """Keep the interval of latency marks; there are none.
 
@@ -121,6 +133,7 @@ class KeptSettings:
         """What was set, in ms; 0 by default."""
         return int(self._kept.get("latency interval", 0))
 
+    @without_effect("Spark ends tasks")
     def set_task_cancellation_interval(self, interval: int) -> Self:
         """Keep the time between attempts to cancel a task.
 
@@ -140,6 +153,7 @@ class KeptSettings:
         """What was set, in ms; 30000 by default."""
         return int(self._kept.get("cancellation interval", 30_000))
 
+    @without_effect("Spark ends tasks")
     def set_task_cancellation_timeout(self, timeout: int) -> Self:
         """Keep the time after which the cancellation of a task has failed.
 
@@ -159,6 +173,7 @@ class KeptSettings:
         """What was set, in ms; 180000 by default."""
         return int(self._kept.get("cancellation timeout", 180_000))
 
+    @without_effect("exchanges are those of epochs")
     def set_execution_mode(self, execution_mode: ExecutionMode) -> Self:
         """Keep how exchanges are performed.
 
@@ -183,6 +198,7 @@ class KeptSettings:
         mode: ExecutionMode = self._kept.get("execution mode", ExecutionMode.PIPELINED)
         return mode
 
+    @without_effect("a stage begins when its inputs are there")
     def set_default_input_dependency_constraint(
         self, input_dependency_constraint: InputDependencyConstraint
     ) -> Self:
@@ -211,6 +227,7 @@ class KeptSettings:
         )
         return constraint
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
         """Keep a default Kryo serializer of a Java class.
 
@@ -232,6 +249,7 @@ class KeptSettings:
         """Default Kryo serializers by the class they write; a copy."""
         return dict(self._kept.get("default kryo", {}))
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
         """Keep the Kryo serializer of a Java class.
 
@@ -252,6 +270,7 @@ class KeptSettings:
         """Kryo serializers by the class they write; a copy."""
         return dict(self._kept.get("typed kryo", {}))
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def register_pojo_type(self, type_class_name: str) -> Self:
         """Keep a Java class that is to be written as a POJO.
 
@@ -270,6 +289,7 @@ class KeptSettings:
         """Classes that are to be written as POJOs, in the order of their registration; a copy."""
         return list(self._kept.get("pojo types", {}))
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def register_kryo_type(self, type_class_name: str) -> Self:
         """Keep a Java class that Kryo is to write.
 

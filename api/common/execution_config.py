@@ -9,6 +9,7 @@ from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
+from .._differences import without_effect
 from .._unsupported import NamesOfPyFlink, module_getattr
 from ._kept_settings import KeptSettings
 from .restart_strategy import RestartStrategyConfiguration
@@ -77,6 +78,7 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
         value: int = self._settings.get(options.AUTO_WATERMARK_INTERVAL)
         return value
 
+    @without_effect("watermarks come with the end of each epoch")
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
         """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
 

@@ -8,6 +8,7 @@ from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
+from .._differences import differs
 from .._unsupported import NamesOfPyFlink
 from ..common.configuration import Configuration
 from ..common.execution_config import ExecutionConfig
@@ -84,6 +85,11 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         """Number of key groups of operators that set none; -1 when nobody set it."""
         return self._execution_config.get_max_parallelism()
 
+    @differs(
+        "with BATCH gives keys in the order of their first elements, where Flink sorts their bytes",
+        "Programs",
+        matters=False,
+    )
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
         """Set the execution mode.
 
@@ -187,6 +193,11 @@ class ConfigurableEnvironment(NamesOfPyFlink):
         """Where the working state is kept as the program set it; None when it did not."""
         return backend_from_code(self._settings)
 
+    @differs(
+        "has a limit here: the same mistake of the program three times in a row, with no checkpoint between, fails the job",
+        "Checkpoints and failures",
+        matters=False,
+    )
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
         """Set when a failed job goes on.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from changelog_engine.types import TypeInformation, Types
 
 from .. import _arguments
+from .._differences import without_effect
 from .._unsupported import NamesOfPyFlink
 from ..common.execution_config import ExecutionConfig
 from . import _operator_settings
@@ -166,6 +167,7 @@ class NamedStream(NamesOfPyFlink):
         )
         return self
 
+    @without_effect("output leaves at the end of an epoch")
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Set how long elements may wait in a buffer. Kept, without effect: elements travel by epoch.
 
@@ -183,6 +185,7 @@ class NamedStream(NamesOfPyFlink):
         )
         return self
 
+    @without_effect("operators between two exchanges run in one task")
     def start_new_chain(self) -> Self:
         """Ask for a new chain that begins with this operator. Kept, without effect: chains follow exchanges.
 
@@ -192,6 +195,7 @@ class NamedStream(NamesOfPyFlink):
         _operator_settings.set_chaining(self._operator("start_new_chain"), Chaining.HEAD)
         return self
 
+    @without_effect("operators between two exchanges run in one task")
     def disable_chaining(self) -> Self:
         """Ask for a task of its own. Kept, without effect: chains follow exchanges.
 
@@ -201,6 +205,7 @@ class NamedStream(NamesOfPyFlink):
         _operator_settings.set_chaining(self._operator("disable_chaining"), Chaining.NEVER)
         return self
 
+    @without_effect("every subtask is a Spark task with one core")
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks.
 

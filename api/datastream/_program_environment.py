@@ -8,6 +8,7 @@ from changelog_engine.config import program_options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
+from .._differences import differs, without_effect
 from . import _settings
 from ._configurable_environment import ConfigurableEnvironment
 from .checkpoint_storage import normalized
@@ -15,6 +16,9 @@ from .slot_sharing_group import SlotSharingGroup
 from .time_characteristic import TimeCharacteristic
 
 _ENVIRONMENT = "StreamExecutionEnvironment"
+_JARS = (
+    "hands jars to a Spark session that the job starts: connectors and formats here are Python and need none"
+)
 
 
 class ProgramEnvironment(ConfigurableEnvironment):
@@ -65,6 +69,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         what = f"{_ENVIRONMENT}.add_python_archive"
         self._settings.dependencies.add_archive(archive_path, target_dir, what)
 
+    @differs("needs an interpreter of the driver's Python version that has this engine", "Programs")
     def set_python_executable(self, python_exec: str) -> None:
         """Set the interpreter of the workers: one with this engine installed, of the driver's Python version.
 
@@ -78,6 +83,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         what = f"{_ENVIRONMENT}.set_python_executable: python_exec"
         self._settings.dependencies.set_executable(python_exec, what)
 
+    @differs(_JARS, "Programs", matters=False)
     def add_jars(self, *jars_path: str) -> None:
         """Put jar files on the class path of Spark, such as those of a catalog or a file system.
 
@@ -95,6 +101,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         for path in jars_path:
             self._settings.dependencies.add_jar(path, f"{_ENVIRONMENT}.add_jars: jars_path")
 
+    @differs(_JARS, "Programs", matters=False)
     def add_classpaths(self, *classpaths: str) -> None:
         """As `add_jars`.
 
@@ -127,6 +134,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         """The registered files as (name, path, executable), in the order of their registration."""
         return [(each.name, each.path, each.executable) for each in self._settings.dependencies.cached()]
 
+    @without_effect("every subtask is a Spark task with one core")
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
         """Keep the resources of a group of operators. Spark gives every subtask a core, whatever they are.
 
@@ -148,6 +156,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def register_type(self, type_class_name: str) -> None:
         """Keep a Java class to be serialized; ``get_config()`` gives it back. Values here are Python's.
 
@@ -159,6 +168,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         """
         self._execution_config.register_pojo_type(type_class_name)
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
         """Keep the Kryo serializer of a Java class; ``get_config()`` gives it back.
 
@@ -171,6 +181,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         """
         self._execution_config.register_type_with_kryo_serializer(type_class_name, serializer_class_name)
 
+    @without_effect("values are Python's, and are not written by Kryo")
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
         """Keep a default Kryo serializer of a Java class; ``get_config()`` gives it back.
 
@@ -183,6 +194,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         """
         self._execution_config.add_default_kryo_serializer(type_class_name, serializer_class_name)
 
+    @without_effect("output leaves at the end of an epoch")
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Keep how long output may wait in a buffer. Here it waits until the end of its epoch.
 
@@ -204,6 +216,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         kept = self._settings.kept.get("buffer timeout")
         return int(self._settings.get(program_options.BUFFER_TIMEOUT) if kept is None else kept)
 
+    @without_effect("operators between two exchanges run in one task")
     def disable_operator_chaining(self) -> Self:
         """Keep that operators are not to be chained. Here those between two exchanges always run in one task.
 
@@ -260,6 +273,7 @@ class ProgramEnvironment(ConfigurableEnvironment):
         found: str | None = self._settings.get(program_options.SAVEPOINT_DIR)
         return None if found is None else normalized(found)
 
+    @without_effect("event time is always on; timers and windows name the time that they mean")
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
         """Keep the notion of time. Event time is always on; timers and windows name the domain they mean.
 

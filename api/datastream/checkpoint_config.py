@@ -8,6 +8,7 @@ from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import flag, text, whole_number
+from .._differences import without_effect
 from .._unsupported import NamesOfPyFlink, module_getattr
 from ..common.time import Duration
 from ._settings import EnvironmentSettings
@@ -78,6 +79,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """The guarantee asked for; default EXACTLY_ONCE."""
         return CheckpointingMode[self._settings.get(options.CHECKPOINT_MODE)]
 
+    @without_effect("state is exactly once in either mode")
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """Set the guarantee asked for. State is exactly once in either mode.
 
@@ -171,6 +173,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: int = self._settings.get(options.CHECKPOINT_MAX_CONCURRENT)
         return value
 
+    @without_effect("one checkpoint is under way at a time")
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Keep the number of checkpoints that may be under way at a time; this engine makes one at a time.
 
@@ -313,6 +316,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: bool = self._settings.get(options.UNALIGNED)
         return value
 
+    @without_effect("epochs end together, and nothing is aligned")
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Keep whether checkpoints are unaligned. Epochs end together, so there is no alignment to skip.
 
@@ -325,6 +329,7 @@ class CheckpointConfig(NamesOfPyFlink):
         self._set_flag(options.UNALIGNED, enabled, "CheckpointConfig.enable_unaligned_checkpoints")
         return self
 
+    @without_effect("epochs end together, and nothing is aligned")
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
         """Keep that checkpoints are aligned. Returns this object."""
         return self.enable_unaligned_checkpoints(False)
@@ -334,6 +339,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: bool = self._settings.get(options.UNALIGNED_FORCED)
         return value
 
+    @without_effect("epochs end together, and nothing is aligned")
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
         """Keep whether unaligned checkpoints are forced.
 
@@ -347,6 +353,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """As `get_aligned_checkpoint_timeout`, the older name."""
         return self.get_aligned_checkpoint_timeout()
 
+    @without_effect("epochs end together, and nothing is aligned")
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """As `set_aligned_checkpoint_timeout`, the older name."""
         return self._set_alignment_timeout("set_alignment_timeout", alignment_timeout)
@@ -355,6 +362,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """As set; default 0."""
         return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
 
+    @without_effect("epochs end together, and nothing is aligned")
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
 

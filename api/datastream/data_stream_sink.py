@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._arguments import text
+from .._differences import without_effect
 from .._unsupported import NamesOfPyFlink
 from . import _operator_settings
 from ._transformation import Chaining, Transformation
@@ -101,6 +102,7 @@ class DataStreamSink(NamesOfPyFlink):
         )
         return self
 
+    @without_effect("operators between two exchanges run in one task")
     def disable_chaining(self) -> DataStreamSink:
         """Ask for a task of its own. Kept, without effect: chains follow exchanges.
 
@@ -110,6 +112,7 @@ class DataStreamSink(NamesOfPyFlink):
         _operator_settings.set_chaining(self._transformation, Chaining.NEVER)
         return self
 
+    @without_effect("every subtask is a Spark task with one core")
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
         """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks.
 

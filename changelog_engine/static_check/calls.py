@@ -106,16 +106,19 @@ class Calls:
         if not self._fits(what, method.function, arguments, node, method.takes_self):
             return answers.returned(method.function, method.owner, method.exact)
         self._types(what, method, arguments, node)
-        self._difference(what, method.function, node)
         self._reading.brings_files |= method.name in _BRINGS
         said = arguments.objects()
         try:
             if said is not None and not method.takes_self and trial.makes_values(method.function):
                 return Known(trial.made(method.function, *said))
-            for warning in trial.tried(method, *said) if said is not None else ():
-                self._say(Level.WARNING, node, f"{warning} docs/compatibility.md, Programs")
+            warnings = trial.tried(method, *said) if said is not None else []
         except trial.Refused as error:
             self._say(Level.ERROR, node, str(error))
+        else:
+            for warning in warnings:
+                self._say(Level.WARNING, node, f"{warning} See docs/compatibility.md, Programs")
+            if not warnings:
+                self._difference(what, method.function, node)
         return answers.returned(method.function, method.owner, method.exact)
 
     def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:

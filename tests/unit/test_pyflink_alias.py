@@ -60,7 +60,6 @@ def test_a_module_is_found_without_being_imported() -> None:
     ("statement", "what"),
     [
         ("import pyflink.ml", "pyflink.ml"),
-        ("from pyflink.table.expressions import col", "pyflink.table.expressions"),
         ("from pyflink import shell", "changelog_engine.api.shell"),
         (
             "from pyflink.datastream.connectors.cassandra import CassandraSink",
@@ -73,6 +72,15 @@ def test_what_pyflink_has_and_the_api_has_not_says_so(statement: str, what: str)
     with pytest.raises(NotSupportedImportError, match=rf"^{what} is not part of this version") as caught:
         exec(statement, {})
     assert isinstance(caught.value, ImportError)
+
+
+def test_the_table_api_says_what_to_use() -> None:
+    install_alias()
+    for statement in ("from pyflink.table.expressions import col", "from pyflink.table import Schema"):
+        with pytest.raises(
+            NotSupportedImportError, match=r"is part of the Table API, .* env\.from_spark\(\)"
+        ):
+            exec(statement, {})
 
 
 @pytest.mark.parametrize(

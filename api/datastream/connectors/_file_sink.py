@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError
@@ -35,7 +35,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._names = files.FileNames()
         self._interval_ms = files.CHECK_INTERVAL_MS
 
-    def with_bucket_check_interval(self, interval: int) -> Any:
+    def with_bucket_check_interval(self, interval: int) -> Self:
         """Set how often files are looked at whose time may be over.
 
         Args:
@@ -50,7 +50,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._interval_ms = whole_number(interval, "with_bucket_check_interval: interval", 1)
         return self
 
-    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Any:
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
         """Set which folders elements go to.
 
         Args:
@@ -67,7 +67,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._buckets = bucket_assigner._buckets
         return self
 
-    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Any:
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
         """Set when files end.
 
         Args:
@@ -84,7 +84,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._rolling = rolling_policy._rolling
         return self
 
-    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Any:
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
         """Set how files are called.
 
         Args:
@@ -203,7 +203,7 @@ class StreamingFileSink(SinkFunction):
 
         _by_subtask = True
 
-        def with_rolling_policy(self, policy: RollingPolicy) -> Any:
+        def with_rolling_policy(self, policy: RollingPolicy) -> Self:
             """Set when files end; see `FileSink.RowFormatBuilder.with_rolling_policy`.
 
             Args:
