@@ -184,7 +184,7 @@ def as_async_function(function: Any, what: str) -> Any:
     """
     from .functions import AsyncFunction
 
-    _refuse_class(function, what)
+    refuse_class(function, what)
     name = type(function).__name__
     invoke, timeout = getattr(function, "async_invoke", None), getattr(function, "timeout", None)
     if not isinstance(function, AsyncFunction) and not (callable(invoke) and callable(timeout)):
@@ -206,7 +206,7 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
     """A callable from key and number of partitions to partition."""
     from .functions import Function, Partitioner
 
-    _refuse_class(partitioner, what)
+    refuse_class(partitioner, what)
     if not isinstance(partitioner, Partitioner):
         if not callable(partitioner) or isinstance(partitioner, Function):
             raise ArgumentTypeError(
@@ -224,7 +224,7 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
     from .functions import Function, KeySelector
 
-    _refuse_class(selector, what)
+    refuse_class(selector, what)
     if not isinstance(selector, KeySelector):
         if not callable(selector) or isinstance(selector, Function):
             raise ArgumentTypeError(
@@ -242,7 +242,7 @@ def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, 
 
     if isinstance(function, wanted):
         return function
-    _refuse_class(function, what)
+    refuse_class(function, what)
     if isinstance(function, Function):
         raise ArgumentTypeError(f"{what} needs a {wanted.__name__}, got {type(function).__name__}")
     if wrapper is None or not callable(function):
@@ -258,7 +258,12 @@ def _has_life_cycle(function: Any) -> bool:
     return cls.open is not Function.open or cls.close is not Function.close
 
 
-def _refuse_class(function: Any, what: str) -> None:
+def refuse_class(function: Any, what: str) -> None:
+    """Refuse the class of a function in place of an object of it.
+
+    Raises:
+        ArgumentTypeError: it is one.
+    """
     from .functions import Function
 
     if inspect.isclass(function) and issubclass(function, Function):

@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import os
 import sys
@@ -20,7 +19,7 @@ import click
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
 from changelog_engine.cli.console import printable
-from changelog_engine.config import OPTIONS, find, set_command_line
+from changelog_engine.config import find, set_command_line, without_effect
 from changelog_engine.errors import (
     ChangelogEngineError,
     JobCancelledError,
@@ -160,12 +159,10 @@ def _configuration(given: dict[str, Any], entries: tuple[str, ...]) -> dict[str,
 
 def _note_unknown(entries: dict[str, str]) -> None:
     """Say which keys have no effect. Misspelt ones under the engine's own prefixes were refused by then."""
-    names = [name for option in OPTIONS for name in (option.key, *option.older)]
     for key in entries:
-        if key not in names and not key.startswith("spark."):
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            click.echo(f"note: -D {printable(key)} has no effect here{hint}", err=True)
+        note = without_effect(key)
+        if note is not None:
+            click.echo(f"note: -D {printable(note)}", err=True)
 
 
 def _configure(entries: dict[str, str]) -> None:

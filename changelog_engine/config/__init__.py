@@ -1,7 +1,7 @@
 """Configuration: Flink's keys and ours, their notation, and the levels they come from."""
 
 from changelog_engine.config.file import CONF_VARIABLE, read_file
-from changelog_engine.config.layers import ConfigLayers, outer_layers, set_command_line
+from changelog_engine.config.layers import ConfigLayers, outer_layers, set_command_line, without_effect
 from changelog_engine.config.options import OPTIONS, Option, canonical, find
 from changelog_engine.config.parsing import (
     parse_bool,
@@ -31,4 +31,5 @@ __all__ = [
     "parse_memory_bytes",
     "read_file",
     "set_command_line",
+    "without_effect",
 ]

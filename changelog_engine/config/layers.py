@@ -6,13 +6,14 @@ keys are kept as they are.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.config.file import CONF_VARIABLE, read_file
-from changelog_engine.config.options import JOB_OVERRIDE, Option, canonical
+from changelog_engine.config.options import JOB_OVERRIDE, OPTIONS, Option, canonical, find
 
 JOB_VARIABLE = "CHANGELOG_ENGINE_JOB"  # for programs without a command line of the engine's
 _command_line: dict[str, str] = {}
@@ -70,6 +71,15 @@ class ConfigLayers:
 
 
 FILE_SYSTEM_PREFIXES = ("s3.",)
+
+
+def without_effect(key: str) -> str | None:
+    """What to say of a key that nothing reads; None for the others."""
+    if find(key) is not None or key.startswith(("spark.", *FILE_SYSTEM_PREFIXES)):
+        return None
+    names = [name for option in OPTIONS for name in (option.key, *option.older)]
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
+    return f"{key} has no effect here{f'; did you mean {near[0]!r}?' if near else ''}"
 
 
 def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:

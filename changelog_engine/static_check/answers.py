@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import difflib
 import dis
 import functools
 import importlib
@@ -25,6 +26,10 @@ from changelog_engine.static_check.values import PLAIN, UNKNOWN, Bound, Instance
 
 _OURS = (API, "changelog_engine")
 _SKIPPED = object()
+_ANSWERS = (
+    f"{API}._unsupported",
+    "changelog_engine.types.java_members",
+)  # whose classes only refuse what they lack
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ def module(name: str) -> Known | No:
 
 
 def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
-    """What ``from module import name`` gives.
+    """What ``from module import name`` gives, and ``module.name``.
 
     Args:
         owner: the module.
@@ -95,7 +100,15 @@ def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
         below = module(f"{owner.__name__}.{name}")
         if isinstance(below, Known) or not below.message.startswith("No module named"):
             return below
-    return No(f"cannot import name {name!r} from {asked!r}")
+    return No(f"{asked!r} has no {name!r}{_where(owner, name)}")
+
+
+def _where(owner: ModuleType, name: str) -> str:
+    """Where a name is that a module does not have; or the module's name that is most like it."""
+    if name in homes():
+        return f": from {homes()[name]} import {name}"
+    near = difflib.get_close_matches(name, [each for each in dir(owner) if not each.startswith("_")], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def member(value: Known | Instance, name: str) -> Value | No:
@@ -114,8 +127,8 @@ def _of_class(cls: type, name: str) -> Value | No:
         found = getattr(cls, name)
     except NotSupportedError as error:
         return No(str(error))
-    except AttributeError as error:
-        return No(str(error))
+    except AttributeError:
+        return No(_absent(f"class {cls.__name__!r}", cls, name))
     if isinstance(inspect.getattr_static(cls, name), (staticmethod, classmethod)):
         return Bound(cls, name, found, takes_self=False)
     return Known(found)
@@ -149,16 +162,17 @@ def _refusal(cls: type, name: str) -> Value | No:
         getattr(blank, name) if blank is not None else answer and answer(blank, name)
     except NotSupportedError as error:
         return No(str(error))
-    except AttributeError as error:
-        if answer is None or answer.__module__ in (
-            f"{API}._unsupported",
-            "changelog_engine.types.java_members",
-        ):
-            return No(str(error))
-        return UNKNOWN  # the class has members of its own making, as rows have fields
+    except AttributeError:
+        if answer is not None and answer.__module__ not in _ANSWERS:
+            return UNKNOWN  # the class has members of its own making, as rows have fields
     except Exception:
         return UNKNOWN
-    return No(f"{cls.__name__!r} object has no attribute {name!r}") if answer is None else UNKNOWN
+    return No(_absent(f"{cls.__name__!r} object", cls, name))
+
+
+def _absent(what: str, cls: type, name: str) -> str:
+    near = difflib.get_close_matches(name, [each for each in dir(cls) if not each.startswith("_")], n=1)
+    return f"{what} has no attribute {name!r}{f'; did you mean {near[0]!r}?' if near else ''}"
 
 
 @functools.cache
@@ -279,12 +293,27 @@ def _promised(cls: type) -> Value:
 def classes() -> dict[str, type]:
     """Every class of the API by its name; of a name that several have, none."""
     found: dict[str, type | None] = {}
-    package = importlib.import_module(API)
-    for info in pkgutil.walk_packages(package.__path__, f"{API}."):
-        for name, each in vars(importlib.import_module(info.name)).items():
+    for module in _modules():
+        for name, each in vars(module).items():
             if isinstance(each, type) and each.__module__.startswith(_OURS):
                 found[name] = each if found.get(name, each) is each else None
     return {name: each for name, each in found.items() if each is not None}
+
+
+@functools.cache
+def homes() -> dict[str, str]:
+    """The names that modules of the API export, each with the module, by PyFlink's name, from which people import it."""
+    found: dict[str, str] = {}
+    for module in sorted(_modules(), key=lambda each: each.__name__.count(".")):
+        if "._" not in module.__name__:
+            for name in getattr(module, "__all__", ()):
+                found.setdefault(name, shown(module))
+    return found
+
+
+def _modules() -> list[ModuleType]:
+    package = importlib.import_module(API)
+    return [importlib.import_module(each.name) for each in pkgutil.walk_packages(package.__path__, f"{API}.")]
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.api_names import API
+from changelog_engine.config import without_effect
 from changelog_engine.static_check import answers, trial
 from changelog_engine.static_check.findings import Level
 from changelog_engine.static_check.reading import Reading, Source
@@ -106,6 +107,7 @@ class Calls:
         if not self._fits(what, method.function, arguments, node, method.takes_self):
             return answers.returned(method.function, method.owner, method.exact)
         self._types(what, method, arguments, node)
+        self._classes(what, arguments, node)
         self._reading.brings_files |= method.name in _BRINGS
         said = arguments.objects()
         try:
@@ -119,6 +121,7 @@ class Calls:
                 self._say(Level.WARNING, node, f"{warning} See docs/compatibility.md, Programs")
             if not warnings:
                 self._difference(what, method.function, node)
+            self._key(method, said, node)
         return answers.returned(method.function, method.owner, method.exact)
 
     def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:
@@ -167,6 +170,27 @@ class Calls:
             except trial.Refused as error:
                 self._say(Level.ERROR, node, str(error))
 
+    def _key(self, method: Bound, said: tuple[list[Any], dict[str, Any]] | None, node: ast.Call) -> None:
+        """A key of a Configuration that nothing reads."""
+        if method.owner.__name__ != "Configuration" or not method.name.startswith("set_") or said is None:
+            return
+        given, named = said
+        key = given[0] if given else named.get("key")
+        note = without_effect(key) if isinstance(key, str) else None
+        if note is not None:
+            self._say(Level.NOTE, node, note)
+
+    def _classes(self, what: str, arguments: Arguments, node: ast.Call) -> None:
+        """A class of a function where an object of it is due."""
+        refuse = importlib.import_module(f"{API}.datastream._wrappers").refuse_class
+        for each in arguments.every():
+            bases = each.api_bases() if isinstance(each, ProgramClass) else []
+            if isinstance(each, ProgramClass) and bases:
+                try:
+                    trial.made(refuse, [_stand_in(each.node.name, bases[0]), what], {})
+                except trial.Refused as error:
+                    self._say(Level.ERROR, node, str(error))
+
     def _difference(self, what: str, function: Any, node: ast.Call) -> None:
         found = importlib.import_module(f"{API}._differences").difference_of(function)
         if found is not None:
@@ -208,6 +232,11 @@ class Calls:
                 instead = _PAGES.get(found[1].rpartition("-")[2])
                 hint = f": use {instead} of the DataStream API" if instead else ""
                 self._say(Level.ERROR, node, f"the SQL connector {found[1]!r} is the Table API's{hint}")
+
+
+def _stand_in(name: str, base: type) -> type:
+    """A class like one of the program's, whose own code never runs."""
+    return type(base)(name, (base,), {})
 
 
 def _is_said(value: Value) -> bool:

@@ -47,6 +47,7 @@ class Imports:
         """``import a.b as c``."""
         for each in node.names:
             found = self._module(each.name, node)
+            self._count(each.name, node)
             top = each.name.partition(".")[0]
             if each.asname is None and top != each.name:
                 found = found if isinstance(found, Missing) else self._module(top, node)
@@ -61,6 +62,7 @@ class Imports:
             return
         owner = self._module(name, node)
         if node.names[0].name == "*":
+            self._count(name, node)
             self._star(owner, scope)
             return
         for each in node.names:
@@ -68,7 +70,6 @@ class Imports:
 
     def _module(self, name: str, node: ast.stmt) -> Value:
         if self._is_api(name):
-            self._reading.report.imports.add((self._source.path, node.lineno, name))
             return self._or_missing(answers.module(name), name, node)
         beside = self._reading.sources.beside(name)
         if beside is not None:
@@ -81,13 +82,17 @@ class Imports:
         if isinstance(owner, Missing):
             return Missing(owner.name)
         if isinstance(owner, Known) and isinstance(owner.found, ModuleType):
-            self._reading.report.imports.add((self._source.path, node.lineno, f"{module}.{name}"))
+            self._count(f"{module}.{name}", node)
             return self._or_missing(answers.name_of(owner.found, name, module), name, node)
         if isinstance(owner, ProgramModule):
-            return self._of_program(owner, name, node)
+            return self._of_program(owner, name)
         return Foreign(f"{owner.name}.{name}") if isinstance(owner, Foreign) else UNKNOWN
 
-    def _of_program(self, owner: ProgramModule, name: str, node: ast.stmt) -> Value:
+    def below(self, owner: ProgramModule, name: str) -> Value:
+        """What ``module.name`` is of a module beside the script."""
+        return self._of_program(owner, name)
+
+    def _of_program(self, owner: ProgramModule, name: str) -> Value:
         if name in owner.scope.ever:
             return owner.scope.ever[name]
         below = self._reading.sources.beside(f"{owner.name}.{name}") if owner.folder else None
@@ -97,6 +102,7 @@ class Imports:
         if isinstance(owner, Known) and isinstance(owner.found, ModuleType):
             for name in _starred(owner.found):
                 scope.give(name, Known(getattr(owner.found, name)))
+            scope.api_stars.append(owner.found)
         elif isinstance(owner, ProgramModule):
             for name, value in owner.scope.ever.items():
                 if not name.startswith("_"):
@@ -115,7 +121,13 @@ class Imports:
     def _nowhere(self, name: str, node: ast.stmt) -> Value:
         top = name.partition(".")[0]
         said = f"No module named {name!r} beside the script or in this environment"
-        if self._reading.path_changes:
+        if self._reading.sources.beside(top) is not None:
+            self._say(
+                Level.ERROR,
+                node,
+                f"No module named {name!r}: the {top} beside the script has none of this name",
+            )
+        elif self._reading.path_changes:
             self._say(
                 Level.WARNING,
                 node,
@@ -135,10 +147,15 @@ class Imports:
             )
         return Foreign(name)
 
+    def _count(self, name: str, node: ast.stmt) -> None:
+        if self._is_api(name):
+            self._reading.report.imports.add((self._source.path, node.lineno, name))
+
     def _is_api(self, name: str) -> bool:
         if answers.is_api(name):
             return True
-        return name.partition(".")[0] == SHORT and self._reading.sources.path.short_is_ours()
+        path = self._reading.sources.path
+        return name.partition(".")[0] == SHORT and path.short_is_ours() and path.beside(name) is None
 
 
 def _starred(module: ModuleType) -> Iterator[str]:

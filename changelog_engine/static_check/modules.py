@@ -41,6 +41,8 @@ class ModulePath:
         top, _, rest = name.partition(".")
         if top in sys.stdlib_module_names:
             return True
+        if self.beside(top) is not None:
+            return False  # its modules are beside the script, or nowhere
         spec = _spec(top)
         for part in rest.split(".") if rest else ():
             if spec is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from changelog_engine.static_check.values import UNKNOWN, Value, joined
 
@@ -31,6 +32,9 @@ class Scope:
     given_away: frozenset[str] = frozenset()
     now: dict[str, Value] = field(default_factory=dict)
     ever: dict[str, Value] = field(default_factory=dict)
+    api_stars: list[ModuleType] = field(
+        default_factory=list
+    )  # modules of the API of which all names were imported
     starred: bool = False  # a star import of something that is not known brought any names
 
     def give(self, name: str, value: Value) -> None:
@@ -56,9 +60,9 @@ class Scope:
             outer = outer.parent
         return UNKNOWN if self.starred else None
 
-    def is_outer(self, name: str) -> bool:
-        """Whether a name belongs to a scope around this one."""
-        return name not in self.now and name not in self.local
+    def stars(self) -> list[ModuleType]:
+        """The modules of the API of which this scope and those around it imported all names."""
+        return [*self.api_stars, *(self.parent.stars() if self.parent is not None else ())]
 
     def merge(self, branches: list[dict[str, Value]]) -> None:
         """Go on after branches one of which was taken."""

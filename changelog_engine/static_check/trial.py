@@ -32,6 +32,7 @@ _SETTINGS = (
     "register_",
     "from_",
 )  # of the environment, and from_collection
+_OF_STREAMS = ("add_sink", "sink_to", "set_", "uid", "name", "slot_sharing_group")
 _LOG = "changelog_engine"
 
 
@@ -58,10 +59,10 @@ def made(function: Any, given: list[Any], named: dict[str, Any]) -> Any:
 
 
 def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
-    """The warnings that a setting of the environment or of a configuration gives.
+    """The warnings that a setting of the environment, of a stream or of a configuration gives.
 
     Args:
-        method: which; others than settings are not tried.
+        method: which; others than settings and sinks are not tried.
         given: its arguments.
         named: those by name.
 
@@ -83,7 +84,11 @@ def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
 
 def _blank(method: Bound) -> Any:
     name = method.owner.__name__
-    if not method.owner.__module__.startswith(API) or not method.name.startswith(_SETTINGS):
+    if not method.owner.__module__.startswith(API):
+        return None
+    if name == "DataStream" and method.name.startswith(_OF_STREAMS):
+        return _environment().from_collection([None]).map(str)
+    if not method.name.startswith(_SETTINGS):
         return None
     if name == "Configuration":
         return method.owner()

@@ -394,11 +394,35 @@ class Walk:
     def _named(self, node: ast.Name) -> Value:
         value = self._scope.find(node.id)
         if value is None:
-            return Foreign(node.id) if hasattr(builtins, node.id) else PLAIN
+            if hasattr(builtins, node.id):
+                return Foreign(node.id)
+            return self._starred(node)
         if isinstance(value, Missing):
             self._missing(value, node)
         self._look(value, node)
         return value
+
+    def _starred(self, node: ast.Name) -> Value:
+        """A name that nothing binds, in a program that imports all names of a module: it may have relied on that."""
+        for module in self._scope.stars():
+            found = answers.name_of(module, node.id, answers.shown(module))
+            if isinstance(found, No) and found.message.startswith("'"):
+                continue
+            write = f"write from {answers.shown(module)} import {node.id}"
+            problem = found.message if isinstance(found, No) else write
+            self._say(
+                Level.ERROR,
+                node,
+                f"'from {answers.shown(module)} import *' does not bring {node.id!r}: {problem}",
+            )
+            return Missing(node.id)
+        home = answers.homes().get(node.id)
+        if home is not None and self._scope.stars():
+            self._say(
+                Level.ERROR, node, f"name {node.id!r} is not defined: write from {home} import {node.id}"
+            )
+            return Missing(node.id)
+        return PLAIN
 
     def _handed_on(self, value: Value, called: bool) -> Value:
         if isinstance(value, ProgramFunction) and not called:
@@ -422,7 +446,7 @@ class Walk:
             case Known() | Instance():
                 return self._answered(answers.member(value, name), name, node)
             case ProgramModule():
-                return value.scope.ever.get(name, UNKNOWN)
+                return self._imports.below(value, name)
             case ProgramClass():
                 return self._of_class(value, name, node)
             case ProgramObject():
@@ -549,7 +573,7 @@ def _overridden(function: ProgramFunction, index: int) -> Value:
         if index < len(parameters):
             names = getattr(method.function, "__globals__", {})
             found = answers.annotated(parameters[index].annotation, names, base)
-            return Instance(found.cls, exact=False) if isinstance(found, Instance) else UNKNOWN
+            return Instance(found.cls, exact=False) if isinstance(found, Instance) else PLAIN  # an element
     return UNKNOWN
 
 
