@@ -153,10 +153,7 @@ _NOT_HERE = {
 }
 _WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}
 
-_TABLE = (
-    "is part of the Table API, and this engine has streams only: write the program with the methods of DataStream, or let "
-    "Spark SQL make a DataFrame and give it to env.from_spark()"
-)
+_TABLE = "is part of the Table API, which is not here: use DataStream's methods, or Spark SQL with env.from_spark()"
 _MODULES = {
     "common.io": "wraps Java's input formats: those of files are in datastream.formats",
     "common.utils": "wraps Java's objects, and there are none here",

@@ -38,9 +38,11 @@ class No:
 
     Args:
         message: what the error says.
+        nobodys: whether PyFlink does not have it either, as far as is known.
     """
 
     message: str
+    nobodys: bool = False
 
 
 def is_api(module: str) -> bool:
@@ -79,7 +81,8 @@ def module(name: str) -> Known | No:
     except ChangelogEngineError as error:
         return No(str(error))
     unsupported = importlib.import_module(f"{API}._unsupported")
-    return No(str(unsupported.no_module(PYFLINK + ours.removeprefix(API))))
+    refusal = unsupported.no_module(PYFLINK + ours.removeprefix(API))
+    return No(str(refusal), nobodys=not isinstance(refusal, ChangelogEngineError))
 
 
 def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
@@ -98,9 +101,9 @@ def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
         pass
     if not name.startswith("_") and hasattr(owner, "__path__"):
         below = module(f"{owner.__name__}.{name}")
-        if isinstance(below, Known) or not below.message.startswith("No module named"):
+        if isinstance(below, Known) or not below.nobodys:
             return below
-    return No(f"{asked!r} has no {name!r}{_where(owner, name)}")
+    return No(f"{asked!r} has no {name!r}{_where(owner, name)}", nobodys=True)
 
 
 def _where(owner: ModuleType, name: str) -> str:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.api_names import API
 from changelog_engine.config import without_effect
+from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check import answers, trial
 from changelog_engine.static_check.findings import Level
+from changelog_engine.static_check.imports import Say
 from changelog_engine.static_check.reading import Reading, Source
 from changelog_engine.static_check.values import (
     UNKNOWN,
@@ -28,6 +29,7 @@ from changelog_engine.static_check.values import (
     ProgramObject,
     Value,
 )
+from changelog_engine.types import Row, TypeInformation
 
 _CONNECTOR = re.compile(r"'connector'\s*=\s*'([\w.-]+)'", re.IGNORECASE)
 _PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and FileSink", "jdbc": "JdbcSink"}
@@ -76,9 +78,7 @@ class Calls:
         workers: whether the code runs in workers.
     """
 
-    def __init__(
-        self, reading: Reading, source: Source, say: Callable[[Level, ast.AST, str], None], workers: bool
-    ) -> None:
+    def __init__(self, reading: Reading, source: Source, say: Say, workers: bool) -> None:
         self._reading = reading
         self._source = source
         self._say = say
@@ -112,9 +112,9 @@ class Calls:
         said = arguments.objects()
         try:
             if said is not None and not method.takes_self and trial.makes_values(method.function):
-                return Known(trial.made(method.function, *said))
+                return Known(method.function(*said[0], **said[1]))
             warnings = trial.tried(method, *said) if said is not None else []
-        except trial.Refused as error:
+        except ChangelogEngineError as error:
             self._say(Level.ERROR, node, str(error))
         else:
             for warning in warnings:
@@ -131,15 +131,12 @@ class Calls:
         said = arguments.objects() if fits else None
         if said is not None and trial.makes_values(function):
             try:
-                made = trial.made(function, *said)
-            except trial.Refused as error:
+                made = function(*said[0], **said[1])
+            except ChangelogEngineError as error:
                 self._say(Level.ERROR, node, str(error))
             else:
-                return (
-                    Known(made)
-                    if made.__class__.__module__.startswith("changelog_engine.types")
-                    else _of(made)
-                )
+                is_value = isinstance(made, (TypeInformation, Row))
+                return Known(made) if is_value else Instance(type(made))
         if isinstance(function, type):
             return Instance(function)
         return answers.returned(function, None)
@@ -166,8 +163,8 @@ class Calls:
             if check is None or not isinstance(value, (Known, Bound)):
                 continue
             try:
-                trial.made(getattr(checks, check), [_object(value), f"{what}: {name}"], {})
-            except trial.Refused as error:
+                getattr(checks, check)(_object(value), f"{what}: {name}")
+            except ChangelogEngineError as error:
                 self._say(Level.ERROR, node, str(error))
 
     def _key(self, method: Bound, said: tuple[list[Any], dict[str, Any]] | None, node: ast.Call) -> None:
@@ -187,8 +184,8 @@ class Calls:
             bases = each.api_bases() if isinstance(each, ProgramClass) else []
             if isinstance(each, ProgramClass) and bases:
                 try:
-                    trial.made(refuse, [_stand_in(each.node.name, bases[0]), what], {})
-                except trial.Refused as error:
+                    refuse(_stand_in(each.node.name, bases[0]), what)
+                except ChangelogEngineError as error:
                     self._say(Level.ERROR, node, str(error))
 
     def _difference(self, what: str, function: Any, node: ast.Call) -> None:
@@ -245,7 +242,3 @@ def _is_said(value: Value) -> bool:
 
 def _object(value: Value) -> Any:
     return value.found if isinstance(value, Known) else value.function if isinstance(value, Bound) else value
-
-
-def _of(made: Any) -> Value:
-    return Instance(type(made))

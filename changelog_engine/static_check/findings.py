@@ -60,6 +60,10 @@ class Report:
         return sum(finding.level is level for finding in self.findings)
 
     def in_order(self) -> list[Finding]:
-        """The findings by file and line."""
+        """The findings by file and line, of one line the worst first."""
         places = {name: index for index, name in enumerate(self.files)}
-        return sorted(self.findings, key=lambda each: (places.get(each.file, len(places)), each.line))
+        levels = list(Level)
+        return sorted(
+            self.findings,
+            key=lambda each: (places.get(each.file, len(places)), each.line, levels.index(each.level)),
+        )

@@ -9,13 +9,13 @@ from types import ModuleType
 from changelog_engine.api_names import SHORT
 from changelog_engine.static_check import answers
 from changelog_engine.static_check.answers import No
-from changelog_engine.static_check.findings import Level
+from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.modules import absolute_name
 from changelog_engine.static_check.reading import Reading, Source
 from changelog_engine.static_check.scopes import Scope
 from changelog_engine.static_check.values import UNKNOWN, Foreign, Known, Missing, ProgramModule, Value
 
-Say = Callable[[Level, ast.AST, str], None]
+Say = Callable[[Level, ast.AST, str], Finding | None]
 
 
 class Imports:
@@ -114,9 +114,7 @@ class Imports:
     def _or_missing(self, found: Value | No, name: str, node: ast.stmt) -> Value:
         if not isinstance(found, No):
             return found
-        self._reading.missing_at.setdefault((self._source.path, name), node.lineno)
-        self._say(Level.ERROR, node, found.message)
-        return Missing(name)
+        return self._reading.missing(name, self._say(Level.ERROR, node, found.message))
 
     def _nowhere(self, name: str, node: ast.stmt) -> Value:
         top = name.partition(".")[0]

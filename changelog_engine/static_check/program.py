@@ -24,12 +24,15 @@ def check_program(script: str) -> Report:
     """
     sources = Sources(script)
     before = Knowledge()
-    reading = _read(sources, before)
-    for _ in range(_MOST_READINGS):
-        if reading.learnt == before:
-            break
-        before = reading.learnt
+    try:
         reading = _read(sources, before)
+        for _ in range(_MOST_READINGS):
+            if reading.learnt == before:
+                break
+            before = reading.learnt
+            reading = _read(sources, before)
+    except RecursionError:
+        raise NotReadableError(f"{script}: its expressions are too deep to be checked") from None
     return _with_uses(reading)
 
 
@@ -44,14 +47,10 @@ def _read(sources: Sources, before: Knowledge) -> Reading:
 def _with_uses(reading: Reading) -> Report:
     """The report, whose findings about what is not here say where else it is used."""
     report = reading.report
-    for (file, name), line in reading.missing_at.items():
-        lines = sorted(reading.missing_in.get((file, name), set()) - {line})
+    for (file, name), finding in reading.missing_at.items():
+        lines = sorted(reading.missing_in.get((file, name), set()) - {finding.line})
         if lines:
             where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
-            report.findings = [
-                dataclasses.replace(each, message=f"{each.message} (used in {where})")
-                if (each.file, each.line) == (file, line) and name in each.message
-                else each
-                for each in report.findings
-            ]
+            longer = dataclasses.replace(finding, message=f"{finding.message} (used in {where})")
+            report.findings = [longer if each == finding else each for each in report.findings]
     return report

@@ -6,11 +6,12 @@ import ast
 import os
 from dataclasses import dataclass, field
 
+from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check.findings import Finding, Level, Report
 from changelog_engine.static_check.knowledge import Knowledge
 from changelog_engine.static_check.modules import ModulePath
 from changelog_engine.static_check.scopes import Scope
-from changelog_engine.static_check.values import ProgramFunction, ProgramModule
+from changelog_engine.static_check.values import Missing, ProgramFunction, ProgramModule
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Source:
         return parts if self.folder is not None else parts[:-1]
 
 
-class NotReadableError(Exception):
+class NotReadableError(ChangelogEngineError):
     """A file of the program that cannot be read, or is not Python.
 
     Args:
@@ -101,14 +102,27 @@ class Reading:
     report: Report = field(default_factory=Report)
     modules: dict[str, ProgramModule] = field(default_factory=dict)
     waiting: list[tuple[ProgramFunction, Source, bool]] = field(default_factory=list)
-    missing_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    missing_at: dict[tuple[str, str], Finding] = field(default_factory=dict)
     missing_in: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     path_changes: bool = False  # the program changes its own import path
     brings_files: bool = False  # the job brings modules of its own to the workers
 
-    def add(self, level: Level, source: Source, line: int, message: str) -> None:
+    def add(self, level: Level, source: Source, line: int, message: str) -> Finding:
         """Note a finding."""
-        self.report.add(Finding(level, source.path, line, message))
+        finding = Finding(level, source.path, line, message)
+        self.report.add(finding)
+        return finding
+
+    def missing(self, name: str, finding: Finding | None) -> Missing:
+        """What stands for a name that is not here.
+
+        Args:
+            name: of PyFlink.
+            finding: what was said of it, if anything was.
+        """
+        if finding is not None:
+            self.missing_at.setdefault((finding.file, name), finding)
+        return Missing(name)
 
     def scope_of(self, source: Source) -> Scope:
         """A new scope for a module."""

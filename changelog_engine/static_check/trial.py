@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from changelog_engine.api_names import API
-from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check.values import Bound
 
 # Modules whose classes and functions only make values.
@@ -36,26 +35,10 @@ _OF_STREAMS = ("add_sink", "sink_to", "set_", "uid", "name", "slot_sharing_group
 _LOG = "changelog_engine"
 
 
-class Refused(Exception):
-    """What the API says of a call that it refuses."""
-
-
 def makes_values(function: Any) -> bool:
     """Whether a function or class of the API only makes a value."""
     module = getattr(function, "__module__", None) or ""
     return module.startswith(_MAKE_VALUES)
-
-
-def made(function: Any, given: list[Any], named: dict[str, Any]) -> Any:
-    """What a call gives.
-
-    Raises:
-        Refused: the API says why it can't.
-    """
-    try:
-        return function(*given, **named)
-    except ChangelogEngineError as error:
-        raise Refused(str(error)) from None
 
 
 def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
@@ -67,18 +50,15 @@ def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
         named: those by name.
 
     Raises:
-        Refused: the API says why it can't.
+        ChangelogEngineError: the API says why it can't.
     """
     owner = _blank(method)
     if owner is None:
         return []
     said: list[str] = []
-    try:
-        with _heard(said):
-            getattr(owner, method.name)(*given, **named)
-            _environment(owner if method.owner.__name__ == "Configuration" else None)
-    except ChangelogEngineError as error:
-        raise Refused(str(error)) from None
+    with _heard(said):
+        getattr(owner, method.name)(*given, **named)
+        _environment(owner if method.owner.__name__ == "Configuration" else None)
     return said
 
 

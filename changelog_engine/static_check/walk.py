@@ -14,7 +14,7 @@ from types import ModuleType
 from changelog_engine.static_check import answers, guards
 from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.calls import Arguments, Calls
-from changelog_engine.static_check.findings import Level
+from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.imports import Imports
 from changelog_engine.static_check.operators import folded, negated
 from changelog_engine.static_check.reading import Reading, Source
@@ -35,6 +35,7 @@ from changelog_engine.static_check.values import (
     joined,
 )
 from changelog_engine.static_check.workers import in_worker, when_imported
+from changelog_engine.types import Row
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -406,7 +407,7 @@ class Walk:
         """A name that nothing binds, in a program that imports all names of a module: it may have relied on that."""
         for module in self._scope.stars():
             found = answers.name_of(module, node.id, answers.shown(module))
-            if isinstance(found, No) and found.message.startswith("'"):
+            if isinstance(found, No) and found.nobodys:
                 continue
             write = f"write from {answers.shown(module)} import {node.id}"
             problem = found.message if isinstance(found, No) else write
@@ -479,10 +480,7 @@ class Walk:
         if not self._muted:
             self._reading.report.uses.add(place)
         if isinstance(found, No):
-            if not self._muted:
-                self._reading.missing_at.setdefault((self._source.path, name), node.lineno)
-            self._say(Level.ERROR, node, found.message)
-            return Missing(name)
+            return self._reading.missing(name, self._say(Level.ERROR, node, found.message))
         return found
 
     def _call(self, node: ast.Call) -> Value:
@@ -548,15 +546,15 @@ class Walk:
             self._function is not None and isinstance(self._function.node, ast.Lambda) and not self._workers
         )
 
-    def _say(self, level: Level, node: ast.AST, message: str) -> None:
+    def _say(self, level: Level, node: ast.AST, message: str) -> Finding | None:
         if self._muted:
-            return
+            return None
         is_import = isinstance(node, (ast.Import, ast.ImportFrom))
         if level is Level.ERROR and any(guard.catches(is_import) for guard in self._guards):
             level, message = Level.NOTE, f"{message} (the script catches the error)"
         elif level is Level.ERROR and self._may_not_run():
             level, message = Level.NOTE, f"{message} (if this is called)"
-        self._reading.add(level, self._source, getattr(node, "lineno", 1), message)
+        return self._reading.add(level, self._source, getattr(node, "lineno", 1), message)
 
 
 def _overridden(function: ProgramFunction, index: int) -> Value:
@@ -579,6 +577,8 @@ def _overridden(function: ProgramFunction, index: int) -> Value:
 
 def _at_rest(value: Value) -> Value:
     """A value with a name: what can be changed may be something else by the time it is used."""
+    if isinstance(value, Known) and isinstance(value.found, Row):
+        return Instance(Row)
     return PLAIN if isinstance(value, Known) and isinstance(value.found, _MUTABLE) else value
 
 

@@ -20,8 +20,8 @@ def in_worker(name: str) -> str | None:
     where = f"{_shown(name)} in a function that runs in workers"
     if name in _ARGUMENTS:
         return (
-            f"{where}: there it has the worker's own command line, not the script's; read it outside and keep what you need "
-            f"in a variable or in the function's object{_SECTION}"
+            f"{where} has the worker's own command line, not the script's: read it outside, and keep what you need in a "
+            f"variable{_SECTION}"
         )
     if name in _EXITS:
         return (

@@ -3,6 +3,7 @@
 How a block of README.md or docs/*.md is marked, in the line that opens it:
 
 * ``python run=NAME``: saved as NAME and run as a script. A document's scripts run in one folder, in their order.
+* ``python file=NAME``: saved as NAME and not run; for the consoles.
 * ``text output=NAME``: exactly what that script prints on standard output.
 * ``console run``: ``$ changelog-engine ...`` commands and what they print (spaces at line ends and empty lines aside),
   in the same folder after the scripts.
@@ -65,7 +66,12 @@ def scripts(document: Path) -> dict[str, str]:
     return {b.mark.removeprefix("run="): b.body for b in blocks(document) if b.mark.startswith("run=")}
 
 
-WITH_SCRIPTS = [document for document in DOCUMENTS if scripts(document)]
+def files(document: Path) -> dict[str, str]:
+    """Name and text of the files of a document that are not run."""
+    return {b.mark.removeprefix("file="): b.body for b in blocks(document) if b.mark.startswith("file=")}
+
+
+WITH_SCRIPTS = [document for document in DOCUMENTS if scripts(document) or files(document)]
 
 
 def tidy(text: str) -> list[str]:
@@ -98,6 +104,8 @@ def test_scripts_print_what_the_document_shows(
         **os.environ, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"
     }  # fmt: skip
     shown = {b.mark.removeprefix("output="): b.body for b in blocks(document) if b.mark.startswith("output=")}
+    for name, text in files(document).items():
+        (work / name).write_text(text, encoding="utf-8")
     for name, text in scripts(document).items():
         (work / name).write_text(text, encoding="utf-8")
         done = subprocess.run(
@@ -136,7 +144,7 @@ def test_python_compiles(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_marks_are_known(document: Path) -> None:
-    known = re.compile(r"(python( run=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json|)")
+    known = re.compile(r"(python( (run|file)=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json|)")
     for block in blocks(document):
         mark = f"{block.language} {block.mark}".strip()
         assert known.fullmatch(mark), f"{name_of(document)}: ```{mark}"

@@ -174,7 +174,7 @@ class TestTheTableApi:
     def test_imports_and_their_uses(self, check: Check) -> None:
         check(with_begin("""\
             from pyflink.table import EnvironmentSettings, StreamTableEnvironment  # error: EnvironmentSettings is part of # error: (used in lines 7, 8, 9, 10)
-            from pyflink.table.expressions import col  # error: write the program with the methods of DataStream
+            from pyflink.table.expressions import col  # error: use DataStream's methods
             def main():
                 tables = StreamTableEnvironment.create(env)
                 tables.execute_sql("CREATE TABLE t (a INT) WITH ('connector' = 'kafka')")  # error: use KafkaSource and KafkaSink
