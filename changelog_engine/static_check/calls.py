@@ -132,8 +132,8 @@ class Calls:
         if said is not None and trial.makes_values(function):
             try:
                 made = function(*said[0], **said[1])
-            except ChangelogEngineError as error:
-                self._say(Level.ERROR, node, str(error))
+            except Exception as error:  # such as Python's of an abstract class
+                self._say(Level.ERROR, node, str(error) or type(error).__name__)
             else:
                 is_value = isinstance(made, (TypeInformation, Row))
                 return Known(made) if is_value else Instance(type(made))
@@ -181,10 +181,10 @@ class Calls:
         """A class of a function where an object of it is due."""
         refuse = importlib.import_module(f"{API}.datastream._wrappers").refuse_class
         for each in arguments.every():
-            bases = each.api_bases() if isinstance(each, ProgramClass) else []
-            if isinstance(each, ProgramClass) and bases:
+            cls = trial.stand_in(each) if isinstance(each, ProgramClass) else None
+            if cls is not None:
                 try:
-                    refuse(_stand_in(each.node.name, bases[0]), what)
+                    refuse(cls, what)
                 except ChangelogEngineError as error:
                     self._say(Level.ERROR, node, str(error))
 
@@ -231,14 +231,21 @@ class Calls:
                 self._say(Level.ERROR, node, f"the SQL connector {found[1]!r} is the Table API's{hint}")
 
 
-def _stand_in(name: str, base: type) -> type:
-    """A class like one of the program's, whose own code never runs."""
-    return type(base)(name, (base,), {})
-
-
 def _is_said(value: Value) -> bool:
-    return isinstance(value, Known) or (isinstance(value, Bound) and not value.takes_self)
+    if isinstance(value, ProgramObject):
+        return trial.stand_in(value.cls) is not None
+    return isinstance(value, (Known, ProgramFunction)) or (isinstance(value, Bound) and not value.takes_self)
 
 
 def _object(value: Value) -> Any:
-    return value.found if isinstance(value, Known) else value.function if isinstance(value, Bound) else value
+    """What stands for a value in a call on trial."""
+    match value:
+        case Known():
+            return value.found
+        case Bound():
+            return value.function
+        case ProgramObject():
+            cls = trial.stand_in(value.cls)
+            return None if cls is None else object.__new__(cls)
+        case _:
+            return trial.FUNCTION

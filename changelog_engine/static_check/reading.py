@@ -109,7 +109,7 @@ class Reading:
 
     def add(self, level: Level, source: Source, line: int, message: str) -> Finding:
         """Note a finding."""
-        finding = Finding(level, source.path, line, message)
+        finding = Finding(level, source.path, line, " ".join(message.split()))
         self.report.add(finding)
         return finding
 

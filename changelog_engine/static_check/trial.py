@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from changelog_engine.api_names import API
-from changelog_engine.static_check.values import Bound
+from changelog_engine.static_check.values import Bound, Known, ProgramClass
 
 # Modules whose classes and functions only make values.
 _MAKE_VALUES = (
@@ -31,7 +31,19 @@ _SETTINGS = (
     "register_",
     "from_",
 )  # of the environment, and from_collection
-_OF_STREAMS = ("add_sink", "sink_to", "set_", "uid", "name", "slot_sharing_group")
+_OF_STREAMS = (
+    "add_sink",
+    "sink_to",
+    "set_",
+    "uid",
+    "name",
+    "slot_sharing_group",
+    "map",
+    "flat_map",
+    "filter",
+    "process",
+    "key_by",
+)
 _LOG = "changelog_engine"
 
 
@@ -62,12 +74,37 @@ def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
     return said
 
 
+def stand_in(cls: ProgramClass) -> type | None:
+    """A class that is to the API what one of the program's is, and has none of its code; None when that isn't known."""
+    known = [isinstance(base, (Known, ProgramClass)) for each in cls.line() for base in each.bases]
+    bases = cls.api_bases()
+    if not bases or not all(known):
+        return None
+    base = bases[0]
+    missing: dict[str, Any] = dict.fromkeys(getattr(base, "__abstractmethods__", ()), FUNCTION)
+    return type(base)(cls.node.name, (base,), missing)
+
+
+class _Function:
+    """Stands for a function of the program, and is never called."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Nothing."""
+
+    def __repr__(self) -> str:
+        return "a function"
+
+
+FUNCTION = _Function()
+
+
 def _blank(method: Bound) -> Any:
     name = method.owner.__name__
     if not method.owner.__module__.startswith(API):
         return None
-    if name == "DataStream" and method.name.startswith(_OF_STREAMS):
-        return _environment().from_collection([None]).map(str)
+    if name in ("DataStream", "KeyedStream") and method.name.startswith(_OF_STREAMS):
+        stream = _environment().from_collection([None]).map(str)
+        return stream if name == "DataStream" else stream.key_by(str)
     if not method.name.startswith(_SETTINGS):
         return None
     if name == "Configuration":

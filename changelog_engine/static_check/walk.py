@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 from types import ModuleType
 
 from changelog_engine.static_check import answers, guards
@@ -375,10 +376,8 @@ class Walk:
             case ast.UnaryOp():
                 return negated(node.op, self._value(node.operand))
             case ast.Subscript():
-                value = self._value(node.value)
                 self._value(node.slice)
-                is_class = isinstance(value, Known) and isinstance(value.found, type)
-                return value if is_class or isinstance(value, (Missing, ProgramClass)) else UNKNOWN
+                return _part(self._value(node.value))
             case ast.NamedExpr():
                 value = self._value(node.value)
                 self._bind(node.target, value, node.value)
@@ -580,6 +579,15 @@ def _at_rest(value: Value) -> Value:
     if isinstance(value, Known) and isinstance(value.found, Row):
         return Instance(Row)
     return PLAIN if isinstance(value, Known) and isinstance(value.found, _MUTABLE) else value
+
+
+def _part(value: Value) -> Value:
+    """What ``value[...]`` is."""
+    if isinstance(value, Known) and isinstance(value.found, type):
+        return (
+            Instance(value.found) if issubclass(value.found, enum.Enum) else value
+        )  # a member, or a class with types
+    return value if isinstance(value, (Missing, ProgramClass)) else UNKNOWN
 
 
 def _collected(node: ast.List | ast.Tuple | ast.Set, values: list[Value]) -> Value:

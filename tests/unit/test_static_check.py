@@ -233,6 +233,9 @@ class TestCalls:
             strategy.with_watermark_alignment("g", 1, 2)  # error: each epoch reads from every source
             Types.DATE()  # error: has no attribute 'DATE'
             Types.ROW_NAMED(["a"], [Types.INT(), Types.INT()])  # error: needs as many different field names
+            from pyflink.datastream import CheckpointingMode, Partitioner
+            CheckpointingMode["EXACTLY_ONCE"].value, CheckpointingMode.AT_LEAST_ONCE.name
+            Partitioner()  # error: Can't instantiate abstract class Partitioner
             Row(a=1).a, Row(1)[0], Row(1).to_j_row_kind
             """))  # fmt: skip
 
@@ -249,6 +252,26 @@ class TestCalls:
             env.from_collection([1]).add_sink("org.example.Sink")  # error: Java classes cannot be used
             Configuration().set_string("state.backend.tipe", "x")  # error: did you mean 'state.backend.type'?
             Configuration().set_string("table.exec.state.ttl", "1 h")  # note: has no effect here
+            """))  # fmt: skip
+
+    def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
+        check(with_begin("""\
+            from pyflink.datastream import FilterFunction, KeyedProcessFunction, MapFunction, ProcessFunction
+            class Keep(FilterFunction):
+                def __init__(self, least):
+                    self.least = least
+                def filter(self, value):
+                    return value > self.least
+            class Same(MapFunction):
+                def map(self, value):
+                    return value
+            class Own(Same):
+                pass
+            ds = env.from_collection([1])
+            ds.filter(Keep(1)).map(Own()).map(str.upper)
+            ds.map(Keep(1))  # error: DataStream.map needs a MapFunction, got Keep
+            ds.key_by(Own())  # error: needs a KeySelector
+            ds.process(lambda v: v)  # error: needs a ProcessFunction
             """))  # fmt: skip
 
     def test_settings_without_effect_and_differences(self, check: Check) -> None:
