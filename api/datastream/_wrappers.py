@@ -123,7 +123,7 @@ def as_process_function(function: Any, what: str) -> Any:
     """
     from .functions import Function, KeyedProcessFunction, ProcessFunction
 
-    _refuse_class(function, what)
+    refuse_class(function, what)
     plain = not isinstance(function, Function) and callable(getattr(function, "process_element", None))
     if plain or isinstance(function, KeyedProcessFunction):
         return function
