@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+import cloudpickle
 
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
@@ -20,6 +23,9 @@ OPERATORS = frozenset(NodeKind) - {
     NodeKind.SIDE_OUTPUT,
     NodeKind.UNION,
 }
+
+# What holds functions of the program's own.
+_WITH_FUNCTIONS = OPERATORS | {NodeKind.KEY_BY, NodeKind.PARTITION}
 
 _created = itertools.count()
 
@@ -38,7 +44,8 @@ class Transformation:
 
     ``uid_hash`` stands for the uid where none is set. ``parallel`` is False after ``force_non_parallel()``.
     ``side_outputs`` has the types under which side outputs were asked for. ``description``, ``chaining``,
-    ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect.
+    ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect. ``pickled`` is the function as it was
+    when this was made.
     """
 
     kind: NodeKind
@@ -58,6 +65,13 @@ class Transformation:
     buffer_timeout_ms: int | None = None
     slot_sharing_group: Any = None
     order: int = field(default_factory=lambda: next(_created))
+    pickled: bytes | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.kind in _WITH_FUNCTIONS:
+            # What can't be pickled is said when the job starts: then the operator has its name.
+            with contextlib.suppress(Exception):
+                self.pickled = cloudpickle.dumps(self.function)
 
     @property
     def stable_id(self) -> str | None:
@@ -110,6 +124,7 @@ def build_graph(
             parallelism=each.parallelism,
             max_parallelism=each.max_parallelism,
             key_type=each.key_type,
+            pickled=each.pickled,
         )
         for each in ordered
     )

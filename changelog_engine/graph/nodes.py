@@ -151,6 +151,7 @@ class Node:
         parallelism: None follows the input (sources: the job's default).
         max_parallelism: None follows the job's.
         key_type: for KEY_BY, the declared type of the keys.
+        pickled: the function as it was when the program gave it; None where it is pickled when the job starts.
     """
 
     id: int
@@ -163,6 +164,7 @@ class Node:
     parallelism: int | None = None
     max_parallelism: int | None = None
     key_type: TypeInformation | None = None
+    pickled: bytes | None = None
 
 
 @dataclass(frozen=True)

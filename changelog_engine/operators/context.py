@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +14,12 @@ import numpy as np
 from changelog_engine.clock import WallClock
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.backend import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue
+
+log = logging.getLogger("changelog_engine")
 
 
 class TaskInfo:
@@ -219,6 +223,31 @@ class KeyedTimerService:
         self.register_processing_time_timer = _checked(processing.register)
         self.delete_event_time_timer = _checked(event.delete)
         self.delete_processing_time_timer = _checked(processing.delete)
+        self._warned = False
+
+    @contextlib.contextmanager
+    def ending_key(self) -> Iterator[None]:
+        """In BATCH mode, while the timers of a key that has no more elements fire: event time is at its end.
+
+        Timers that are set meanwhile are not taken, as in Flink, which so ends chains that set the next one for ever.
+        """
+        taking = self.register_event_time_timer, self.register_processing_time_timer
+        self.register_event_time_timer = self.register_processing_time_timer = self._ignore
+        self.watermark = MAX_WATERMARK
+        try:
+            yield
+        finally:
+            self.register_event_time_timer, self.register_processing_time_timer = taking
+            self.watermark = MIN_WATERMARK
+
+    def _ignore(self, timestamp: Any) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "a timer for %s was set while the last timers of a key fire: in BATCH mode such timers are ignored, as in "
+                "Flink. Further ones of this subtask are not named",
+                timestamp,
+            )
 
     def current_processing_time(self) -> int:
         """Wall clock in ms."""

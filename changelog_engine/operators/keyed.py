@@ -212,9 +212,9 @@ class TimerOperator(KeyedOperator):
         self._fire(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
 
     def end_key(self) -> None:
-        self.timers.watermark = MAX_WATERMARK
-        self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
-        self.timers.watermark = MIN_WATERMARK
+        with self.timers.ending_key():
+            self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
+            self._fire(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
 
     def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
         context, cursor = self.element_context, self.cursor

@@ -191,9 +191,9 @@ class WindowOperator(KeyedOperator):
         self._fire_timers(self.timers.processing, now_ms, False)
 
     def end_key(self) -> None:
-        self.timers.watermark = MAX_WATERMARK
-        self._fire_timers(self.timers.event, MAX_WATERMARK, True)
-        self.timers.watermark = MIN_WATERMARK
+        with self.timers.ending_key():
+            self._fire_timers(self.timers.event, MAX_WATERMARK, True)
+            self._fire_timers(self.timers.processing, MAX_WATERMARK, False)
 
     def on_timer(self, time: int, event_time: bool, out: list[Any], out_times: list[int] | None) -> None:
         """A timer of the window at the cursor is due."""

@@ -1,4 +1,8 @@
-"""A job as bytes for the workers: the plan, and every function pickled by itself."""
+"""A job as bytes for the workers: the plan, and every function pickled by itself.
+
+A function of the program's is what it was when the program gave it (``Node.pickled``), as in PyFlink: what a variable that
+it closes over means later, such as the next one of a loop, is no matter.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +77,9 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
     functions: dict[int, bytes] = {}
     for node in plan.graph.nodes:
         if node.kind is NodeKind.UNION or node.function is None:
+            continue
+        if node.pickled is not None:
+            functions[node.id] = node.pickled
             continue
         try:
             functions[node.id] = cloudpickle.dumps(node.function)
