@@ -132,5 +132,9 @@ class Time:
         """Its length in ms."""
         return f"Time({self._milliseconds} ms)"
 
+    def __str__(self) -> str:
+        """Its length, as PyFlink has it."""
+        return f"{self._milliseconds} ms"
+
 
 __getattr__ = module_getattr(__name__)

@@ -1,0 +1,163 @@
+"""Corner programs that give something else here than in PyFlink, and stay so.
+
+Each has what it gives here, and words of the line in docs/compatibility.md that says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a program gives here.
+
+    Args:
+        documented: words that stand in docs/compatibility.md.
+        gives: its elements, as the recording script shows them; None where it raises.
+        prints: what it prints.
+        raises: the error's class, for which there are no elements.
+    """
+
+    documented: str
+    gives: list[str] | None = None
+    prints: list[str] = field(default_factory=list)
+    raises: str = ""
+
+
+DIFFERENCES: dict[str, Difference] = {
+    "chaining.unused_side_tag": Difference(
+        "An element for a tag that nobody reads goes nowhere.",
+        gives=["1"],
+    ),
+    "flows.main_output_without_the_side": Difference(
+        "An element for a tag that nobody reads goes nowhere.",
+        gives=["2"],
+    ),
+    "flows.side_output_of_a_map": Difference(
+        "`get_side_output()` of an operator that has no side outputs is an error",
+        raises="InvalidJobError",
+    ),
+    "flows.runtime_context": Difference(
+        "`get_max_number_of_parallel_subtasks()` is 128 or what was set",
+        gives=["'(1, 128, 0, 0)'"],
+    ),
+    "two_inputs.undeclared_broadcast_state": Difference(
+        "A broadcast state that `broadcast()` was not given is an error",
+        raises="JobExecutionError",
+    ),
+    "declared_types.fraction_as_long": Difference(
+        "1.5 in a LONG, which Flink cuts to 1",
+        raises="JobExecutionError",
+    ),
+    "declared_types.tuple_too_long": Difference(
+        "a tuple with more fields than declared, which PyFlink cuts off",
+        raises="JobExecutionError",
+    ),
+    "declared_types.big_integers": Difference(
+        "What PyFlink fails at, or makes zeros of, works: `CHAR`, a `BIG_INT` of any size",
+        gives=["1267650600228229401496703205376", "-1267650600228229401496703205376", "0"],
+    ),
+    "declared_types.chars": Difference(
+        "What PyFlink fails at, or makes zeros of, works: `CHAR`, a `BIG_INT` of any size",
+        gives=["'x'", "'é'"],
+    ),
+    "declared_types.tuples_as_basic_array": Difference(
+        "a tuple as an array",
+        gives=["[1, 2]"],
+    ),
+    "declared_types.list_as_tuple": Difference(
+        "a list as a `TUPLE`",
+        gives=["(1, 'a')"],
+    ),
+    "declared_types.type_infos_are_equal": Difference(
+        "Rows with other field names are other types.",
+        gives=["True", "False", "True", "False", "True", "False"],
+    ),
+    "declared_types.float_collected": Difference(
+        "A collected `FLOAT` is what its 24 bits hold",
+        gives=["0.10000000149011612", "0.5"],
+    ),
+    "nulls.none_collected": Difference(
+        "ends the other at the first None",
+        gives=["None", "'two'"],
+    ),
+    "nulls.none_undeclared": Difference(
+        "as in Flink, and undeclared",
+        gives=["None", "2"],
+    ),
+    "nulls.none_in_tuples": Difference(
+        "Inside an element None is a field without a value, in PyFlink in rows only.",
+        gives=["('a', None)"],
+    ),
+    "nulls.none_as_a_text_in_tuples": Difference(
+        "Inside an element None is a field without a value, in PyFlink in rows only.",
+        gives=["(None, 1)"],
+    ),
+    "nulls.none_clears_a_value": Difference(
+        "`update(None)` of a `ValueState` clears it, where PyFlink fails",
+        gives=["\"(None, 'x')\"", "\"('x', None)\""],
+    ),
+    "nulls.none_into_a_map": Difference(
+        "a map takes it as a value, which `contains()` finds",
+        gives=["\"(None, True, ['k'], False)\"", "\"(None, True, ['k'], False)\""],
+    ),
+    "nulls.none_as_a_collection_element": Difference(
+        "`from_collection` takes None in the same way",
+        gives=["'a'", "None"],
+    ),
+    "ends.ints_in_a_collection_of_doubles": Difference(
+        "`from_collection` whole numbers as DOUBLE",
+        gives=["1.0", "2.5"],
+    ),
+    "ends.failing_close": Difference(
+        "one in `close()` too, which is only logged in PyFlink",
+        raises="JobExecutionError",
+    ),
+    "ends.keyed_stream_collected": Difference(
+        "`execute_and_collect` of a keyed stream gives the elements; in PyFlink rows of key and element.",
+        gives=["('a', 1)"],
+    ),
+    "keyed_state.state_touched_in_open": Difference(
+        "Keyed state, timers and `get_current_key()` where there is no current key",
+        raises="JobExecutionError",
+    ),
+    "nulls.none_as_long_through_key_by": Difference(
+        "in PyFlink they may behind a `key_by`",
+        raises="JobExecutionError",
+    ),
+    "declared_types.microseconds_of_a_timestamp": Difference(
+        "A `SQL_TIMESTAMP` keeps its microseconds; PyFlink cuts them off.",
+        gives=["'datetime.datetime(2024, 1, 1, 0, 0, 0, 123456)'"],
+    ),
+    "rows.tuple_as_row": Difference(
+        "a tuple, list or dict as a `ROW`",
+        gives=["INSERT Row(name='a', n=1)"],
+    ),
+    "rows.list_as_row": Difference(
+        "a tuple, list or dict as a `ROW`",
+        gives=["INSERT Row(name='a', n=1)"],
+    ),
+    "rows.dict_as_row": Difference(
+        "a tuple, list or dict as a `ROW`",
+        gives=["INSERT Row(name='a', n=1)"],
+    ),
+    "watermarks.of_a_source": Difference(
+        "A strategy's timestamp assigner works in `from_source` too; PyFlink takes no notice of it there.",
+        gives=["'1 10'", "'2 20'", "'3 30'"],
+    ),
+    "windows.aggregated_sessions": Difference(
+        "An element that makes one session of two loses none of their elements",
+        gives=["800.0"],
+    ),
+    "windows.continuous_event_time": Difference(
+        "PyFlink fires those that triggers of windows set behind all that were due",
+        gives=[
+            "'a [0, 1000) [100, 700]'",
+            "'a [0, 1000) [100, 700]'",
+            "'a [0, 1000) [100, 700]'",
+            "'a [0, 1000) [100, 700]'",
+            "'a [0, 1000) [100, 700]'",
+        ],
+    ),
+}
