@@ -50,7 +50,9 @@ def _with_uses(reading: Reading) -> Report:
     for (file, name), finding in reading.missing_at.items():
         lines = sorted(reading.missing_in.get((file, name), set()) - {finding.line})
         if lines:
-            where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines))}"
+            where = (
+                f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join([str(each) for each in lines])}"
+            )
             longer = dataclasses.replace(finding, message=f"{finding.message} (used in {where})")
             report.findings = [longer if each == finding else each for each in report.findings]
     return report

@@ -31,6 +31,7 @@ _SETTINGS = (
     "register_",
     "from_",
 )  # of the environment, and from_collection
+_OF_THE_PROCESS = "set_default_local_parallelism"  # would leave a trace
 _OF_STREAMS = (
     "add_sink",
     "sink_to",
@@ -105,7 +106,7 @@ def _blank(method: Bound) -> Any:
     if name in ("DataStream", "KeyedStream") and method.name.startswith(_OF_STREAMS):
         stream = _environment().from_collection([None]).map(str)
         return stream if name == "DataStream" else stream.key_by(str)
-    if not method.name.startswith(_SETTINGS):
+    if not method.name.startswith(_SETTINGS) or method.name == _OF_THE_PROCESS:
         return None
     if name == "Configuration":
         return method.owner()

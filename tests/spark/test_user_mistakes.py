@@ -214,14 +214,6 @@ def test_parallelism_out_of_range(tmp_path: Path) -> None:
         env.execute("wide")
 
 
-@pytest.mark.usefixtures("no_spark")
-def test_keyed_state_on_a_stream_that_is_not_keyed_is_refused(tmp_path: Path) -> None:
-    env = environment(tmp_path / "log")
-    stream = numbers(env)
-    with pytest.raises((errors.InvalidJobError, errors.ConfigurationError), match=r"key_by"):
-        stream.process(Count())
-
-
 def test_no_java(tmp_path: Path) -> None:
     output = _run_without_java(tmp_path, path=str(tmp_path / "empty"))
     assert (

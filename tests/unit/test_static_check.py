@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from api import _differences
+from api.datastream._settings import default_local_parallelism
 from changelog_engine.cli import main
 from changelog_engine.cli.check import _wrapped
 from changelog_engine.config import set_command_line
@@ -532,3 +533,9 @@ def test_the_table_of_what_is_stored_without_effect_has_marked_methods() -> None
     }
     assert methods <= marked().keys()
     assert len(methods) > 10
+
+
+def test_what_is_tried_leaves_no_trace(check: Check) -> None:
+    before = default_local_parallelism()
+    check(BEGIN + f"env.set_default_local_parallelism({before + 1})\n")
+    assert default_local_parallelism() == before
