@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ["servers.fixtures"]
 
-# Where tests write: into memory if there is room. They make durable what they write, which takes half of their time on a disk,
-# and no test pulls the plug of one. ``TMPDIR`` chooses another place.
+# Where tests write: into memory if there is room. They make durable what they write, which takes half of their time on a
+# disk, and no test pulls the plug of one. ``TMPDIR`` chooses another place.
 _MEMORY, _ROOM = "/dev/shm", 8 << 30
 if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = _MEMORY
