@@ -31,4 +31,4 @@ def _with_options(node: Node, entries: Mapping[str, str]) -> Node:
         function = function.with_options(entries)
     if hasattr(function, "check_before_start"):
         function.check_before_start()
-    return node if function is node.function else replace(node, function=function, pickled=None)
+    return node if function is node.function else replace(node, function=function)

@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 
 from changelog_engine.errors import InvalidJobError
-from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
+from changelog_engine.graph.nodes import Given, JobGraph, Node, NodeKind
 from changelog_engine.types import TypeInformation
 
 # What has an effect of its own and runs, whether anything follows it or not, as in Flink.
@@ -44,7 +44,7 @@ class Transformation:
 
     ``uid_hash`` stands for the uid where none is set. ``parallel`` is False after ``force_non_parallel()``.
     ``side_outputs`` has the types under which side outputs were asked for. ``description``, ``chaining``,
-    ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect. ``pickled`` is the function as it was
+    ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect. ``given`` is the function as it was
     when this was made.
     """
 
@@ -65,13 +65,13 @@ class Transformation:
     buffer_timeout_ms: int | None = None
     slot_sharing_group: Any = None
     order: int = field(default_factory=lambda: next(_created))
-    pickled: bytes | None = field(init=False, default=None)
+    given: Given | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if self.kind in _WITH_FUNCTIONS:
             # What can't be pickled is said when the job starts: then the operator has its name.
             with contextlib.suppress(Exception):
-                self.pickled = cloudpickle.dumps(self.function)
+                self.given = Given(self.function, cloudpickle.dumps(self.function))
 
     @property
     def stable_id(self) -> str | None:
@@ -124,7 +124,7 @@ def build_graph(
             parallelism=each.parallelism,
             max_parallelism=each.max_parallelism,
             key_type=each.key_type,
-            pickled=each.pickled,
+            given=each.given,
         )
         for each in ordered
     )

@@ -137,6 +137,19 @@ class WatermarkSpec:
 
 
 @dataclass(frozen=True)
+class Given:
+    """A function as it was when the program gave it.
+
+    Args:
+        function: which; a node that was given another one since is pickled when the job starts.
+        pickled: what it was.
+    """
+
+    function: Any
+    pickled: bytes
+
+
+@dataclass(frozen=True)
 class Node:
     """One operator of the user's graph.
 
@@ -151,7 +164,7 @@ class Node:
         parallelism: None follows the input (sources: the job's default).
         max_parallelism: None follows the job's.
         key_type: for KEY_BY, the declared type of the keys.
-        pickled: the function as it was when the program gave it; None where it is pickled when the job starts.
+        given: the function as it was when the program gave it; None where it is pickled when the job starts.
     """
 
     id: int
@@ -164,7 +177,7 @@ class Node:
     parallelism: int | None = None
     max_parallelism: int | None = None
     key_type: TypeInformation | None = None
-    pickled: bytes | None = None
+    given: Given | None = None
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class JobPlan:
 
     def without_functions(self) -> JobPlan:
         """The plan as it is shipped; functions travel apart, each pickled by itself."""
-        nodes = tuple(replace(node, function=None, pickled=None) for node in self.graph.nodes)
+        nodes = tuple(replace(node, function=None, given=None) for node in self.graph.nodes)
         return replace(self, graph=replace(self.graph, nodes=nodes))
 
     @property
@@ -302,7 +302,7 @@ class _Planner:
         return partitioner
 
     def _bare(self, route: int | None) -> Node | None:
-        return None if route is None else replace(self.nodes[route], function=None, pickled=None)
+        return None if route is None else replace(self.nodes[route], function=None, given=None)
 
     def _is_head(self, node: int, stage: int) -> bool:
         if self.nodes[node].kind is NodeKind.SOURCE:

@@ -1,6 +1,6 @@
 """A job as bytes for the workers: the plan, and every function pickled by itself.
 
-A function of the program's is what it was when the program gave it (``Node.pickled``), as in PyFlink: what a variable that
+A function of the program's is what it was when the program gave it (``Node.given``), as in PyFlink: what a variable that
 it closes over means later, such as the next one of a loop, is no matter.
 """
 
@@ -78,8 +78,8 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
     for node in plan.graph.nodes:
         if node.kind is NodeKind.UNION or node.function is None:
             continue
-        if node.pickled is not None:
-            functions[node.id] = node.pickled
+        if node.given is not None and node.given.function is node.function:
+            functions[node.id] = node.given.pickled
             continue
         try:
             functions[node.id] = cloudpickle.dumps(node.function)
