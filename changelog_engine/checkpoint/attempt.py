@@ -119,7 +119,10 @@ class AttemptRun:
             )
             if not last and self.progress.discover(self.job.clock.monotonic_ms()):
                 self.dirty = True
-            records = self._epoch(barrier, reads=not last, ends=last)
+            reads = not last
+            if self.progress.unsettled and self.job.journal is not None:
+                barrier, reads = True, False
+            records = self._epoch(barrier, reads=reads, ends=last)
             if last:
                 if self.confirming:
                     self._confirm()
@@ -336,7 +339,7 @@ class AttemptRun:
         self.failed_checkpoints = 0
         self.tried = []
         self.pending = []
-        self.dirty = False
+        self.dirty = self.progress.unsettled = False
         self.committed_epoch = self.epoch
         job.last = checkpoint
         assert self.point is not None

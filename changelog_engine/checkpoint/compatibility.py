@@ -9,6 +9,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.checkpoint.sinks import check_sinks
+from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
@@ -87,7 +88,8 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
 
     Raises:
         RestoreError: an operator with state is gone, its max parallelism or the type of its keys changed, or the type of a
-            state that the graph tells. What functions declare when they are opened, only subtasks can check.
+            state that the graph tells; or positions are not of the source that has their uid now. What functions declare
+            when they are opened, only subtasks can check.
     """
     stages = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
     remedy = (
@@ -127,6 +129,10 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         raise RestoreError(
             f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. {remedy}"
         )
+    for node in plan.graph.nodes:
+        if node.kind is NodeKind.SOURCE and isinstance(node.function, SourceOfParts):
+            for split in checkpoint.sources.get(plan.uids[node.id], ()):
+                node.function.part_of(split)
 
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:

@@ -1,6 +1,7 @@
 """Sources, which plan splits and read ranges, and sinks, which write them."""
 
 from changelog_engine.connectors.collection import CollectionReader, CollectionSource
+from changelog_engine.connectors.hybrid import HybridSource
 from changelog_engine.connectors.iterable import IterableReader, IterableSource
 from changelog_engine.connectors.number_sequence import NumberSequenceReader, NumberSequenceSource
 from changelog_engine.connectors.protocols import (
@@ -16,6 +17,7 @@ from changelog_engine.connectors.protocols import (
     SinkContext,
     SinkWriter,
     Source,
+    SourceOfParts,
     Split,
     SplitReader,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "DiscoveringSource",
     "FunctionSink",
     "FunctionWriter",
+    "HybridSource",
     "IterableReader",
     "IterableSource",
     "NumberSequenceReader",
@@ -44,6 +47,7 @@ __all__ = [
     "SinkContext",
     "SinkWriter",
     "Source",
+    "SourceOfParts",
     "Split",
     "SplitReader",
 ]

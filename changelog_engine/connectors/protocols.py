@@ -103,6 +103,34 @@ class DiscoveringSource(Source, Protocol):
         """
 
 
+@runtime_checkable
+class SourceOfParts(Source, Protocol):
+    """A source that is several, which are read one after the other.
+
+    A part begins when all splits of the part before have ended. Its first splits go into a checkpoint before anything of
+    them is read, so that what was decided then, such as where the end of a topic is, stays as it is. While a part is read
+    the engine goes by the part's members (``bounded``, ``watermarks_by_split``, ``acknowledges``, ``discover``), not by the
+    source's, and a subtask that has no split in it waits for the next part with its watermark.
+    """
+
+    parts: Sequence[Source]
+
+    def part_of(self, split: str) -> int:
+        """The number of the part that a split belongs to. Of splits in the order in which they came it never falls."""
+
+    def begin(self, part: int, parallelism: int) -> list[Split]:
+        """The first splits of a part, at least one; on the driver. Those of part 0 are what `splits` gives."""
+
+    def discover_in(self, part: int, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """As `DiscoveringSource.discover`, for a part that has it."""
+
+
+def is_endless(source: Any) -> bool:
+    """Whether new splits may come for ever, so that a job doesn't end even when all splits were read."""
+    last = source.parts[-1] if isinstance(source, SourceOfParts) else source
+    return not getattr(last, "bounded", True) and hasattr(last, "discover")
+
+
 class SinkWriter(Protocol):
     """Writes one subtask's elements.
 

@@ -3,7 +3,7 @@
 Invariants:
     * An epoch ends where the reader says, never inside an element: the position after it is what the checkpoint keeps.
     * Splits are read in the order in which they were planned: those of a bounded source one after the other to their
-      ends, those of an unbounded one each for its share of the epoch.
+      ends, those of an unbounded one each for its share of the epoch. Of a source of parts the part decides.
     * An epoch is bounded in records, in time and in bytes.
     * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.protocols import Split, SplitReader
+from changelog_engine.connectors.protocols import SourceOfParts, Split, SplitReader, is_endless
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
@@ -40,8 +40,8 @@ class SourceStart(PassOperator):
             if isinstance(receiver, TimestampsOperator):
                 receiver.turn_to(split)
 
-    def only_splits(self, splits: Iterable[str]) -> None:
-        """These are the splits that are read from now on."""
+    def only_splits(self, splits: Iterable[str] | None) -> None:
+        """These are the splits that are read from now on; None: it doesn't matter which."""
         for receiver in self.receivers:
             if isinstance(receiver, TimestampsOperator):
                 receiver.only_splits(splits)
@@ -69,14 +69,33 @@ class SourceHead:
         self.source = source
         self.head = head
         self.records = 0
-        self.endless = not getattr(source, "bounded", True) and hasattr(source, "discover")
+        self.endless = is_endless(source)
         self.idle = False
-        self._acknowledges = getattr(source, "acknowledges", False)
-        self._by_split = getattr(source, "watermarks_by_split", False)
-        self._in_turn = not getattr(source, "bounded", True) or self._by_split
+        self._parts = source if isinstance(source, SourceOfParts) else None
+        self._go_by(source if self._parts is None else self._parts.parts[0])
         self._reached: dict[str, Any] = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
         self._step = _FIRST_STEP
+
+    def _go_by(self, source: Any) -> None:
+        self._acknowledges = getattr(source, "acknowledges", False)
+        self._by_split = getattr(source, "watermarks_by_split", False)
+        self._in_turn = not getattr(source, "bounded", True) or self._by_split
+
+    def more_may_come(self, positions: dict[str, Any] | None) -> bool:
+        """Whether parts of the source follow on the one that is read.
+
+        Args:
+            positions: as the order has them; None when it names the source not.
+        """
+        if self._parts is None or positions is None:
+            return False
+        return not positions or self._part(positions) < len(self._parts.parts) - 1
+
+    def _part(self, positions: dict[str, Any]) -> int:
+        """Which part is read. One ends before the next begins, so any split will tell."""
+        assert self._parts is not None
+        return self._parts.part_of(next(iter(positions)))
 
     def read(
         self, positions: dict[str, Any], max_records: int, budget_ms: int, durable: bool = True
@@ -98,7 +117,10 @@ class SourceHead:
         reached: dict[str, tuple[Any, bool]] = {
             split: (position, False) for split, position in positions.items()
         }
-        if self._by_split:
+        if self._parts is not None:
+            self._go_by(self._parts.parts[self._part(positions)])
+            self.head.only_splits(positions if self._by_split else None)
+        elif self._by_split:
             self.head.only_splits(positions)
         for split, position in positions.items():
             reader = self._reader(split)

@@ -203,7 +203,7 @@ class StageRuntime:
 
     def _read(self, source: SourceHead, order: EpochOrder, report: EpochReport) -> None:
         before = source.records
-        positions = order.positions.get(source.uid, {})
+        positions = order.positions.get(source.uid)
         if positions:
             self._has_splits(source, True)
             durable = order.barrier or not order.checkpoint_id
@@ -214,7 +214,9 @@ class StageRuntime:
         else:
             reached = {}
         report.records_in += source.records - before
-        if source.endless and not order.drains:
+        if source.more_may_come(positions):
+            pass  # it waits for them, and time waits with it
+        elif source.endless and not order.drains:
             self._has_splits(source, bool(positions))
         elif (
             all(finished for _, finished in reached.values())

@@ -192,15 +192,25 @@ class TimestampsOperator(Operator):
         self.idle = False
         self._progress = _Progress()  # of the split that is read
         self._splits: dict[str, _Progress] | None = None
+        self._before: int | None = (
+            None  # largest timestamp before splits were told apart; time never falls behind it
+        )
 
     def turn_to(self, split: str) -> None:
         """The elements that follow are of this split."""
         assert self._splits is not None
         self._progress = self._splits[split]
 
-    def only_splits(self, splits: Iterable[str]) -> None:
-        """These are the splits from now on; a split that is gone holds nothing back."""
+    def only_splits(self, splits: Iterable[str] | None) -> None:
+        """These are the splits from now on; a split that is gone holds nothing back. None: they are not told apart."""
         before = self._splits
+        if splits is None:
+            if before is not None:
+                self._splits, self._before = None, None
+                self._progress = _Progress(self._time_so_far())
+            return
+        if before is None:
+            self._before = self._progress.largest
         if before is None or before.keys() != set(splits):
             self._splits = {split: (before or {}).get(split) or _Progress() for split in splits}
 
@@ -265,16 +275,27 @@ class TimestampsOperator(Operator):
             progress.largest for progress in watched
         ]  # of an idle stream: up to where it came
         known = [time for time in largest if time is not None]
-        if not known or len(known) < len(largest):
+        least = min(known) if known and len(known) == len(largest) else self._before
+        if least is None:
             return
-        watermark = min(known) - lag - 1
+        watermark = max(least, least if self._before is None else self._before) - lag - 1
         if watermark > self.current_watermark:
             super().watermark(watermark)
 
     def snapshot(self) -> Any:
         if self._splits is None:
             return self._progress.largest
-        return {"current": self.current_watermark, "splits": {s: p.largest for s, p in self._splits.items()}}
+        state = {"current": self.current_watermark, "splits": {s: p.largest for s, p in self._splits.items()}}
+        return state if self._before is None else state | {"before": self._before}
+
+    def _time_so_far(self) -> int | None:
+        """The timestamp that stands for the watermark."""
+        lag = self.spec.out_of_orderness_ms
+        return (
+            None
+            if lag is None or self.current_watermark == MIN_WATERMARK
+            else self.current_watermark + lag + 1
+        )
 
     def resume(self, watermark: int) -> None:
         """The upstream's watermark is replaced; restore() tells the receivers theirs."""
@@ -283,7 +304,7 @@ class TimestampsOperator(Operator):
         lag = self.spec.out_of_orderness_ms
         if isinstance(state, dict):
             self._splits = {split: _Progress(largest) for split, largest in state["splits"].items()}
-            current = state["current"]
+            current, self._before = state["current"], state.get("before")
         else:
             self._progress.largest = state
             current = None if lag is None else state - lag - 1

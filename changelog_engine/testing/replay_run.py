@@ -27,7 +27,7 @@ from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.storage.filesystem import Storage
 from changelog_engine.testing.log_rows import table_of
-from changelog_engine.testing.replay_source import NoSink, ReplaySource, same
+from changelog_engine.testing.replay_source import NoSink, replayed, same
 from changelog_engine.types import TypeInformation
 
 _ALL = 1 << 62
@@ -67,7 +67,8 @@ class ReplayRun:
         if start is not None:
             check_restorable(plan, start)
         self._start, self._point = start, point
-        self._ends: Ends = SourceProgress(plan, {} if start is None else start.sources).positions
+        self._progress = SourceProgress(plan, {} if start is None else start.sources)
+        self._ends: Ends = self._progress.positions
         self._scratch = Storage(scratch)
         self._epoch, self._attempt = 0, recorded.attempt + 1
         self._now = 0 if start is None else start.time_ms
@@ -86,6 +87,8 @@ class ReplayRun:
         targets = list(self._targets(checkpoint))
         for ends in targets:
             last = ends is targets[-1]
+            if last:
+                self._begin_parts(checkpoint, ends)
             while self._run_epoch(checkpoint, ends, last):
                 pass
         parts, self._parts = self._parts, []
@@ -107,6 +110,17 @@ class ReplayRun:
             uid: {split: (at, done) for split, (at, done) in checkpoint.sources[uid].items()} for uid in ends
         }
         yield recorded
+
+    def _begin_parts(self, checkpoint: Checkpoint, ends: Ends) -> None:
+        """Take the splits that came up for the checkpoint: those with which a part of a source began, still unread."""
+        for uid, splits in ends.items():
+            new = {split: end for split, end in splits.items() if split not in self._ends[uid]}
+            if new and not self._progress.begins_part(uid, new):
+                raise RestoreError(
+                    f"the split {next(iter(new))!r} of a source came up while the job ran, and the log does not have where "
+                    f"it began: replay from checkpoint {checkpoint.id} on"
+                )
+            self._ends[uid].update(new)
 
     def _run_epoch(self, checkpoint: Checkpoint, ends: Ends, barrier: bool) -> bool:
         """Run an epoch; returns whether a source asks for another to come to its end."""
@@ -153,13 +167,12 @@ class ReplayRun:
         )
 
     def _positions(self, stage: Stage, subtask: int, ends: Ends) -> dict[str, dict[str, Any]]:
-        """What a subtask reads: every n-th split of each source, as SourceProgress says."""
-        mine: dict[str, dict[str, Any]] = {}
-        nodes = {node.id: node for node in self.plan.graph.nodes}
-        for uid in (self.plan.uids[node] for node in stage.nodes if nodes[node].kind is NodeKind.SOURCE):
-            splits = list(self._ends[uid].items())[subtask :: stage.parallelism]
-            mine[uid] = {split: (at, *ends[uid][split]) for split, (at, finished) in splits if not finished}
-        return mine
+        """What a subtask reads, and up to where."""
+        mine = self._progress.for_subtask(stage, subtask)
+        return {
+            uid: {split: (at, *ends[uid][split]) for split, at in splits.items()}
+            for uid, splits in mine.items()
+        }
 
     def _read(self, part: Any) -> pa.Table:
         file = PartFile(
@@ -201,7 +214,7 @@ def _plan(graph: JobGraph, recorded: Checkpoint) -> JobPlan:
             if "states" in operator:
                 node = replace(node, max_parallelism=operator["max_parallelism"])
         if node.kind is NodeKind.SOURCE:
-            node = replace(node, function=ReplaySource(node.function, node.name))
+            node = replace(node, function=replayed(node.function, node.name))
         if node.kind is NodeKind.SINK:
             node = replace(node, function=NoSink())
         nodes.append(node)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.connectors.protocols import Position, Range, SourceOfParts, Split
 from changelog_engine.errors import RestoreError
 from changelog_engine.testing.scripted_source import ScriptedReader
 
@@ -44,6 +44,38 @@ class ReplaySource:
     def reader(self, split: Split) -> ReplayReader:
         """A reader of the split."""
         return ReplayReader(self.source.reader(split), f"split {split.id!r} of source {self.name!r}")
+
+
+class ReplayOfParts(ReplaySource):
+    """A source of parts that reads ranges; the log says when each part began."""
+
+    def __init__(self, source: SourceOfParts, name: str) -> None:
+        super().__init__(source, name)
+        self.parts = [ReplaySource(part, name) for part in source.parts]
+
+    def part_of(self, split: str) -> int:
+        """That of the source."""
+        found: int = self.source.part_of(split)
+        return found
+
+    def begin(self, part: int, parallelism: int) -> list[Split]:
+        """Those of the source."""
+        found: list[Split] = self.source.begin(part, parallelism)
+        return found
+
+    def discover_in(self, part: int, known: Any) -> list[Split]:
+        """A replay reads the splits of the log."""
+        return []
+
+
+def replayed(source: Any, name: str) -> ReplaySource:
+    """The source as a replay has it.
+
+    Args:
+        source: the job's own.
+        name: of its operator, for messages.
+    """
+    return ReplayOfParts(source, name) if isinstance(source, SourceOfParts) else ReplaySource(source, name)
 
 
 class ReplayReader:

@@ -26,6 +26,7 @@ MODULES = (
     "api.datastream.state",
     "api.datastream.connectors",
     "api.datastream.connectors.file_system",
+    "api.datastream.connectors.hybrid_source",
     "api.datastream.connectors.number_seq",
     "api.common",
     "api.common.watermark_strategy",

@@ -20,7 +20,7 @@ from api.datastream.formats.avro import (
     AvroSchema,
     GenericRecordAvroTypeInfo,
 )
-from api.datastream.formats.orc import OrcBulkWriters
+from api.datastream.formats.orc import OrcBulkWriters, OrcColumnarRowInputFormat
 from api.datastream.formats.parquet import (
     AvroParquetReaders,
     AvroParquetWriters,
@@ -193,11 +193,99 @@ class TestParquet:
             AvroParquetWriters.for_generic_record("{}")
 
 
+def orc_source(folder, row_type, **options):
+    return FileSource.for_bulk_file_format(
+        OrcColumnarRowInputFormat(row_type, **options), str(folder)
+    ).build()
+
+
 class TestOrc:
+    # ORC has no times of day.
+    ROW = DataTypes.ROW(
+        [
+            DataTypes.FIELD(name, field_type)
+            for name, field_type in zip(ROW.get_field_names(), ROW.get_field_types(), strict=True)
+            if name != "time"
+        ]
+    )
+
+    def row(self, **changes):
+        values = row(**changes).as_dict()
+        del values["time"]
+        return Row(**values)
+
     def test_written(self, tmp_path):
         row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.LIST(Types.STRING())])
         path = write(tmp_path, OrcBulkWriters.for_row_type(row_type), [Row(1, ["x"]), Row(2, None)] * 5)
         assert orc.read_table(path).to_pylist() == [{"a": 1, "b": ["x"]}, {"a": 2, "b": None}] * 5
+
+    def test_rows_of_all_types(self, tmp_path):
+        nulls = Row(**dict.fromkeys(self.ROW.get_field_names()))
+        rows = [self.row(), nulls, self.row(double=math.inf, list=[], map={})]
+        rows += [self.row(row=None), self.row(date=datetime.date(1899, 12, 31))]
+        rows.append(self.row(stamp=datetime.datetime(1901, 1, 1, 0, 0, 0, 1)))
+        write(tmp_path, OrcBulkWriters.for_row_type(self.ROW), rows)
+        source = orc_source(tmp_path, self.ROW)
+        assert source._source.output_type == self.ROW
+        assert read(source) == rows
+        assert [self.ROW.check(each) for each in rows] == rows
+
+    def test_tuples_and_plain_rows(self, tmp_path):
+        row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+        write(tmp_path, OrcBulkWriters.for_row_type(row_type), [(1, "x"), Row(2, "y"), [3, None]])
+        assert read(orc_source(tmp_path, row_type)) == [Row(a=1, b="x"), Row(a=2, b="y"), Row(a=3, b=None)]
+
+    @pytest.mark.parametrize("batch_size", [1, 3, 1000])
+    def test_stripes(self, tmp_path, batch_size):
+        table = pa.table({"more": ["x" * 50] * 100, "n": list(range(100))})
+        orc.write_table(table, tmp_path / "f.orc", stripe_size=64, batch_size=17)
+        assert orc.ORCFile(tmp_path / "f.orc").nstripes > 1
+        row_type = Types.ROW_NAMED(["n"], [Types.INT()])
+        source = orc_source(tmp_path, row_type, batch_size=batch_size)
+        assert read(source) == [Row(n=number) for number in range(100)]
+
+    def test_other_columns(self, tmp_path):
+        orc.write_table(pa.table({"A": pa.array([1, 2], pa.int64())}), tmp_path / "f.orc")
+        row_type = Types.ROW_NAMED(["a", "missing"], [Types.INT(), Types.STRING()])
+        inexact = orc_source(tmp_path, row_type, is_case_sensitive=False)
+        assert read(inexact) == [Row(a=1, missing=None), Row(a=2, missing=None)]
+        assert read(orc_source(tmp_path, row_type)) == [Row(a=None, missing=None)] * 2
+
+    def test_a_column_that_does_not_fit(self, tmp_path):
+        orc.write_table(pa.table({"a": [2**40]}), tmp_path / "f.orc")
+        with pytest.raises(TypeMismatchError, match=f"column 'a' of {tmp_path}/f.orc is int64"):
+            read(orc_source(tmp_path, Types.ROW_NAMED(["a"], [Types.INT()])))
+
+    def test_an_empty_file_and_no_file(self, tmp_path):
+        orc.write_table(pa.table({"a": pa.array([], pa.int32())}), tmp_path / "f.orc")
+        source = orc_source(tmp_path, Types.ROW_NAMED(["a"], [Types.INT()]))
+        assert read(source) == []
+        (tmp_path / "f.orc").write_bytes(b"ORC no orc")
+        with pytest.raises(StorageError, match=r"cannot read the input file .*f\.orc"):
+            read(source)
+
+    def test_elements_that_do_not_fit(self, tmp_path):
+        row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+        for element, message in [
+            ((1, 2), "field 'b'"),
+            (("x", "y"), "field 'a'"),
+            ((1,), "1 fields, not 2"),
+            (5, "5"),
+        ]:
+            with pytest.raises(TypeMismatchError, match=message):
+                write(tmp_path / "out", OrcBulkWriters.for_row_type(row_type), [element])
+
+    def test_types_that_it_cannot_hold(self):
+        for use in (OrcBulkWriters.for_row_type, OrcColumnarRowInputFormat):
+            with pytest.raises(NotSupportedError, match="PICKLED"):
+                use(Types.ROW([Types.PICKLED_BYTE_ARRAY()]))
+            with pytest.raises(NotSupportedError, match="times of day, as in field 'time'"):
+                use(ROW)
+            nested = Types.ROW_NAMED(["m"], [Types.MAP(Types.STRING(), Types.LIST(Types.SQL_TIME()))])
+            with pytest.raises(NotSupportedError, match="times of day, as in field 'm'"):
+                use(nested)
+            with pytest.raises(ConfigurationError, match="must be a ROW type"):
+                use(Types.INT())
 
 
 class TestAvro:

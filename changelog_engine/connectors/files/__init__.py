@@ -1,6 +1,6 @@
 """Files as sources and exactly-once sinks, on local disks and on whatever pyarrow.fs opens."""
 
-from changelog_engine.connectors.files.arrow_types import arrow_schema
+from changelog_engine.connectors.files.arrow_types import arrow_schema, orc_schema
 from changelog_engine.connectors.files.avro import AvroFiles, AvroRecords, arrow_schema_of_avro
 from changelog_engine.connectors.files.buckets import (
     BasePathBuckets,
@@ -8,7 +8,7 @@ from changelog_engine.connectors.files.buckets import (
     DateTimeBuckets,
     ElementBuckets,
 )
-from changelog_engine.connectors.files.columnar import ColumnarFiles, ParquetRecords
+from changelog_engine.connectors.files.columnar import ColumnarFiles, OrcRecords, ParquetRecords
 from changelog_engine.connectors.files.csv_files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
 from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder, StringEncoder
@@ -41,6 +41,7 @@ __all__ = [
     "JsonLines",
     "MonitoringFileSource",
     "ON_CHECKPOINT",
+    "OrcRecords",
     "ParquetRecords",
     "Rolling",
     "RowEncoder",
@@ -49,4 +50,5 @@ __all__ = [
     "arrow_schema",
     "arrow_schema_of_avro",
     "bad_record",
+    "orc_schema",
 ]

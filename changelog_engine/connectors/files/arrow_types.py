@@ -64,6 +64,29 @@ def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
     return pa.schema([(name, arrow_type(each)) for name, each in zip(names, types, strict=True)])
 
 
+def orc_schema(row_type: RowTypeInfo) -> pa.Schema:
+    """The columns of a ROW type, for ORC.
+
+    Raises:
+        NotSupportedError: a field that ORC cannot hold: it has no times of day.
+    """
+    schema = arrow_schema(row_type)
+    for field in schema:
+        if _has_time(field.type):
+            raise NotSupportedError(
+                f"ORC files cannot hold times of day, as in field {field.name!r}: "
+                f"declare a STRING or a TIMESTAMP, or use Parquet"
+            )
+    return schema
+
+
+def _has_time(given: pa.DataType) -> bool:
+    if pa.types.is_map(given):
+        return _has_time(given.key_type) or _has_time(given.item_type)
+    inner = (given.field(index).type for index in range(given.num_fields))
+    return pa.types.is_time(given) or any(map(_has_time, inner))
+
+
 def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
     """Rows, tuples or dicts as columns.
 

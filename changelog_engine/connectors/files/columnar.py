@@ -1,4 +1,4 @@
-"""Parquet files, read and written, and ORC files, written."""
+"""Parquet and ORC files, read and written."""
 
 from __future__ import annotations
 
@@ -20,6 +20,54 @@ from changelog_engine.types.row import make_row
 
 BATCH_ROWS = 2048
 _GROUP_ROWS = 64 * 1024
+
+
+class _ParquetContents:
+    """A Parquet file that is open: rows in groups."""
+
+    def __init__(self, stream: Any) -> None:
+        self._file = pq.ParquetFile(stream)
+        self.total: int = self._file.metadata.num_rows
+        self.groups: int = self._file.metadata.num_row_groups
+        self.names: list[str] = self._file.schema_arrow.names
+
+    def rows(self) -> list[int]:
+        """How many rows each group has."""
+        return [self._file.metadata.row_group(index).num_rows for index in range(self.groups)]
+
+    def batches(self, group: int, columns: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group; of these columns, None for all."""
+        found: Iterator[pa.RecordBatch] = self._file.iter_batches(
+            batch_rows, row_groups=[group], columns=columns
+        )
+        return found
+
+
+class _OrcContents:
+    """An ORC file that is open: rows in groups, which are called stripes."""
+
+    def __init__(self, stream: Any) -> None:
+        self._file = orc.ORCFile(stream)
+        self.total: int = self._file.nrows
+        self.groups: int = self._file.nstripes
+        self.names: list[str] = self._file.schema.names
+
+    def rows(self) -> list[int]:
+        """How many rows each group has; one column is read to find out."""
+        return [self._stripe(group, []).num_rows for group in range(self.groups)]
+
+    def batches(self, group: int, columns: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group; of these columns, None for all."""
+        whole = self._stripe(group, columns)
+        return (whole.slice(first, batch_rows) for first in range(0, whole.num_rows, batch_rows))
+
+    def _stripe(self, group: int, columns: list[str] | None) -> pa.RecordBatch:
+        if columns is not None and not columns:
+            columns = self.names[:1]  # of no columns pyarrow gives no rows
+        return self._file.read_stripe(group, columns=columns)
+
+
+_Contents = _ParquetContents | _OrcContents
 
 
 class ParquetRecords:
@@ -49,11 +97,27 @@ class ParquetRecords:
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
-        return _ParquetReader(file, self._schema, self._batch_rows, self._case_sensitive)
+        return _ColumnarReader(_ParquetContents, file, self._schema, self._batch_rows, self._case_sensitive)
 
 
-class _ParquetReader:
-    def __init__(self, file: InputFile, schema: pa.Schema | None, batch_rows: int, exact: bool) -> None:
+class OrcRecords(ParquetRecords):
+    """The rows of ORC files, as `ParquetRecords`; a restore reads on from the stripe that has the position."""
+
+    def reader(self, file: InputFile) -> SplitReader:
+        """A reader of one file."""
+        return _ColumnarReader(_OrcContents, file, self._schema, self._batch_rows, self._case_sensitive)
+
+
+class _ColumnarReader:
+    def __init__(
+        self,
+        contents: Callable[[Any], _Contents],
+        file: InputFile,
+        schema: pa.Schema | None,
+        batch_rows: int,
+        exact: bool,
+    ) -> None:
+        self._open = contents
         self._file = file
         self._schema = schema
         self._batch_rows = batch_rows
@@ -61,8 +125,7 @@ class _ParquetReader:
         self._own = [] if schema is None else list(schema.names)
         self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
-        self._parquet: pq.ParquetFile | None = None
-        self._starts: list[int] = []  # first row of each row group, and the end
+        self._contents: _Contents | None = None
         self._rows: Iterator[Any] = iter(())
         self._position = -1
 
@@ -75,53 +138,58 @@ class _ParquetReader:
         try:
             if position != self._position:
                 self._seek(position)
+            assert self._contents is not None
+            total = self._contents.total
             values = list(itertools.islice(self._rows, max_records))
+            if not values and max_records and position < total:
+                raise StorageError(
+                    f"the input file {self._file.name} says that it has {total} rows and ends after {position}: it is "
+                    "damaged"
+                )
         except (pa.ArrowException, OSError) as error:
             self.close()
             if isinstance(error, StorageError):
                 raise
             raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
         self._position = position + len(values)
-        return Range(values, self._position, self._position >= self._starts[-1])
+        return Range(values, self._position, self._position >= total)
 
     def close(self) -> None:
         """Close the file."""
         if self._stream is not None:
             self._stream.close()
-        self._stream = self._parquet = None
+        self._stream = self._contents = None
         self._rows, self._position = iter(()), -1
 
     def _seek(self, position: int) -> None:
-        if self._parquet is None:
+        if self._contents is None:
             self._stream = self._file.open()
-            self._parquet = pq.ParquetFile(self._stream)
-            groups = self._parquet.metadata
-            counts = (groups.row_group(index).num_rows for index in range(groups.num_row_groups))
-            self._starts = [0, *itertools.accumulate(counts)]
+            self._contents = self._open(self._stream)
             if self._schema is not None:
                 self._found = self._names()
-        if position > self._starts[-1]:
+        if position > self._contents.total:
             raise StorageError(
-                f"the input file {self._file.name} has {self._starts[-1]} rows and reading must go on after row "
+                f"the input file {self._file.name} has {self._contents.total} rows and reading must go on after row "
                 f"{position}: it was cut or replaced"
             )
-        group = bisect.bisect_right(self._starts, position) - 1
-        groups_left = range(group, len(self._starts) - 1)
+        starts = [0, *itertools.accumulate(self._contents.rows())] if position else [0]
+        group = bisect.bisect_right(starts, position) - 1
+        groups_left = range(group, self._contents.groups)
         rows = itertools.chain.from_iterable(self._group(index) for index in groups_left)
-        self._rows = itertools.islice(rows, position - self._starts[group], None)
+        self._rows = itertools.islice(rows, position - starts[group], None)
 
     def _group(self, group: int) -> Iterator[Any]:
-        assert self._parquet is not None
+        assert self._contents is not None
         columns = None
         if self._schema is not None:
             columns = [self._found[name] for name in self._own if name in self._found]
-        batches = self._parquet.iter_batches(self._batch_rows, row_groups=[group], columns=columns)
+        batches = self._contents.batches(group, columns, self._batch_rows)
         return itertools.chain.from_iterable(self._decoded(batch) for batch in batches)
 
     def _names(self) -> dict[str, str]:
         """The name in the file of each column that is wanted and there."""
-        assert self._parquet is not None and self._schema is not None
-        there = self._parquet.schema_arrow.names
+        assert self._contents is not None and self._schema is not None
+        there = self._contents.names
         if self._exact:
             return {name: name for name in there}
         lowered = {name.lower(): name for name in there}

@@ -1,0 +1,149 @@
+"""Several sources, one after the other, such as files and then the topic that goes on from them.
+
+Invariants:
+    * A split's id begins with the number of its source, so positions say which source is being read.
+    * A source begins when all splits of the one before have ended, in all subtasks.
+    * Where it begins is decided then, once, and part of a checkpoint before anything of it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
+from changelog_engine.errors import ConfigurationError, RestoreError
+from changelog_engine.types import TypeInformation
+
+_NOTHING = ""  # id of the split that stands for a source without splits
+
+
+class HybridSource:
+    """Reads sources one after the other; see SourceOfParts. A hybrid source among them counts as its sources.
+
+    Args:
+        sources: at least one; all but the last are bounded.
+
+    Raises:
+        ConfigurationError: no source, one before the last that isn't bounded, or elements of different types.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.parts: tuple[Source, ...] = tuple(_flat(sources))
+        if not self.parts:
+            raise ConfigurationError("HybridSource needs at least one source")
+        for number, part in enumerate(self.parts[:-1], 1):
+            if not part.bounded:
+                raise ConfigurationError(
+                    f"HybridSource: source {number} of {len(self.parts)}, a {_name(part)}, is not bounded, so the one after "
+                    "it would never begin. Give it an end (KafkaSource: set_bounded(); FileSource: without "
+                    "monitor_continuously()), or put it last"
+                )
+        self.bounded = self.parts[-1].bounded
+        self.parallel = all(part.parallel for part in self.parts)
+        self.timed = any(getattr(part, "timed", False) for part in self.parts)
+        self.acknowledges = any(getattr(part, "acknowledges", False) for part in self.parts)
+        self.output_type = _output_type(self.parts)
+        self.bad_tag = _bad_tag(self.parts)
+
+    def with_options(self, options: Mapping[str, str]) -> HybridSource:
+        """This source with the configuration's options, in the parts that want them."""
+        return HybridSource(
+            [part.with_options(options) if hasattr(part, "with_options") else part for part in self.parts]
+        )
+
+    def check_before_start(self) -> None:
+        """Raise if a part cannot work, before the job starts."""
+        for part in self.parts:
+            if hasattr(part, "check_before_start"):
+                part.check_before_start()
+
+    def job_ended(self) -> None:
+        """The job has ended, however it did."""
+        for part in self.parts:
+            if hasattr(part, "job_ended"):
+                part.job_ended()
+
+    def splits(self, parallelism: int) -> list[Split]:
+        """Those of the first source."""
+        return self.begin(0, parallelism)
+
+    def begin(self, part: int, parallelism: int) -> list[Split]:
+        """See SourceOfParts."""
+        splits = self.parts[part].splits(parallelism) or [Split(_NOTHING, None)]
+        return [Split(f"{part}:{split.id}", split.start) for split in splits]
+
+    def discover_in(self, part: int, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        """See SourceOfParts."""
+        source: Any = self.parts[part]
+        own = (
+            (self._taken_apart(split), state) for split, state in known.items() if self.part_of(split) == part
+        )
+        found = source.discover({name: state for (_, name), state in own if name != _NOTHING})
+        return [Split(f"{part}:{split.id}", split.start) for split in found]
+
+    def part_of(self, split: str) -> int:
+        """See SourceOfParts.
+
+        Raises:
+            RestoreError: the split is of another list of sources.
+        """
+        return self._taken_apart(split)[0]
+
+    def _taken_apart(self, split: str) -> tuple[int, str]:
+        number, colon, name = split.partition(":")
+        if not colon or not number.isdecimal() or int(number) >= len(self.parts):
+            raise RestoreError(
+                f"the split {split!r} of the checkpoint is not of this HybridSource, which has {len(self.parts)} sources. "
+                "After a checkpoint, sources may be added at the end of the list only: give the list back, give the source "
+                "another uid() to read it from its beginning, or start without checkpoints"
+            )
+        return int(number), name
+
+    def reader(self, split: Split) -> SplitReader:
+        """A reader of the part's own; positions are the part's."""
+        part, name = self._taken_apart(split.id)
+        return NothingReader() if name == _NOTHING else self.parts[part].reader(Split(name, split.start))
+
+
+class NothingReader:
+    """Reads the split of a source that has none: it ends at once."""
+
+    def read(self, position: Position, max_records: int) -> Range:
+        """Nothing, and the end."""
+        return Range((), position, True)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _flat(sources: Sequence[Source]) -> list[Source]:
+    return [part for source in sources for part in getattr(source, "parts", (source,))]
+
+
+def _name(source: Source) -> str:
+    return type(source).__name__
+
+
+def _output_type(parts: Sequence[Source]) -> TypeInformation | None:
+    """The type of all elements; None where a part doesn't declare its own."""
+    first = parts[0].output_type
+    for number, part in enumerate(parts[1:], 2):
+        known = part.output_type
+        if first is not None and known is not None and known.spec() != first.spec():
+            raise ConfigurationError(
+                f"HybridSource: source 1, a {_name(parts[0])}, gives elements of type {first.name}, and source {number}, a "
+                f"{_name(part)}, of type {known.name}: give both a format or schema of one type"
+            )
+        if known is None or first is None:
+            return None
+    return first
+
+
+def _bad_tag(parts: Sequence[Source]) -> str | None:
+    tags = {tag for part in parts if (tag := getattr(part, "bad_tag", None)) is not None}
+    if len(tags) > 1:
+        raise ConfigurationError(
+            f"HybridSource: its sources send bad records to different side outputs, {sorted(tags)}: give them one tag"
+        )
+    return next(iter(tags), None)
