@@ -21,6 +21,10 @@ from support.scripts import EXACT
 from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.checkpoint.forks import fork_job
+from changelog_engine.checkpoint.job_folder import find_job_folder
+from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.connectors import HybridSource, Range, Split
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph
@@ -251,6 +255,54 @@ class TestWhereASourceBegins:
         assert job.commits[0].sources["hybrid"]["1:0"] == [0, False]
         assert [row[4] for row in job.output] == [0, 1, 0, 1, 2, 3, 4]
         assert OUTSIDE["again"].planned == [(0, [0]), (1, [0])]
+
+
+def test_every_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
+    """By a restore with another parallelism, a fork, a job on a savepoint, and a replay."""
+    pieces = [elements(0, [6, 3], 0), elements(1, [], 20), elements(2, [5, 4, 6], 30)]
+    OUTSIDE["points"] = Outside(pieces)
+    sources = [Piecewise("points", number, by_split=number == 2) for number in range(3)]
+    script = Script((2,), (True,))
+    job = TestJob(tmp_path / "base", script)
+    job.run(job_of(sources, 2))
+    everything, commits = list(job.output), list(job.commits)
+    newest = [max(commit.sources["hybrid"])[0] for commit in commits]
+    assert newest == sorted(newest)
+    assert set(newest) == {"0", "1", "2"}
+    folder = find_job_folder(str(tmp_path / "base"), "job")
+    for commit in commits[:-1]:
+        replayed = replay_graph(job_of(sources, 2), job.settings, commit.id)
+        assert replayed.equal, replayed.text()
+        savepoint = create_savepoint(folder, commit, str(tmp_path / "savepoints"))
+        fork_job(folder, commit, str(tmp_path / f"fork{commit.id}" / "job"), "test")
+        for name, settings in (
+            (f"fork{commit.id}", {}),
+            (f"savepoint{commit.id}", {"restore": savepoint.path}),
+        ):
+            other = TestJob(tmp_path / name, script, **settings)
+            other.run(job_of(sources, 3))
+            _check_rest(pieces, commit, everything, other.output)
+    for commit in commits[-2::-1]:
+        again = TestJob(tmp_path / "base", script, restore=str(commit.id))
+        again.run(job_of(sources, 1))
+        _check_rest(pieces, commit, everything, again.output)
+
+
+def _check_rest(
+    pieces: list[list[list[Any]]], commit: Checkpoint, everything: list[Any], output: list[Any]
+) -> None:
+    """What comes after a checkpoint is what its positions do not cover, on the state that it has."""
+    at = {split: state[0] for split, state in commit.sources["hybrid"].items()}
+    rest = [
+        (*name, time)
+        for number, part in enumerate(pieces)
+        for split, piece in enumerate(part)
+        for name, time in piece[at.get(f"{number}:{split}", 0) :]
+    ]
+    assert Counter(row[2:6] for row in output) == Counter(rest)
+    given = {row[2:6] for row in output}
+    before = [row for row in everything if row[2:6] not in given]
+    _check_order(before + output)
 
 
 class TestTime:

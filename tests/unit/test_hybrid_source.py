@@ -15,6 +15,7 @@ from api.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from api.datastream.connectors import FileSource, NumberSequenceSource, StreamFormat
 from api.datastream.connectors.hybrid_source import HybridSource, HybridSourceBuilder
 from api.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, KafkaSourceBuilder
+from api.datastream.output_tag import OutputTag
 from changelog_engine import connectors as engine
 from changelog_engine.connectors.protocols import SourceOfParts, Split, is_endless
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError, RestoreError
@@ -124,3 +125,24 @@ def test_a_job(tmp_path: Path) -> None:
         stream = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "hybrid")
         with without_spark(), stream.execute_and_collect(f"hybrid {mode}") as found:
             assert list(found) == ["3", "33", "4", "44", "1", "11", "2", "22"]
+
+
+def test_bad_records_go_aside(tmp_path: Path) -> None:
+    """Of a source of files alone, and of one of several."""
+    (tmp_path / "a").write_text('{"n": 1}\nno\n{"n": 2}\n')
+    builder = FileSource.for_record_stream_format(StreamFormat.json_line_format(), str(tmp_path))
+    tag = OutputTag("bad")
+    files = builder.set_bad_records_tag(tag).build()
+    for source, times in ((files, 1), (HybridSource.builder(files).add_source(files).build(), 2)):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(1)
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines")
+        aside = stream.get_side_output(tag).map(lambda row: row.record, Types.STRING())
+        kept = stream.map(lambda value: str(value["n"]), Types.STRING())
+        with without_spark(), kept.union(aside).execute_and_collect() as found:
+            assert sorted(found) == sorted(["1", "2", "no"] * times)
+    other = builder.set_bad_records_tag(OutputTag("other")).build()
+    with pytest.raises(
+        ConfigurationError, match=r"different side outputs, \['bad', 'other'\]: give them one"
+    ):
+        HybridSource.builder(files).add_source(other)

@@ -42,17 +42,17 @@ class CsvRecords:
         self._schema = schema
         types = [column.type_info for column in schema.columns]
         self.output_type: TypeInformation | None = Types.ROW_NAMED(schema.names, types)
-        self._bad_tag: str | None = None
+        self.bad_tag: str | None = None
 
     def with_bad_records_tag(self, tag: str) -> CsvRecords:
         """See FileFormat."""
         found = copy.copy(self)
-        found._bad_tag = tag
+        found.bad_tag = tag
         return found
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
-        return _CsvReader(file, self._schema, self._bad_tag)
+        return _CsvReader(file, self._schema, self.bad_tag)
 
 
 class _Lines:

@@ -18,7 +18,7 @@ class FileFormat(Protocol):
     """How the records of a file are read. Pickled and shipped; holds no open files.
 
     One member more is optional: ``with_bad_records_tag(tag)``, a format like this one that sends records that cannot be
-    decoded to a side output, each as a row of `bad_record`.
+    decoded to a side output, each as a row of `bad_record`, and has its name as ``bad_tag``.
 
     Args:
         output_type: of the records.

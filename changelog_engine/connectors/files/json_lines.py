@@ -42,12 +42,12 @@ class JsonLines:
     def __init__(self, type_info: RowTypeInfo | None = None) -> None:
         self.output_type: TypeInformation | None = type_info
         self._row_type = type_info
-        self._bad_tag: str | None = None
+        self.bad_tag: str | None = None
 
     def with_bad_records_tag(self, tag: str) -> JsonLines:
         """See FileFormat."""
         found = copy.copy(self)
-        found._bad_tag = tag
+        found.bad_tag = tag
         return found
 
     def reader(self, file: InputFile) -> SplitReader:
@@ -56,7 +56,7 @@ class JsonLines:
         if self._row_type is not None:
             decode = _row_decoder(self._row_type)
         return _JsonLineReader(
-            TextLines(errors="surrogateescape").reader(file), file.name, decode, self._bad_tag
+            TextLines(errors="surrogateescape").reader(file), file.name, decode, self.bad_tag
         )
 
 

@@ -63,6 +63,12 @@ class FileSource:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
+    @property
+    def bad_tag(self) -> str | None:
+        """The side output of records that cannot be decoded."""
+        tag: str | None = getattr(self._format, "bad_tag", None)
+        return tag
+
     def with_options(self, options: Mapping[str, str]) -> FileSource:
         """This source with the configuration's options of file systems."""
         return type(self)(self._paths, self._format, FileSystems(options))
