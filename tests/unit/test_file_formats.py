@@ -275,6 +275,24 @@ class TestOrc:
             with pytest.raises(TypeMismatchError, match=message):
                 write(tmp_path / "out", OrcBulkWriters.for_row_type(row_type), [element])
 
+    def test_what_cannot_be_read_says_so(self, tmp_path):
+        """pyarrow reads ORC's timestamps as nanoseconds, from 1677 to 2262; others are written all the same."""
+        row_type = Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()])
+        write(tmp_path, OrcBulkWriters.for_row_type(row_type), [Row(at=datetime.datetime(2300, 1, 1))])
+        with pytest.raises(
+            StorageError, match=r"cannot read the input file .*: ORC timestamp .* out of range"
+        ):
+            read(orc_source(tmp_path, row_type))
+
+    def test_a_cut_file(self, tmp_path):
+        table = pa.table({"n": list(range(1000)), "more": [str(number) * 9 for number in range(1000)]})
+        orc.write_table(table, tmp_path / "f.orc", stripe_size=64, batch_size=100)
+        whole = (tmp_path / "f.orc").read_bytes()
+        for kept in (10, len(whole) // 2, len(whole) - 1):
+            (tmp_path / "f.orc").write_bytes(whole[:kept])
+            with pytest.raises(StorageError, match="cannot read the input file"):
+                read(orc_source(tmp_path, Types.ROW_NAMED(["n"], [Types.LONG()])))
+
     def test_types_that_it_cannot_hold(self):
         for use in (OrcBulkWriters.for_row_type, OrcColumnarRowInputFormat):
             with pytest.raises(NotSupportedError, match="PICKLED"):

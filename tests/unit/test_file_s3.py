@@ -212,10 +212,15 @@ AVRO = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}
             files.ParquetRecords(ROW),
             lambda n: Row(n=n, text="ü"),
         ),
+        (
+            files.ColumnarFiles("orc", files.orc_schema(ROW)),
+            files.OrcRecords(ROW),
+            lambda n: Row(n=n, text="ü"),
+        ),
         (files.CsvFiles(CSV), files.CsvRecords(CSV), lambda n: Row(n=n, text='a\n"')),
         (files.AvroFiles(AVRO), files.AvroRecords(AVRO), lambda n: {"n": n}),
     ],
-    ids=["parquet", "csv", "avro"],
+    ids=["parquet", "orc", "csv", "avro"],
 )
 def test_formats(s3, bucket, options, writes, reads, element):
     uri = f"s3://{bucket}/out"
