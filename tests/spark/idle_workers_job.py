@@ -3,27 +3,16 @@
 python idle_workers_job.py. Configuration comes from the file. Prints how many epochs the attempts had.
 """
 
+from counting_job import Count
+
 from api.common import Types, WatermarkStrategy
-from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors.number_seq import NumberSequenceSource
-from api.datastream.state import ValueStateDescriptor
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.session import active_context
 
 CLOSE = "org$apache$spark$api$python$PythonWorkerFactory$$cleanupIdleWorkers"
 run = SparkEpochRunner.run
-
-
-class Count(KeyedProcessFunction):
-    """Counts the elements of a key and passes the count on."""
-
-    def open(self, runtime_context):
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, value, ctx):
-        count = (self.count.value() or 0) + 1
-        self.count.update(count)
-        yield count
 
 
 def run_and_close(self, orders, timeout_s):
