@@ -21,9 +21,10 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile, on_lineage
 from changelog_engine.checkpoint.job_path import open_job
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.snapshots import warn_unusable
 from changelog_engine.storage.filesystem import Storage
 
 When = int | str | datetime | None
@@ -137,7 +138,7 @@ class Tables:
     def state(
         self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS
     ) -> Selection:
-        """The files that make up a state: the newest snapshot of the lineage and the log after it.
+        """The files that make up a state: the newest snapshot of the lineage that is whole, and the log after it.
 
         Args:
             checkpoint: the point.
@@ -147,7 +148,23 @@ class Tables:
         Raises:
             CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
         """
-        return self._selected(checkpoint, operator, key_groups, self.ledger.base(checkpoint))
+        damaged: dict[int, CorruptChangelogError] = {}
+        while True:
+            try:
+                base = self.ledger.base(checkpoint, frozenset(damaged))
+            except (CorruptChangelogError, RestoreError) as error:
+                raise next(iter(damaged.values()), error) from None
+            found = self._selected(checkpoint, operator, key_groups, base)
+            try:
+                check_bytes(self.ledger.snapshots.storage, found.base)
+            except CorruptChangelogError as error:
+                if base.checkpoint is None:
+                    raise
+                warn_unusable(base.checkpoint, error)
+                damaged[base.checkpoint] = error
+                continue
+            check_bytes(self.ledger.storage, found.log)
+            return found
 
     def history(
         self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS
@@ -162,7 +179,10 @@ class Tables:
         Raises:
             CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
         """
-        return self._selected(checkpoint, operator, key_groups, self.ledger.oldest(checkpoint))
+        found = self._selected(checkpoint, operator, key_groups, self.ledger.oldest(checkpoint))
+        check_bytes(self.ledger.snapshots.storage, found.base)
+        check_bytes(self.ledger.storage, found.log)
+        return found
 
     def times(self, checkpoint: Checkpoint) -> tuple[int, list[int | None]]:
         """Times of the barriers of a lineage: the first id, and one time in ms an id from there on."""
@@ -184,8 +204,6 @@ class Tables:
         chosen = self.ledger.log_files(base.suffix, key_groups, operators)
         mixed = any(file.name is None for file in chosen)
         lineage = tuple(checkpoint.lineage) if mixed else ()
-        check_bytes(self.ledger.snapshots.storage, _paths(first))
-        check_bytes(self.ledger.storage, _paths(chosen))
         return Selection(base.checkpoint, _paths(first), _paths(chosen), _rows(chosen), _rows(first), lineage)
 
     def _document(self, number: int) -> Checkpoint:
