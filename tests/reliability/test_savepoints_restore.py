@@ -112,10 +112,19 @@ def stopped_savepoint(tmp_path: Path, job_graph: Any = None, **settings: Any) ->
     return job, path
 
 
+class Waiting(Asking):
+    """Goes on after the checkpoint that follows the savepoint's only when the savepoint is written."""
+
+    def _observe(self, stats: EpochStats) -> None:
+        super()._observe(stats)
+        if self.asking is not None and stats.checkpoint is not None and stats.checkpoint > self.at + 1:
+            self.asking.join(60)
+
+
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
 def test_the_job_goes_on_beside_its_savepoint(tmp_path: Path, changelog: bool) -> None:
     """Epochs without barriers of their own: the request makes one. Nothing that the copy needs is retired meanwhile."""
-    job = Asking(tmp_path / "job", Script(sizes=(5,), barriers=(True, True, False)), changelog=changelog)
+    job = Waiting(tmp_path / "job", Script(sizes=(5,), barriers=(True, True, False)), changelog=changelog)
     job.run(graph())
     savepoint = open_savepoint(job.answer())
     assert savepoint.checkpoint.id == 3
