@@ -6,13 +6,12 @@ Source: pyflink.datastream.slot_sharing_group
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 
 from .. import _arguments
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import module_getattr
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
@@ -20,7 +19,7 @@ _UNITS = (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10))
 
 
 @functools.total_ordering
-class MemorySize(NamesOfPyFlink):
+class MemorySize:
     """A number of bytes, to be seen in several units; each rounded down.
 
     Args:
@@ -36,10 +35,6 @@ class MemorySize(NamesOfPyFlink):
 
     Source: pyflink.datastream.MemorySize
     """
-
-    _not_here: Mapping[str, str] = {
-        "get_java_memory_size": "gives a Java object, and there is none here: use get_bytes()"
-    }
 
     def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
         if j_memory_size is not None:
@@ -81,6 +76,16 @@ class MemorySize(NamesOfPyFlink):
         """The size in units of 1024^4 bytes."""
         return self._bytes >> 40
 
+    def get_java_memory_size(self) -> Any:
+        """There is no Java object behind it.
+
+        Raises:
+            NotSupportedError: always; use `get_bytes`.
+        """
+        raise NotSupportedError(
+            "MemorySize.get_java_memory_size: there are no Java objects in this engine; use get_bytes()"
+        )
+
     def __eq__(self, other: object) -> bool:
         """Whether the other one is as large."""
         return isinstance(other, MemorySize) and self._bytes == other._bytes
@@ -107,7 +112,7 @@ class MemorySize(NamesOfPyFlink):
         return f"MemorySize(bytes_size={self._bytes})"
 
 
-class SlotSharingGroup(NamesOfPyFlink):
+class SlotSharingGroup:
     """A name, and the resources that its operators ask for; from ``SlotSharingGroup.builder(name)``.
 
     It is kept and has no effect: every subtask is a Spark task and gets one core of its executor.
@@ -119,10 +124,6 @@ class SlotSharingGroup(NamesOfPyFlink):
 
     Source: pyflink.datastream.SlotSharingGroup
     """
-
-    _not_here: Mapping[str, str] = {
-        "get_java_slot_sharing_group": "gives a Java object, and there is none here: use get_name() and the other getters"
-    }
 
     def __init__(self, j_slot_sharing_group: Any) -> None:
         if not isinstance(j_slot_sharing_group, SlotSharingGroup.Builder):
@@ -171,6 +172,17 @@ class SlotSharingGroup(NamesOfPyFlink):
     def get_external_resources(self) -> dict[str, float]:
         """External resources by name; a copy, empty by default."""
         return dict(self._external)
+
+    def get_java_slot_sharing_group(self) -> Any:
+        """There is no Java object behind it.
+
+        Raises:
+            NotSupportedError: always; use the other getters.
+        """
+        raise NotSupportedError(
+            "SlotSharingGroup.get_java_slot_sharing_group: there are no Java objects in this engine; use "
+            "get_name() and the other getters"
+        )
 
     def _parts(self) -> tuple[Any, ...]:
         return self._name, self._cpu_cores, self._memory, self._external
