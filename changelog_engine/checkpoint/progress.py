@@ -170,7 +170,7 @@ class SourceProgress:
         return (
             not self._endless
             and all(finished for splits in self.positions.values() for _, finished in splits.values())
-            and all(map(self._in_last_part, self._of_parts))
+            and all(self._in_last_part(each) for each in self._of_parts)
         )
 
     def to_json(self) -> dict[str, dict[str, Any]]:

@@ -84,7 +84,7 @@ def _has_time(given: pa.DataType) -> bool:
     if pa.types.is_map(given):
         return _has_time(given.key_type) or _has_time(given.item_type)
     inner = (given.field(index).type for index in range(given.num_fields))
-    return pa.types.is_time(given) or any(map(_has_time, inner))
+    return pa.types.is_time(given) or any(_has_time(each) for each in inner)
 
 
 def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
