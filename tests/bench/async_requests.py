@@ -66,6 +66,7 @@ class _Count:
     """Counts what comes out."""
 
     count = 0
+    typed = False
 
     def process(self, values: Any, times: Any) -> None:
         self.count += len(values)
