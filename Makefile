@@ -19,7 +19,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 # What users import; the reference is made of its docstrings.
 DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream changelog_engine.api.datastream.state changelog_engine.api.datastream.window changelog_engine.api.datastream.functions \
-    changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols changelog_engine.state.backend
+    changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
+    changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
 .PHONY: help setup servers demo test test-fast lint format docs bench soak golden clean check-java
 
@@ -44,7 +45,7 @@ $(STAMP): pyproject.toml
 	pip=
 	trap 'kill $$pip 2>/dev/null || true; rm -rf $(VENV)/.downloads' EXIT
 	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
-	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,avro,test,lint,demo,bench,soak,docs]' &
+	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,lint,demo,bench,soak,docs]' &
 	pip=$$!
 	while [ -t 1 ] && kill -0 $$pip 2>/dev/null; do
 	    printf '\r\033[K  %s MB on the disk, %s s ' "$$(du -sm $(VENV) 2>/dev/null | cut -f 1)" "$$SECONDS"
@@ -55,7 +56,7 @@ $(STAMP): pyproject.toml
 	touch $@
 	echo "$(VENV) is ready."
 
-servers: $(STAMP) check-java  ## what the connectors' tests need: Kafka, PostgreSQL, MariaDB, S3 (into .servers, 5 minutes)
+servers: $(STAMP) check-java  ## what the connectors' tests need: Kafka, OpenSearch, PostgreSQL ... (into .servers, 6 minutes), and an archive of Spark's classes
 	@$(PY) tests/servers/install.py
 
 check-java:
@@ -74,7 +75,7 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 test: $(STAMP) check-java  ## all tests
 	@status=0
 	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
-	$(PY) -m pytest -m slow -n 2 --dist loadfile || status=1
+	$(PY) -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder || status=1
 	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark

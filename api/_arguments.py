@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation, Types
+
+T = TypeVar("T")
 
 MAX_PARALLELISM_LIMIT = 1 << 15
 
 
 def whole_number(value: Any, what: str, least: int, most: int | None = None) -> int:
-    """The value if it is an int within the bounds.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """The value if it is an int within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
     if value < least or (most is not None and value > most):
@@ -64,12 +63,36 @@ def text(value: Any, what: str) -> str:
     return writable(value, what)
 
 
-def flag(value: Any, what: str) -> bool:
-    """The value if it is a bool.
+def password_text(value: Any, what: str) -> str:
+    """The value if it is a str, which may be empty; the message never shows it."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{what} must be a str")
+    return value
+
+
+def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
+    """The value if it is an object of a class; the message never shows its text, which may hold a password.
+
+    Args:
+        value: what a user gave.
+        wanted: the class.
+        what: names the method and the parameter.
+        such_as: an example for the message.
 
     Raises:
-        ConfigurationError: it is not.
+        ArgumentTypeError: it is something else, such as a builder that was not built.
     """
+    if isinstance(value, wanted):
+        return value
+    given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    hint = "; build() it" if hook_of(value, "build") else ""
+    kind = f"{'an' if wanted.__name__[0] in 'AEIOU' else 'a'} {wanted.__name__}"
+    example = f" such as {such_as}" if such_as else ""
+    raise ArgumentTypeError(f"{what} must be {kind}{example}, got {given}{hint}")
+
+
+def flag(value: Any, what: str) -> bool:
+    """The value if it is a bool."""
     if not isinstance(value, bool):
         raise ArgumentTypeError(f"{what} must be True or False, got {value!r}")
     return value

@@ -36,16 +36,7 @@ def differs(what: str, section: str, matters: bool = True) -> Callable[[F], F]:
         section: the heading in docs/compatibility.md under which it is described.
         matters: whether a program that works in Flink may have to be changed.
     """
-    return _marked(Difference(what, section, matters))
-
-
-def without_effect(why: str) -> Callable[[F], F]:
-    """Mark a setter whose value is kept and given back, and changes nothing.
-
-    Args:
-        why: a clause of its own.
-    """
-    return _marked(Difference(f"is kept without effect: {why}", "Stored without effect", matters=False))
+    return mark(Difference(what, section, matters))
 
 
 def difference_of(function: Any) -> Difference | None:
@@ -54,9 +45,11 @@ def difference_of(function: Any) -> Difference | None:
     return found
 
 
-def _marked(difference: Difference) -> Callable[[F], F]:
-    def mark(function: F) -> F:
+def mark(difference: Difference) -> Callable[[F], F]:
+    """Make a decorator that marks a method."""
+
+    def marked(function: F) -> F:
         setattr(function, _MARK, difference)
         return function
 
-    return mark
+    return marked

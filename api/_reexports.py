@@ -18,23 +18,29 @@ ROW_SCHEMAS = {
     "datastream.formats.json": "JsonRowDeserializationSchema JsonRowSerializationSchema",
 }
 
-# Of each module, the names that it gives and the modules that have them, below the API's package.
+# Of each module, the names that it gives and the modules that have them, below the API's package. What a module imports for
+# itself needs no line.
 _FROM = {
     "common": {
         **ROW_SCHEMAS,
         "common.serializer": "TypeSerializer",
     },
     "common.execution_config": {
-        "common.execution_mode": "ExecutionMode",
-        "common.input_dependency_constraint": "InputDependencyConstraint",
         "common.restart_strategy": "RestartStrategies",
     },
     "common.serialization": {
         **ROW_SCHEMAS,
         "common._bulk_writers": "BulkWriterFactory RowDataBulkWriterFactory",
     },
-    "datastream.connectors": {"datastream.connectors.kafka": "KafkaRecordDeserializationSchema"},
-    "datastream.connectors.base": {"datastream.functions": "JavaFunctionWrapper"},
+    "datastream.connectors": {
+        "datastream.connectors.kafka": "KafkaRecordDeserializationSchema",
+        "datastream.connectors.pulsar": (
+            "PulsarDeserializationSchema PulsarSource PulsarSourceBuilder StartCursor StopCursor SubscriptionType"
+        ),
+    },
+    "datastream.connectors.base": {
+        "datastream.functions": "JavaFunctionWrapper",
+    },
     "datastream.connectors.file_system": {
         "common.serialization": "Encoder",
         "common.time": "Duration",
@@ -50,31 +56,20 @@ _FROM = {
         "datastream.connectors.base": "DeliveryGuarantee Sink Source",
         "datastream.functions": "SinkFunction SourceFunction",
     },
-    "datastream.data_stream": {
+    "datastream.connectors.pulsar": {
+        "common.config_options": "ConfigOptions",
         "common.execution_config": "ExecutionConfig",
-        "common.typeinfo": "RowTypeInfo Types",
+    },
+    "datastream.data_stream": {
+        "common.typeinfo": "RowTypeInfo",
         "common.types": "Row",
         "common.watermark_strategy": "TimestampAssigner",
-        "datastream.broadcast_streams": "BroadcastConnectedStream BroadcastStream",
-        "datastream.connected_streams": "ConnectedStreams",
-        "datastream.connectors.base": "Sink",
-        "datastream.functions": (
-            "AggregateFunction AllWindowFunction BroadcastProcessFunction CoFlatMapFunction CoMapFunction CoProcessFunction "
-            "Function KeyedBroadcastProcessFunction KeyedCoProcessFunction KeyedProcessFunction NullByteKeySelector "
-            "Partitioner ProcessAllWindowFunction ProcessWindowFunction ReduceFunction RuntimeContext SinkFunction "
-            "WindowFunction"
-        ),
-        "datastream.keyed_stream": "KeyedStream",
-        "datastream.slot_sharing_group": "SlotSharingGroup",
+        "datastream.functions": "Function NullByteKeySelector RuntimeContext",
         "datastream.state": (
-            "AggregatingStateDescriptor ListStateDescriptor MapStateDescriptor ReducingState ReducingStateDescriptor "
+            "AggregatingStateDescriptor ListStateDescriptor ReducingState ReducingStateDescriptor "
             "StateDescriptor"
         ),
-        "datastream.window": (
-            "CountSlidingWindowAssigner CountTumblingWindowAssigner CountWindowSerializer GlobalWindowSerializer "
-            "MergingWindowAssigner TimeWindowSerializer Trigger WindowAssigner"
-        ),
-        "datastream.windowed_stream": "AllWindowedStream WindowedStream",
+        "datastream.window": "CountWindowSerializer GlobalWindowSerializer TimeWindowSerializer",
     },
     "datastream.formats.avro": {
         "common.serialization": "BulkWriterFactory",
@@ -87,26 +82,24 @@ _FROM = {
     "datastream.functions": {
         "datastream.broadcast_functions": "IN1 IN2",
         "datastream.state": (
-            "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor MapState "
-            "MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor ValueState "
-            "ValueStateDescriptor"
+            "AggregatingState AggregatingStateDescriptor BroadcastState ListState ListStateDescriptor "
+            "MapState MapStateDescriptor ReadOnlyBroadcastState ReducingState ReducingStateDescriptor "
+            "ValueState ValueStateDescriptor"
         ),
         "datastream.time_domain": "TimeDomain",
         "datastream.window_functions": "IN KEY OUT W W2",
         "metrics.metricbase": "MetricGroup",
     },
-    "datastream.output_tag": {"common.typeinfo": "RowTypeInfo TypeInformation Types"},
-    "datastream.state": {"common.time": "Duration Time", "common.typeinfo": "TypeInformation Types"},
+    "datastream.output_tag": {
+        "common.typeinfo": "RowTypeInfo TypeInformation Types",
+    },
+    "datastream.state": {
+        "common.time": "Duration Time",
+        "common.typeinfo": "TypeInformation Types",
+    },
     "datastream.stream_execution_environment": {
-        "common.execution_config": "ExecutionConfig",
-        "common.restart_strategy": "RestartStrategies RestartStrategyConfiguration",
+        "common.restart_strategy": "RestartStrategies",
         "common.typeinfo": "Types",
-        "datastream.checkpoint_config": "CheckpointConfig",
-        "datastream.checkpointing_mode": "CheckpointingMode",
-        "datastream.execution_mode": "RuntimeExecutionMode",
-        "datastream.slot_sharing_group": "SlotSharingGroup",
-        "datastream.state_backend": "StateBackend",
-        "datastream.time_characteristic": "TimeCharacteristic",
     },
     "datastream.window": {
         "common.constants": "MAX_LONG_VALUE MIN_LONG_VALUE",
@@ -119,7 +112,9 @@ _FROM = {
         "datastream.window_functions": "IN KEY OUT W W2",
         "metrics.metricbase": "MetricGroup",
     },
-    "table": {"common.types": "Row RowKind"},
+    "table": {
+        "common.types": "Row RowKind",
+    },
 }
 
 _JAVA = "reaches into Flink's Java process, and there is none here: use the classes of common and datastream"
@@ -149,6 +144,10 @@ _NOT_HERE = {
     "is not a class of its own here: use Types.SQL_TIMESTAMP()": "TimestampTypeInfo",
     "is not a class of its own here: use Types.INSTANT()": "InstantTypeInfo",
     "is of Java's dates: use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()": "LocalTimeTypeInfo",
+    "is not part of this version: write with KinesisStreamsSink, and let Firehose read from that stream": (
+        "KinesisFirehoseSink KinesisFirehoseSinkBuilder"
+    ),
+    "aligns Flink's subtasks, and here all of them read in the same epochs": "WatermarkTracker",
     "is what cache() would give: write the stream with a DeltaSink, and read it with a DeltaSource": "CachedDataStream",
 }
 _WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}

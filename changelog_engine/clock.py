@@ -76,6 +76,33 @@ def wall_s() -> float:
     return time.time()
 
 
+monotonic_s: Callable[[], float] = time.monotonic
+"""The machine's monotonic clock in seconds."""
+
+
+class Deadline:
+    """A moment on the monotonic clock at which waiting ends.
+
+    Args:
+        after_s: so long from now on.
+        clock: seconds, to measure with.
+    """
+
+    def __init__(self, after_s: float, clock: Callable[[], float] = monotonic_s) -> None:
+        self._clock = clock
+        self._at_s = clock() + after_s
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until then; 0 when it has passed."""
+        return max(0.0, self._at_s - self._clock())
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is later."""
+        return self._clock() > self._at_s
+
+
 def monotonic_ms() -> MonotonicMs:
     """The machine's monotonic clock in milliseconds."""
     return MonotonicMs(time.monotonic() * 1000)

@@ -168,11 +168,32 @@ class StrangersApiError(ChangelogEngineError, ModuleNotFoundError):
 
 
 class EnvironmentNotReadyError(ChangelogEngineError, RuntimeError):
-    """Java or another part of the machine is missing or too old."""
+    """Java or another part of the machine is missing or too old.
+
+    Args:
+        fault: what is wrong.
+        remedy: what to do, as a sentence without its period; "" for nothing in particular.
+
+    Attributes:
+        fault, remedy: as given. The message is both.
+    """
+
+    def __init__(self, fault: str = "", remedy: str = "") -> None:
+        super().__init__(f"{fault}. {remedy}" if remedy else fault)
+        self.fault = fault
+        self.remedy = remedy
 
 
 class StorageError(ChangelogEngineError, OSError):
-    """Reading or writing the job's folder failed after bounded retries."""
+    """Reading or writing the job's folder failed after bounded retries.
+
+    Attributes:
+        path: the file or folder; "" where it is not about one.
+    """
+
+    def __init__(self, message: str = "", path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class DiskFullError(StorageError):
@@ -193,8 +214,7 @@ class DiskFullError(StorageError):
         free_bytes: int | None = None,
         held_bytes: int = 0,
     ) -> None:
-        super().__init__(message)
-        self.path = path
+        super().__init__(message, path)
         self.needed_bytes = needed_bytes
         self.free_bytes = free_bytes
         self.held_bytes = held_bytes
@@ -218,13 +238,17 @@ class FormatVersionError(StorageError):
 class CorruptChangelogError(StorageError):
     """A part or checkpoint that fails its checksum or is missing; nothing was changed.
 
+    Args:
+        fault: what is wrong, as the rest of a sentence that begins with the path; a whole one where there is no path.
+        path: the file, or the table when a file is missing whose name nobody knows; "" for neither.
+
     Attributes:
-        path: the file, or the table when a file is missing whose name nobody knows; "" when the message alone says it.
+        fault, path: as given. The message is both.
     """
 
-    def __init__(self, message: str = "", path: str = "") -> None:
-        super().__init__(message)
-        self.path = path
+    def __init__(self, fault: str = "", path: str = "") -> None:
+        super().__init__(f"{path} {fault}" if path else fault, path)
+        self.fault = fault
 
 
 class LostCommitError(CorruptChangelogError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 
 from changelog_engine.errors import EnvironmentNotReadyError
 
@@ -24,5 +26,29 @@ def find_java() -> tuple[str, str]:
     )
     if java is None or not os.path.exists(java):
         where = f"JAVA_HOME is {home!r}, but there is no {java}" if home else "there is no 'java' on PATH"
-        raise EnvironmentNotReadyError(f"Spark needs Java, and {where}. {remedy}")
+        raise EnvironmentNotReadyError(f"Spark needs Java, and {where}", remedy)
     return java, remedy
+
+
+def check_java() -> int:
+    """Make sure that Spark will find a Java it can use.
+
+    Returns:
+        Its version.
+
+    Raises:
+        EnvironmentNotReadyError: it is missing or older than 17.
+    """
+    java, remedy = find_java()
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
+    if found is None:
+        raise EnvironmentNotReadyError(
+            f"{java} -version gave no version: {answer.stderr.strip()[:200]}", remedy
+        )
+    version = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
+    if version < LEAST_JAVA:
+        raise EnvironmentNotReadyError(
+            f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {version}", remedy
+        )
+    return version

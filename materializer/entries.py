@@ -21,6 +21,9 @@ class StateEntries(Mapping[Any, Any]):
         entries: identity to value; of namespaced state, (identity, namespace) to value.
         namespaced: whether keys are pairs of a key and the text of its namespace.
 
+    Attributes:
+        codec: of the keys.
+
     Raises:
         NotSerializableError: a key is an object that cannot be made, or must not be made here.
 
@@ -34,21 +37,21 @@ class StateEntries(Mapping[Any, Any]):
     """
 
     def __init__(self, codec: KeyCodec, entries: Mapping[KeyIdentity, Any], namespaced: bool = False) -> None:
-        self._codec = codec
+        self.codec = codec
         self.namespaced = namespaced
         # Keys are made now: whoever allows or forbids objects as keys does so for this call.
         self._entries = {identity: (self._key(identity), value) for identity, value in entries.items()}
 
     def _key(self, identity: KeyIdentity) -> Any:
         if not self.namespaced:
-            return self._codec.key_of(identity)
-        return self._codec.key_of(identity[0]), identity[1]
+            return self.codec.key_of(identity)
+        return self.codec.key_of(identity[0]), identity[1]
 
     def _identity(self, key: Any) -> KeyIdentity:
         if not self.namespaced:
-            return self._codec.identity(key)
+            return self.codec.identity(key)
         plain, namespace = key
-        return self._codec.identity(plain), namespace
+        return self.codec.identity(plain), namespace
 
     def __getitem__(self, key: Any) -> Any:
         try:
@@ -58,7 +61,7 @@ class StateEntries(Mapping[Any, Any]):
             TypeError,
             ValueError,
             ChangelogEngineError,
-        ):  # a key of another type is no key here
+        ):  # a key of another type is not a key here
             raise KeyError(key) from None
 
     def __iter__(self) -> Iterator[Any]:

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.conversion import fill_versions, versions_of
+from changelog_engine.changelog.fold import group_by_state, timers_of
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.replay import group_by_state, timers_of
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
@@ -27,6 +27,7 @@ from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.types import TypeInformation, type_from_spec
 from materializer.entries import StateEntries
 
+TIMER_DOMAINS = ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time"))
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
 _OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
 _PICKLED = "holds pickled values, and loading a pickle runs what is in it"
@@ -107,25 +108,61 @@ def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool
         >>> state.states["count", "n"]["a"]  # doctest: +SKIP
         3
     """
-    with contextlib.nullcontext() if allow_pickle else refusing_objects():
-        return _state_at(table, checkpoint_id, allow_pickle)
-
-
-def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> FoldedState:
     ledger = Ledger.at(table)
     lineage = ledger.lineage
     checkpoint = lineage.newest_checkpoint() if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
     if checkpoint is None:
         raise RestoreError(f"there is no checkpoint in {table} yet")
+    return fold_at(ledger, checkpoint, allow_pickle=allow_pickle)
+
+
+def fold_at(
+    ledger: Ledger,
+    checkpoint: Checkpoint,
+    *,
+    allow_pickle: bool = False,
+    key_groups: range = ALL_KEY_GROUPS,
+    operators: frozenset[str] | None = None,
+    state: str | None = None,
+) -> FoldedState:
+    """As ``state_at``, of a log that is open.
+
+    Args:
+        ledger: the job's log.
+        checkpoint: one of its checkpoints.
+        allow_pickle: see ``state_at``.
+        key_groups: only entries of these.
+        operators: only those of operators with these uids; None for all.
+        state: only the state of this name, and no timers; None for all.
+
+    Raises:
+        RestoreError, NotSerializableError, CorruptChangelogError: as ``state_at``.
+    """
+    with contextlib.nullcontext() if allow_pickle else refusing_objects():
+        return _fold_at(ledger, checkpoint, allow_pickle, key_groups, operators, state)
+
+
+def _fold_at(
+    ledger: Ledger,
+    checkpoint: Checkpoint,
+    allow_pickle: bool,
+    key_groups: range,
+    operators: frozenset[str] | None,
+    wanted: str | None,
+) -> FoldedState:
     point = ledger.restore_point(checkpoint)
-    pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, ledger=ledger))
+    pending = group_by_state(read_parts(point, key_groups, operators, ledger))
     withheld: dict[tuple[str, str], str] = {}
     folded = FoldedState(checkpoint, FoldedStates(withheld), withheld=withheld)
     for operator in checkpoint.operators:
         uid = operator["uid"]
+        if operators is not None and uid not in operators:
+            continue
         key_type = None if operator.get("key_type") is None else type_from_spec(operator["key_type"])
         for described in operator.get("states", ()):
             name = (uid, described["name"])
+            if wanted not in (None, name[1]):
+                continue
             tables = pending.pop(name, [])
             if not allow_pickle and _has_pickles(tables):
                 withheld[name] = _PICKLED
@@ -138,8 +175,8 @@ def _state_at(table: str, checkpoint_id: int | None, allow_pickle: bool) -> Fold
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)
-        for domain, words in ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time")):
-            tables = pending.pop((uid, domain), [])
+        for domain, words in TIMER_DOMAINS:
+            tables = pending.pop((uid, domain), []) if wanted is None else []
             if tables:
                 with _withholding(withheld, (uid, f"({words} timers)"), allow_pickle):
                     folded.timers[uid, words] = _timers(tables, key_type)
@@ -157,6 +194,27 @@ def _withholding(
         if allowed:
             raise
         withheld[name] = _OBJECT_KEYS
+
+
+def fold_rows(
+    tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None, time_ms: int
+) -> StateEntries:
+    """The entries that rows of one state make.
+
+    Args:
+        tables: the rows, in log order, without payloads; all that there are of each of their keys.
+        described: the state, as the checkpoint describes it.
+        key_type: of its operator.
+        time_ms: when the checkpoint was: what has a time to live and had expired then is left out.
+
+    Raises:
+        NotSerializableError: keys are objects, which are not made here.
+    """
+    with refusing_objects():
+        entries = _fold(tables, described, key_type)
+        if described.get("ttl") is not None:
+            entries = _live(entries, time_ms - described["ttl"]["ttl_ms"], _VALUE)
+        return _entries(entries, described, key_type)
 
 
 def _timers(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, Any]]:

@@ -18,14 +18,15 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing
+from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
-from changelog_engine.changelog.replay import group_by_state
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.snapshots import SNAPSHOTS
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 from materializer.pieces import ENTRIES, TIMER_STATES, TIMERS, Piece, cut
 
 _COLUMNS = (
@@ -85,7 +86,7 @@ def fold_range(task: FoldTask) -> FoldResult:
         task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES, _COLUMNS
     ):
         log.add(table)
-    storage = Storage(Storage(task.point.table).root.rpartition("/")[0]).child(SNAPSHOTS)
+    storage = open_storage(open_storage(task.point.table).root.rpartition("/")[0]).child(SNAPSHOTS)
     written: list[tuple[Piece, Part]] = []
     kept: list[Piece] = []
     wanted = [(TIMERS, task.groups), *((ENTRIES, groups) for groups in cut(task.groups, task.cells))]

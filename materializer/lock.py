@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
 from types import TracebackType
 
-from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.errors import StorageError
-from changelog_engine.storage.retry import explain
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.storage.locks import Lock, LockTakenError
 
 LOCK = "_materializer.lock"
-_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class MaterializerBusyError(StorageError):
@@ -31,33 +27,19 @@ class MaterializerLock:
 
     def __init__(self, folder: JobFolder) -> None:
         self._storage = folder.snapshots
-        self._descriptor: int | None = None
+        self._lock: Lock | None = None
 
     def __enter__(self) -> MaterializerLock:
-        if self._storage.local is None:
-            return self
-        path = self._storage.place(LOCK)
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise explain(error, f"open the lock file {path}", 1) from error
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in _NO_LOCKS:
-                return self
-            os.close(self._descriptor)
-            self._descriptor = None
-            if isinstance(error, BlockingIOError):
-                raise MaterializerBusyError(
-                    f"another process materializes the job in {self._storage.root}: let it finish"
-                ) from error
-            raise explain(error, f"lock {path}", 1) from error
+            self._lock = self._storage.lock(LOCK)
+        except LockTakenError as error:
+            raise MaterializerBusyError(
+                f"another process materializes the job in {self._storage.root}: let it finish"
+            ) from error
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._lock is not None:
+            self._lock.release()

@@ -13,14 +13,14 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from changelog_engine.checkpoint.commit import verify_parts
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.snapshots import SnapshotStore
+from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.committer import verify_parts
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldResult, FoldTask, run_here
 from materializer.lock import MaterializerLock
@@ -81,14 +81,14 @@ def materialize(
         >>> materialize(find_job_folder("changelog-data", "count"))  # doctest: +SKIP
         Materialization(checkpoint=12, previous=9, ...)
     """
-    began = time.monotonic()
+    began = monotonic_s()
     log = folder.open_snapshots()
     with MaterializerLock(folder):
         folded = _fold(folder, checkpoint_id, run, piece_bytes)
         if folded is None:
             return None
         done = _commit(folder, SnapshotStore(log), *folded)
-    return done._replace(seconds=time.monotonic() - began)
+    return done._replace(seconds=monotonic_s() - began)
 
 
 def _fold(

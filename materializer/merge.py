@@ -29,7 +29,7 @@ from changelog_engine.changelog.part_writer import REQUIRED, ROW_GROUP_ROWS, ope
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.clock import wall_ms
 from changelog_engine.storage.delta_log import AddFile
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 from materializer.retention import Needed
 
 MERGED_BYTES = 32 * 1024 * 1024

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from changelog_engine.changelog.row_files import (
-    Entry,
+    ListedRow,
     MergedFile,
     Rows,
     merged_rows_table,
@@ -23,7 +23,7 @@ from changelog_engine.changelog.row_files import (
 from changelog_engine.changelog.rows import CHECKPOINT
 from changelog_engine.ledger.lineage import write_merged_rows
 from changelog_engine.storage.delta_log import AddFile
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 from materializer.merge import Change
 from materializer.retention import Mask, Needed
 
@@ -77,7 +77,7 @@ class _Changes:
         if len(single) >= self.least:
             yield from self._merged(single[::-1], whole)
 
-    def _merged(self, single: list[Entry], files: list[MergedFile]) -> Iterator[Change]:
+    def _merged(self, single: list[ListedRow], files: list[MergedFile]) -> Iterator[Change]:
         """Files of single rows, and the merged ones just before them that have no more rows than what follows."""
         most = max(_FEWEST, min(ROWS, _TEXT_BYTES // max(1, self._bytes(single) // len(single))))
         step = min(most, _MOST_FILES)
@@ -97,10 +97,10 @@ class _Changes:
                 count += size
             yield Change(self._write(pa.concat_tables(tables)), removes)
 
-    def _one(self, entry: Entry) -> dict[str, object]:
+    def _one(self, entry: ListedRow) -> dict[str, object]:
         return one_row(self.operation, entry, self.rows.document(entry))
 
-    def _bytes(self, entries: list[Entry]) -> int:
+    def _bytes(self, entries: list[ListedRow]) -> int:
         """About: those of the first ones."""
         some = entries[:: max(1, len(entries) // 4)][:4]
         return len(entries) * sum(self.storage.size(_path(entry)) or 0 for entry in some) // len(some)
@@ -111,7 +111,7 @@ class _Changes:
             return self.stays.rows(index)
         return self.stays.attempt_rows(index)
 
-    def _entry_stays(self, entry: Entry) -> bool:
+    def _entry_stays(self, entry: ListedRow) -> bool:
         if self.operation == CHECKPOINT:
             return entry.id in self.stays.singles or self.stays.logs(entry.attempt, entry.id)
         return entry.id in self.stays.attempts
@@ -120,6 +120,6 @@ class _Changes:
         return [write_merged_rows(self.storage, self.operation, table)] if table.num_rows else []
 
 
-def _path(entry: Entry) -> str:
+def _path(entry: ListedRow) -> str:
     assert entry.path is not None
     return entry.path

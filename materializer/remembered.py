@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.ledger.job_folder import JobFolder
 from materializer.retention import Retention
 
 RETENTION = "_retention.json"  # in the folder of the changelog

@@ -14,10 +14,10 @@ import logging
 import threading
 from collections.abc import Callable
 
-from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.ledger.job_folder import JobFolder
 from materializer.lock import MaterializerBusyError
 from materializer.materialize import Materialization, materialize
 from materializer.processes import FoldProcesses

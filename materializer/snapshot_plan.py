@@ -11,10 +11,10 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import operators_of
-from changelog_engine.checkpoint.job_folder import JobFolder
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import check_listed, footer_of_file
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import warn_unusable

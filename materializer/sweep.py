@@ -9,7 +9,7 @@ from changelog_engine.changelog.log_files import parse_merged_rows, parse_part, 
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import TEMPORARY_PREFIX, Storage
+from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 NOTES = "_unlisted.json"
 _LEFTOVER_MS = 3_600_000
@@ -60,6 +60,8 @@ def _sweep(table: DeltaLog, lineage: Lineage, grace_ms: int, now_ms: int) -> int
     expired = [name for name, since in notes.items() if _is_over(name, since, grace_ms, now_ms)]
     if notes != noted:  # what expires is forgotten by the next sweep
         storage.write_durable(NOTES, json.dumps(notes).encode())
+    if expired:
+        table.make_durable()  # whoever took them out of the table may have failed at this
     for name in expired:
         storage.delete(name)
     return len(expired)

@@ -29,15 +29,15 @@ from typing import NamedTuple
 from changelog_engine.changelog.log_files import merged_bounds
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import ATTEMPT
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.protection import protected_checkpoints, protected_snapshots
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
 from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
 from changelog_engine.ledger.suffix import counted_rows
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
 from materializer.merge_rows import row_changes

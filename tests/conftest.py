@@ -7,7 +7,9 @@ the example small.
 ``TEST_STATE_BACKEND`` (``rocksdb``, ``rocksdb without cache``, ``custom``) lets all jobs that run in the tests' own process
 keep their state in that backend, whatever they ask for.
 
-The fixtures `kafka`, `postgres`, `s3` and `mariadb` are real servers: see `servers.fixtures`.
+The fixtures of `servers.fixtures` are real servers: Kafka, PostgreSQL, OpenSearch and others.
+`every_backend` is each state backend, with the changelog and without; the custom one is the example of
+docs/state-backends.md.
 """
 
 from __future__ import annotations
@@ -19,14 +21,30 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from servers import spark_classes
 
-pytest_plugins = ["servers.fixtures"]
+pytest_plugins = ["servers.fixtures", "support.backends"]
 
 # Where tests write: into memory if there is room. They make durable what they write, which takes half of their time on a
 # disk, and no test pulls the plug of one. ``TMPDIR`` chooses another place.
 _MEMORY, _ROOM = "/dev/shm", 8 << 30
 if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = _MEMORY
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)  # of `tmp_path`: pytest has asked tempfile before
+
+# These begin first: one that begins last keeps one worker busy while the others have nothing left to do.
+_LONG = (
+    "test_everything_killed.py",
+    "test_pulsar.py",
+    "test_golden.py",
+    "test_flipped_bits.py",
+    "test_readme.py",
+    "test_kills.py",
+    "test_history.py",
+    "test_s3_spark.py",
+    "test_spark_frames.py",
+    "test_launcher_spark.py",
+)
 
 _COMMON = {
     "deadline": None,  # an example writes real files, and machines are shared
@@ -41,13 +59,18 @@ settings.register_profile(
 )  # no shrinking
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# Of Spark's drivers: most live for seconds, in which the JVM's second compiler costs more than it gains.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.jvm_options())
 
 if os.environ.get("TEST_STATE_BACKEND"):
     from support.backends import run_all_jobs_on
 
     run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; elsewhere the order is as it was."""
+    rank = {name: place for place, name in enumerate(_LONG)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(_LONG)))
 
 
 @pytest.fixture(autouse=True)

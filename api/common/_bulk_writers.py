@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.connectors import check_inherits, files
 from changelog_engine.types import RowTypeInfo
 
 
@@ -13,20 +12,13 @@ class BulkWriterFactory:
     """Makes the writers of a bulk format; made by the classes of ``api.datastream.formats``.
 
     Args:
-        factory: beyond PyFlink, an object with ``open(stream)`` and ``check()``; ``open`` gives a writer with
-            ``write(values)`` and ``finish()``.
-
-    Raises:
-        ConfigurationError: an object without these.
+        factory: beyond PyFlink, an object that inherits ``changelog_engine.connectors.files.BulkFactory``.
 
     Source: pyflink.common.serialization.BulkWriterFactory
     """
 
     def __init__(self, factory: Any) -> None:
-        if not isinstance(factory, files.BulkFactory):
-            raise ArgumentTypeError(
-                f"BulkWriterFactory needs an object with open(stream) and check(), got {factory!r}"
-            )
+        check_inherits(factory, "BulkWriterFactory needs", files.BulkFactory)
         self._factory = factory
 
 

@@ -71,11 +71,7 @@ class Configuration(NamesOfPyFlink):
 
     @staticmethod
     def parse_list_value(value: str) -> list[Any]:
-        """The items of an option's value: a list in YAML's form, ``[a, b]``, or items between semicolons.
-
-        Raises:
-            ConfigurationError: it is neither.
-        """
+        """The items of an option's value: a list in YAML's form, ``[a, b]``, or items between semicolons."""
         if not value:
             return []
         import yaml  # seldom needed, and slow to load
@@ -104,12 +100,6 @@ class Configuration(NamesOfPyFlink):
         Args:
             key: the option.
             value: its value.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: key or value is no str.
         """
         return self._set(key, value, (str,))
 
@@ -122,7 +112,7 @@ class Configuration(NamesOfPyFlink):
         return self._parsed(key, default_value, parse_int)
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Set a whole number. Returns this object."""
+        """Set a whole number."""
         return self._set(key, value, (int,))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
@@ -134,7 +124,7 @@ class Configuration(NamesOfPyFlink):
         return self._parsed(key, default_value, parse_bool)
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Set true or false. Returns this object."""
+        """Set true or false."""
         return self._set(key, value, (bool,))
 
     def get_float(self, key: str, default_value: float) -> float:
@@ -146,7 +136,7 @@ class Configuration(NamesOfPyFlink):
         return self._parsed(key, default_value, parse_float)
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Set a number. Returns this object."""
+        """Set a number."""
         return self._set(key, value, (float, int))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
@@ -163,7 +153,7 @@ class Configuration(NamesOfPyFlink):
         return bytearray(value)
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Set bytes. Returns this object."""
+        """Set bytes."""
         given: object = value
         return self._set(key, bytes(given) if isinstance(given, bytearray) else given, (bytes,))
 
@@ -185,9 +175,6 @@ class Configuration(NamesOfPyFlink):
         Args:
             other: where they come from.
             prefix: put before each of its keys.
-
-        Returns:
-            This object.
         """
         for key, value in other._entries.items():
             self._entries[(prefix or "") + key] = value

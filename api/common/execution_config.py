@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
-from .._differences import without_effect
+from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
-from ._kept_settings import KeptSettings
+from .execution_mode import ExecutionMode
+from .input_dependency_constraint import InputDependencyConstraint
 from .restart_strategy import RestartStrategyConfiguration
 
 if TYPE_CHECKING:
     from ..datastream._settings import EnvironmentSettings
 
 
-class ExecutionConfig(KeptSettings, NamesOfPyFlink):
+class ExecutionConfig(NamesOfPyFlink):
     """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment.
 
     Source: pyflink.common.ExecutionConfig
@@ -42,12 +43,6 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
 
         Args:
             parallelism: 1 to 32768.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         value = _arguments.parallelism(parallelism, "ExecutionConfig.set_parallelism")
         self._settings.set(options.PARALLELISM, str(value))
@@ -62,12 +57,6 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
 
         Args:
             max_parallelism: 1 to 32768.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         value = _arguments.max_parallelism(max_parallelism, "ExecutionConfig.set_max_parallelism")
         self._settings.set(options.MAX_PARALLELISM, str(value))
@@ -78,19 +67,13 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
         value: int = self._settings.get(options.AUTO_WATERMARK_INTERVAL)
         return value
 
-    @without_effect("watermarks come with the end of each epoch")
+    @kept
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
         """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
 
         Args:
             interval: ms, at least 1. Flink's 0, which switches watermarks off, is not part of this version:
                 use ``WatermarkStrategy.no_watermarks()``.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         value = _arguments.whole_number(
             interval, "ExecutionConfig.set_auto_watermark_interval: the interval in ms", 1
@@ -99,12 +82,12 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
         return self
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Never copy elements: functions change neither what they are given nor what they gave. Returns this object."""
+        """Never copy elements: functions change neither what they are given nor what they gave."""
         self._settings.set(options.OBJECT_REUSE, "true")
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Give each function elements of its own, as they were when they were given; the default. Returns this object."""
+        """Give each function elements of its own, as they were when they were given; the default."""
         self._settings.set(options.OBJECT_REUSE, "false")
         return self
 
@@ -116,7 +99,7 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
     def set_restart_strategy(
         self, restart_strategy_configuration: RestartStrategyConfiguration
     ) -> ExecutionConfig:
-        """Set the restart strategy. Returns this object. See `RestartStrategies`."""
+        """Set the restart strategy. See `RestartStrategies`."""
         self._settings.set_restart_strategy(restart_strategy_configuration)
         return self
 
@@ -133,12 +116,6 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
 
         Args:
             global_job_parameters_dict: names and texts.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: a name or value is no str.
         """
         if not isinstance(global_job_parameters_dict, Mapping):
             raise ArgumentTypeError(
@@ -166,16 +143,226 @@ class ExecutionConfig(KeptSettings, NamesOfPyFlink):
         return {name: getattr(self, name)() for name in getters}
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
-        """Give operators without a ``uid()`` a stable id by their place in the graph. Returns this object."""
+        """Give operators without a ``uid()`` a stable id by their place in the graph."""
         return self._keep("generated uids", True)
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """Ask for a ``uid()`` on every operator: a job that lacks one is refused. Returns this object."""
+        """Ask for a ``uid()`` on every operator: a job that lacks one is refused."""
         return self._keep("generated uids", False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
         """Whether operators without a ``uid()`` are given one; True by default."""
         return self._flag("generated uids", True)
+
+    # What is about Flink's own execution: kept, and given back by its getters.
+
+    @kept
+    def enable_closure_cleaner(self) -> Self:
+        """Keep that closures are cleaned."""
+        return self._keep("closure cleaner", True)
+
+    @kept
+    def disable_closure_cleaner(self) -> Self:
+        """Keep that closures are not cleaned."""
+        return self._keep("closure cleaner", False)
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        """What was set; True by default."""
+        return self._flag("closure cleaner", True)
+
+    @kept
+    def enable_force_kryo(self) -> Self:
+        """Keep that Kryo writes POJOs."""
+        return self._keep("force kryo", True)
+
+    @kept
+    def disable_force_kryo(self) -> Self:
+        """Keep that Kryo does not write POJOs."""
+        return self._keep("force kryo", False)
+
+    def is_force_kryo_enabled(self) -> bool:
+        """What was set; False by default."""
+        return self._flag("force kryo", False)
+
+    @kept
+    def enable_force_avro(self) -> Self:
+        """Keep that Avro writes POJOs."""
+        return self._keep("force avro", True)
+
+    @kept
+    def disable_force_avro(self) -> Self:
+        """Keep that Avro does not write POJOs."""
+        return self._keep("force avro", False)
+
+    def is_force_avro_enabled(self) -> bool:
+        """What was set; False by default."""
+        return self._flag("force avro", False)
+
+    @kept
+    def enable_generic_types(self) -> Self:
+        """Keep that generic types are allowed."""
+        return self._keep("generic types disabled", False)
+
+    @kept
+    def disable_generic_types(self) -> Self:
+        """Keep that generic types are not allowed."""
+        return self._keep("generic types disabled", True)
+
+    def has_generic_types_disabled(self) -> bool:
+        """What was set; False by default."""
+        return self._flag("generic types disabled", False)
+
+    @kept
+    def disable_auto_type_registration(self) -> Self:
+        """Keep that Kryo is not told of types."""
+        return self._keep("auto type registration disabled", True)
+
+    def is_auto_type_registration_disabled(self) -> bool:
+        """What was set; False by default."""
+        return self._flag("auto type registration disabled", False)
+
+    @kept
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
+        """Keep whether snapshots are compressed; the engine's files always are.
+
+        Args:
+            use_snapshot_compression: True or False.
+        """
+        what = "ExecutionConfig.set_use_snapshot_compression: use_snapshot_compression"
+        return self._keep("snapshot compression", _arguments.flag(use_snapshot_compression, what))
+
+    def is_use_snapshot_compression(self) -> bool:
+        """What was set; False by default."""
+        return self._flag("snapshot compression", False)
+
+    @kept
+    def set_latency_tracking_interval(self, interval: int) -> Self:
+        """Keep the interval of latency markers; the engine sends none.
+
+        Args:
+            interval: ms; 0 or less means off.
+        """
+        what = "ExecutionConfig.set_latency_tracking_interval: the interval in ms"
+        return self._keep("latency interval", _arguments.whole_number(interval, what, -(2**63)))
+
+    def get_latency_tracking_interval(self) -> int:
+        """What was set, in ms; 0 by default."""
+        return int(self._kept.get("latency interval", 0))
+
+    @kept
+    def set_task_cancellation_interval(self, interval: int) -> Self:
+        """Keep the time between attempts to cancel a task.
+
+        Args:
+            interval: ms, at least 0.
+        """
+        what = "ExecutionConfig.set_task_cancellation_interval: the interval in ms"
+        return self._keep("cancellation interval", _arguments.whole_number(interval, what, 0))
+
+    def get_task_cancellation_interval(self) -> int:
+        """What was set, in ms; 30000 by default."""
+        return int(self._kept.get("cancellation interval", 30_000))
+
+    @kept
+    def set_task_cancellation_timeout(self, timeout: int) -> Self:
+        """Keep the time after which the cancellation of a task has failed.
+
+        Args:
+            timeout: ms; 0 for none.
+        """
+        what = "ExecutionConfig.set_task_cancellation_timeout: the timeout in ms"
+        return self._keep("cancellation timeout", _arguments.whole_number(timeout, what, 0))
+
+    def get_task_cancellation_timeout(self) -> int:
+        """What was set, in ms; 180000 by default."""
+        return int(self._kept.get("cancellation timeout", 180_000))
+
+    @kept
+    def set_execution_mode(self, execution_mode: ExecutionMode) -> Self:
+        """Keep how exchanges are performed."""
+        if not isinstance(execution_mode, ExecutionMode):
+            raise ArgumentTypeError(
+                "ExecutionConfig.set_execution_mode needs an ExecutionMode such as ExecutionMode.PIPELINED, got "
+                f"{execution_mode!r}; STREAMING and BATCH are set by env.set_runtime_mode()"
+            )
+        return self._keep("execution mode", execution_mode)
+
+    def get_execution_mode(self) -> ExecutionMode:
+        """What was set; PIPELINED by default."""
+        mode: ExecutionMode = self._kept.get("execution mode", ExecutionMode.PIPELINED)
+        return mode
+
+    @kept
+    def set_default_input_dependency_constraint(
+        self, input_dependency_constraint: InputDependencyConstraint
+    ) -> Self:
+        """Keep when tasks with several inputs are scheduled."""
+        if not isinstance(input_dependency_constraint, InputDependencyConstraint):
+            raise ArgumentTypeError(
+                "ExecutionConfig.set_default_input_dependency_constraint needs an InputDependencyConstraint, got "
+                f"{input_dependency_constraint!r}"
+            )
+        return self._keep("input dependency", input_dependency_constraint)
+
+    def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:
+        """What was set; ANY by default."""
+        constraint: InputDependencyConstraint = self._kept.get(
+            "input dependency", InputDependencyConstraint.ANY
+        )
+        return constraint
+
+    @kept
+    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
+        """Keep a default Kryo serializer of a Java class."""
+        return self._add(
+            "default kryo", "add_default_kryo_serializer", type_class_name, serializer_class_name
+        )
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        """Default Kryo serializers by the class they write; a copy."""
+        return dict(self._kept.get("default kryo", {}))
+
+    @kept
+    def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
+        """Keep the Kryo serializer of a Java class."""
+        what = "register_type_with_kryo_serializer"
+        return self._add("typed kryo", what, type_class_name, serializer_class_name)
+
+    def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
+        """Kryo serializers by the class they write; a copy."""
+        return dict(self._kept.get("typed kryo", {}))
+
+    @kept
+    def register_pojo_type(self, type_class_name: str) -> Self:
+        """Keep a Java class that is to be written as a POJO."""
+        return self._add("pojo types", "register_pojo_type", type_class_name)
+
+    def get_registered_pojo_types(self) -> list[str]:
+        """Classes that are to be written as POJOs, in the order of their registration; a copy."""
+        return list(self._kept.get("pojo types", {}))
+
+    @kept
+    def register_kryo_type(self, type_class_name: str) -> Self:
+        """Keep a Java class that Kryo is to write."""
+        return self._add("kryo types", "register_kryo_type", type_class_name)
+
+    def get_registered_kryo_types(self) -> list[str]:
+        """Classes that Kryo is to write, in the order of their registration; a copy."""
+        return list(self._kept.get("kryo types", {}))
+
+    def _add(self, name: str, method: str, type_class_name: str, serializer_class_name: str = "-") -> Self:
+        key = _arguments.text(type_class_name, f"ExecutionConfig.{method}: type_class_name")
+        value = _arguments.text(serializer_class_name, f"ExecutionConfig.{method}: serializer_class_name")
+        self._kept.setdefault(name, {})[key] = value
+        return self
+
+    def _keep(self, name: str, value: Any) -> Self:
+        self._kept[name] = value
+        return self
+
+    def _flag(self, name: str, default: bool) -> bool:
+        value: bool = self._kept.get(name, default)
+        return value
 
 
 __getattr__ = module_getattr(__name__)

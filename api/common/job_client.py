@@ -62,9 +62,6 @@ class JobClient:
             the job makes no checkpoints, StorageError when the directory cannot be written (in these cases the job
             goes on), and JobExecutionError when the job ended before.
 
-        Raises:
-            ConfigurationError: an argument of another type.
-
         Example:
             >>> path = job_client.stop_with_savepoint(False, "/savepoints").result()  # doctest: +SKIP
         """
@@ -84,9 +81,6 @@ class JobClient:
             A future of the savepoint's path, for ``execution.savepoint.path`` or ``changelog.restore``. Its ``result()``
             raises ConfigurationError when there is no directory or the job makes no checkpoints, StorageError when the
             savepoint cannot be written, and JobExecutionError when the job ended before.
-
-        Raises:
-            ConfigurationError: an argument of another type.
 
         Example:
             >>> path = job_client.trigger_savepoint("/savepoints").result()  # doctest: +SKIP

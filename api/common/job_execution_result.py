@@ -35,9 +35,6 @@ class JobExecutionResult:
     def get_accumulator_result(self, accumulator_name: str) -> Any:
         """The value of an accumulator.
 
-        Args:
-            accumulator_name: its name.
-
         Raises:
             ConfigurationError: always; the Python API has no way to register accumulators.
         """

@@ -184,9 +184,6 @@ class RestartStrategies:
         Args:
             restart_attempts: restarts before giving up; 0 to 2147483647.
             delay_between_attempts: pause in ms.
-
-        Raises:
-            ConfigurationError: a number out of range.
         """
         return _FixedDelayRestart(restart_attempts, delay_between_attempts)
 
@@ -200,9 +197,6 @@ class RestartStrategies:
             failure_rate: failures allowed within the interval.
             failure_interval: the interval in ms.
             delay_interval: pause before a restart in ms.
-
-        Raises:
-            ConfigurationError: a number out of range.
         """
         return _FailureRateRestart(failure_rate, failure_interval, delay_interval)
 
@@ -223,9 +217,6 @@ class RestartStrategies:
             reset_backoff_threshold: time in ms without a failure after which the pause is the first one
                 again.
             jitter_factor: how far a pause is from its length at random, as a fraction of it.
-
-        Raises:
-            ConfigurationError: a number out of range.
         """
         return _ExponentialDelayRestart(
             initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.graph.hooks import does_nothing
 from changelog_engine.types import Row, TypeInformation, Types
 
 from .. import _arguments
@@ -53,13 +54,11 @@ class DeserializationSchema(ABC):
     def deserialize(self, message: bytes) -> Any:
         """The value of a message.
 
-        Args:
-            message: its bytes.
-
         Returns:
             The value; None for a message that is to be left out.
         """
 
+    @does_nothing
     def is_end_of_stream(self, next_element: Any) -> bool:
         """Whether a value ends the stream. By default none does.
 
@@ -67,8 +66,6 @@ class DeserializationSchema(ABC):
             next_element: a value that `deserialize` gave.
         """
         return False
-
-    is_end_of_stream.never = True  # type: ignore[attr-defined] # connectors need not ask
 
     def get_produced_type(self) -> TypeInformation | None:
         """Type of the values; None, the default, for undeclared."""
@@ -98,9 +95,6 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
     def serialize(self, element: str) -> bytes:
         """The text in this charset; what it cannot hold becomes ``?``, as in Java.
 
-        Args:
-            element: a str.
-
         Raises:
             TypeMismatchError: no str.
         """
@@ -112,11 +106,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return element.encode(self._charset, "replace")
 
     def deserialize(self, message: bytes) -> str:
-        """The message as text; bytes that are none become U+FFFD, as in Java.
-
-        Args:
-            message: its bytes.
-        """
+        """The message as text; bytes that are none become U+FFFD, as in Java."""
         return bytes(message).decode(self._charset, "replace")
 
     def get_produced_type(self) -> TypeInformation:
@@ -138,20 +128,13 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
     def serialize(self, element: bytes) -> bytes:
         """The element.
 
-        Args:
-            element: bytes.
-
         Raises:
             TypeMismatchError: not bytes.
         """
         return _bytes(element, "ByteArraySchema", "the element")
 
     def deserialize(self, message: bytes) -> bytes:
-        """The message.
-
-        Args:
-            message: its bytes.
-        """
+        """The message."""
         return bytes(message)
 
     def get_produced_type(self) -> TypeInformation:
@@ -164,10 +147,6 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     Args:
         field_index: of the field, from 0.
-
-    Raises:
-        ArgumentTypeError: not a whole number.
-        ConfigurationError: below 0.
 
     Example:
         >>> from changelog_engine.api.common import Row

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import WatermarkSpec
 
 from .._arguments import whole_number
@@ -70,9 +71,6 @@ class WatermarkStrategy(NamesOfPyFlink):
 
         Args:
             max_out_of_orderness: the bound.
-
-        Raises:
-            ConfigurationError: no Duration, or a negative one.
         """
         return WatermarkStrategy(
             _duration_ms(
@@ -93,15 +91,10 @@ class WatermarkStrategy(NamesOfPyFlink):
         Args:
             timestamp_assigner: called for each element.
 
-        Returns:
-            This object.
-
         Raises:
             ConfigurationError: it has no ``extract_timestamp``.
         """
-        if isinstance(timestamp_assigner, type) or not callable(
-            getattr(timestamp_assigner, "extract_timestamp", None)
-        ):
+        if isinstance(timestamp_assigner, type) or not hook_of(timestamp_assigner, "extract_timestamp"):
             raise ArgumentTypeError(
                 "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, "
                 f"got {timestamp_assigner!r}"
@@ -135,11 +128,7 @@ class WatermarkStrategy(NamesOfPyFlink):
 
 
 def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
-    """The argument if it is a WatermarkStrategy.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """The argument if it is a WatermarkStrategy."""
     if not isinstance(strategy, WatermarkStrategy):
         raise ArgumentTypeError(
             f"{what} needs a WatermarkStrategy such as WatermarkStrategy.no_watermarks(), got {strategy!r}"

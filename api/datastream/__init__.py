@@ -6,7 +6,6 @@ Source: pyflink.datastream
 from .._unsupported import module_getattr
 from . import _bindings
 from .async_data_stream import AsyncDataStream
-from .broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from .checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from .checkpoint_storage import (
     CheckpointStorage,
@@ -15,10 +14,17 @@ from .checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from .checkpointing_mode import CheckpointingMode
-from .closeable_iterator import CloseableIterator
-from .connected_streams import ConnectedStreams
-from .data_stream import DataStream
-from .data_stream_sink import DataStreamSink
+from .data_stream import (
+    AllWindowedStream,
+    BroadcastConnectedStream,
+    BroadcastStream,
+    CloseableIterator,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
 from .execution_mode import RuntimeExecutionMode
 from .externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from .functions import (
@@ -49,7 +55,6 @@ from .functions import (
     SourceFunction,
     WindowFunction,
 )
-from .keyed_stream import KeyedStream
 from .output_tag import OutputTag
 from .slot_sharing_group import MemorySize, SlotSharingGroup
 from .state_backend import (
@@ -79,7 +84,6 @@ from .window import (
     Window,
     WindowAssigner,
 )
-from .windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     "AggregateFunction",

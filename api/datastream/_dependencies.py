@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from changelog_engine.config import Option, local_path, program_options
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirements
 
 from .. import _arguments
-
-if TYPE_CHECKING:
-    from ._settings import EnvironmentSettings
 
 _LOG = logging.getLogger("changelog_engine")
 # Connectors, formats and state backends of Flink, clients of Kafka, and drivers of JDBC.
@@ -27,14 +25,9 @@ _ARCHIVE_ENDINGS = (".zip", ".jar", ".whl", ".egg", ".tar", ".tar.gz", ".tgz")
 
 
 class Dependencies:
-    """What a program added, besides what its configuration says.
+    """What a program added, besides what its configuration says."""
 
-    Args:
-        settings: of the environment.
-    """
-
-    def __init__(self, settings: EnvironmentSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._python_files: list[str] = []
         self._archives: list[Archive] = []
         self._requirements: Requirements | None = None
@@ -42,29 +35,25 @@ class Dependencies:
         self._cached: dict[str, CachedFile] = {}
 
     def add_python_file(self, path: str, what: str) -> None:
-        """See StreamExecutionEnvironment.add_python_file."""
+        """Take a file onto the workers' import path."""
         self._python_files.append(existing(path, what))
 
     def add_archive(self, path: str, target: str | None, what: str) -> None:
-        """See StreamExecutionEnvironment.add_python_archive."""
+        """Take an archive to be unpacked on the workers."""
         self._archives.append(archive(path, target, what))
 
     def set_requirements(self, path: str, cache: str | None, what: str) -> None:
-        """See StreamExecutionEnvironment.set_python_requirements."""
+        """Take packages to be installed for the workers."""
         self._requirements = Requirements(
             existing(path, what), None if cache is None else existing(cache, what)
         )
 
-    def set_executable(self, path: str, what: str) -> None:
-        """See StreamExecutionEnvironment.set_python_executable."""
-        self._settings.set(program_options.PYTHON_EXECUTABLE, _arguments.text(path, what))
-
     def add_jar(self, path: str, what: str) -> None:
-        """See StreamExecutionEnvironment.add_jars."""
+        """Take a jar."""
         self._jars += jars([(path, what)])
 
     def add_cached(self, path: str, name: str, executable: bool, what: str) -> None:
-        """See StreamExecutionEnvironment.register_cached_file."""
+        """Take a file under a name."""
         key = _arguments.text(name, f"{what}: name")
         if os.path.basename(key) != key or key in (".", ".."):
             raise ConfigurationError(f"{what}: name must be a plain file name, got {name!r}")
@@ -81,45 +70,50 @@ class Dependencies:
         """The cached files, in the order in which they were registered."""
         return list(self._cached.values())
 
-    def job_files(self) -> JobFiles:
+    def job_files(self, get: Callable[[Option], Any]) -> JobFiles:
         """Everything that the job needs.
+
+        Args:
+            get: gives an option's value, such as paths that the configuration names.
 
         Raises:
             ConfigurationError: something that the configuration names is not there.
             NotSupportedError: it lies on another file system.
         """
-        configured = [existing(path, what) for path, what in self._listed(program_options.PYTHON_FILES, ",")]
+        configured = [existing(path, what) for path, what in _listed(get, program_options.PYTHON_FILES, ",")]
         archives = [
-            archive(*_named(item), what) for item, what in self._listed(program_options.PYTHON_ARCHIVES, ",")
+            archive(*_named(item), what) for item, what in _listed(get, program_options.PYTHON_ARCHIVES, ",")
         ]
         named = [
             item
             for option in (program_options.JARS, program_options.CLASSPATHS)
-            for item in self._listed(option, ";")
+            for item in _listed(get, option, ";")
         ]
         made = [*archives, *self._archives]
         _refuse_same_target(made)
         return JobFiles(
             python_files=tuple(dict.fromkeys([*configured, *self._python_files])),
             archives=tuple(dict.fromkeys(made)),
-            requirements=self._requirements or self._configured_requirements(),
-            python_executable=self._settings.get(program_options.PYTHON_EXECUTABLE),
+            requirements=self._requirements or _configured_requirements(get),
+            python_executable=get(program_options.PYTHON_EXECUTABLE),
             cached=tuple(self._cached.values()),
             jars=tuple(dict.fromkeys([*jars(named), *self._jars])),
         )
 
-    def _configured_requirements(self) -> Requirements | None:
-        text = self._settings.get(program_options.PYTHON_REQUIREMENTS)
-        if not text:
-            return None
-        path, _, cache = text.partition("#")
-        what = f"option {program_options.PYTHON_REQUIREMENTS.key!r}"
-        return Requirements(existing(path, what), existing(cache, what) if cache else None)
 
-    def _listed(self, option: Option, separator: str) -> list[tuple[str, str]]:
-        """The items of an option, each with what errors call it."""
-        items = (self._settings.get(option) or "").split(separator)
-        return [(item.strip(), f"option {option.key!r}") for item in items if item.strip()]
+def _configured_requirements(get: Callable[[Option], Any]) -> Requirements | None:
+    text = get(program_options.PYTHON_REQUIREMENTS)
+    if not text:
+        return None
+    path, _, cache = text.partition("#")
+    what = f"option {program_options.PYTHON_REQUIREMENTS.key!r}"
+    return Requirements(existing(path, what), existing(cache, what) if cache else None)
+
+
+def _listed(get: Callable[[Option], Any], option: Option, separator: str) -> list[tuple[str, str]]:
+    """The items of an option, each with what errors call it."""
+    items = (get(option) or "").split(separator)
+    return [(item.strip(), f"option {option.key!r}") for item in items if item.strip()]
 
 
 def _named(item: str) -> tuple[str, str | None]:
@@ -186,12 +180,12 @@ def archive(path: str, target: str | None, what: str) -> Archive:
         what: names method and parameter in errors.
 
     Raises:
-        ConfigurationError: there is no such file, it is no archive, or the target leads elsewhere.
+        ConfigurationError: there is no such file, it is not an archive, or the target leads elsewhere.
     """
     found = existing(path, what)
     if not os.path.isfile(found) or not found.lower().endswith(_ARCHIVE_ENDINGS):
         raise ConfigurationError(
-            f"{what}: {path!r} is no archive; it may end in {', '.join(_ARCHIVE_ENDINGS)}"
+            f"{what}: {path!r} is not an archive; it may end in {', '.join(_ARCHIVE_ENDINGS)}"
         )
     name = os.path.basename(found) if target is None else _arguments.text(target, f"{what}: target_dir")
     plain = os.path.normpath(name)

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import TWO_INPUTS, JobGraph, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
 
-_NO_OPERATOR = frozenset({NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION, NodeKind.SIDE_OUTPUT})
+from ._graph import WAYS
+
 _PACTS = {NodeKind.SOURCE: "Data Source", NodeKind.SINK: "Data Sink"}
 _PREFIXES = {NodeKind.SOURCE: "Source: ", NodeKind.SINK: "Sink: "}
 
@@ -34,7 +34,7 @@ def execution_plan(graph: JobGraph, descriptions: Mapping[int, str]) -> str:
     nodes = {node.id: node for node in graph.nodes}
     listed = []
     for node in graph.nodes:
-        if node.kind in _NO_OPERATOR:
+        if node.kind in WAYS:
             continue
         title = _title(node)
         entry: dict[str, Any] = {
@@ -59,20 +59,6 @@ def execution_plan(graph: JobGraph, descriptions: Mapping[int, str]) -> str:
     return json.dumps({"nodes": listed}, indent=2)
 
 
-def refuse_missing_uids(graph: JobGraph) -> None:
-    """Refuse a program one of whose operators was given no uid; for ``disable_auto_generated_uids()``.
-
-    Raises:
-        InvalidJobError: there is such an operator.
-    """
-    for node in graph.nodes:
-        if node.uid is None and node.kind not in _NO_OPERATOR:
-            raise InvalidJobError(
-                f"operator {node.name!r} has no uid, and generated ones are switched off: give it one with uid(), or "
-                "call env.get_config().enable_auto_generated_uids()"
-            )
-
-
 def _title(node: Node) -> str:
     prefix = _PREFIXES.get(node.kind, "")
     return node.name if node.name.startswith(prefix) else prefix + node.name
@@ -80,7 +66,7 @@ def _title(node: Node) -> str:
 
 def _origins(node: Node, nodes: Mapping[int, Node], strategy: str | None) -> Iterator[tuple[int, str | None]]:
     """The operators behind an input, each with the way its elements take; None for the plain way."""
-    if node.kind not in _NO_OPERATOR:
+    if node.kind not in WAYS:
         yield node.id, strategy
         return
     if strategy is None and node.kind is NodeKind.KEY_BY:

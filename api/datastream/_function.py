@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from changelog_engine.graph.nodes import does_nothing
+from changelog_engine.graph.hooks import does_nothing
 
 from .runtime_context import RuntimeContext
 

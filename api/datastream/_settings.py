@@ -1,7 +1,6 @@
-"""The settings of one environment.
+"""The settings of one environment, and those of a job that are made of them.
 
-Setters and Configurations write the same entries, by Flink's keys, so the later one holds; getters read the
-strongest
+Setters and Configurations write the same entries, by Flink's keys, so the later one holds; getters read the strongest
 level: code over command line over file over default.
 """
 
@@ -18,20 +17,44 @@ from changelog_engine.config import (
     Option,
     absolute_base_path,
     canonical,
+    observing_options,
     options,
     outer_layers,
     program_options,
 )
+from changelog_engine.config import rocksdb_options as rocksdb
 from changelog_engine.connectors import IterableSource, Source
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError, NotSupportedError
+from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+from changelog_engine.state.backends import (
+    HASHMAP,
+    ROCKSDB,
+    check_backend_class,
+    check_rocksdb,
+    load_class,
+    local_dirs,
+    options_factory,
+    pickled_class,
+)
 
 from .._arguments import max_parallelism as checked_max_parallelism
 from .._arguments import parallelism as checked_parallelism
 from ..common.configuration import Configuration
 from ..common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from ._dependencies import Dependencies
-from ._state_settings import STATE_BACKEND, legacy_path, state_settings
+from .checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
+from .state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    HashMapStateBackend,
+    PredefinedOptions,
+    StateBackend,
+)
 
 _LOG = logging.getLogger("changelog_engine")
 DEFAULT_BASE_PATH = "./changelog-data"
@@ -49,7 +72,9 @@ class EnvironmentSettings:
         self.kept: dict[str, Any] = {}
         self._code: dict[str, str] = {}
         self._job_parameters: dict[str, str] | None = None
-        self.dependencies = Dependencies(self)
+        self._state_backend: StateBackend | None = None
+        self._checkpoint_storage: CheckpointStorage | None = None
+        self.dependencies = Dependencies()
         self._local_parallelism = _default_local_parallelism[0]
         for text in (self._outer.file, self._outer.command_line):
             _refuse_unsupported(ConfigLayers(code=text))
@@ -64,7 +89,7 @@ class EnvironmentSettings:
         _refuse_unsupported(ConfigLayers(code=entries))
         self._code.update(entries)
         if options.STATE_BACKEND.key in entries:
-            self.kept.pop(STATE_BACKEND, None)
+            self._state_backend = None
 
     def layers(self) -> ConfigLayers:
         """All levels as they are now."""
@@ -143,6 +168,37 @@ class EnvironmentSettings:
         """Replace the job's parameters."""
         self._job_parameters = dict(parameters)
 
+    def set_state_backend(self, backend: StateBackend) -> None:
+        """Set the program's state backend. What is set on the object later holds too."""
+        self._state_backend = backend
+
+    def state_backend(self) -> StateBackend | None:
+        """The backend that the program set, as an object or by its configuration; None for none."""
+        if self._state_backend is not None:
+            return self._state_backend
+        kind = self.get_from_code(options.STATE_BACKEND)
+        return None if kind is None else self._configured_backend(kind)
+
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> None:
+        """Set the program's checkpoint storage; its folder takes the place of the one before."""
+        self._checkpoint_storage = storage
+        self.unset(options.CHECKPOINT_DIR)
+        if storage._path is not None:
+            self.set(options.CHECKPOINT_DIR, storage._path)
+
+    def checkpoint_storage(self) -> CheckpointStorage | None:
+        """The storage that the program set, else the one that the options name; None for neither."""
+        if self._checkpoint_storage is not None:
+            return self._checkpoint_storage
+        folder = self.get(options.CHECKPOINT_DIR)
+        if self.get(options.CHECKPOINT_STORAGE) == "jobmanager":
+            return JobManagerCheckpointStorage(folder)
+        return FileSystemCheckpointStorage(folder) if folder else None
+
+    def job_files(self) -> JobFiles:
+        """The files that the job needs: those that the program added, and those that its configuration names."""
+        return self.dependencies.job_files(self.get)
+
     def job_settings(self, sources: Sequence[Source] = ()) -> JobSettings:
         """How a job runs that is executed now; says so when it turns checkpoints on for the changelog.
 
@@ -164,7 +220,7 @@ class EnvironmentSettings:
             checkpoint_interval_ms=interval_ms,
             changelog=changelog,
             base_path=self._base_path(),
-            **state_settings(self),
+            **self._state_settings(),
             checkpoint_timeout_ms=get(options.CHECKPOINT_TIMEOUT),
             min_pause_ms=get(options.CHECKPOINT_MIN_PAUSE),
             tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),
@@ -193,7 +249,12 @@ class EnvironmentSettings:
             parameters=self.job_parameters(),
             spark=self.layers().spark(),
             file_systems=self.layers().file_systems(),
-            files=self.dependencies.job_files(),
+            files=self.job_files(),
+            progress=get(observing_options.PROGRESS),
+            progress_interval_ms=get(observing_options.PROGRESS_INTERVAL),
+            metrics_host=get(observing_options.METRICS_HOST),
+            metrics_port=get(observing_options.METRICS_PORT),
+            json_logs=get(observing_options.LOG_FORMAT) == "json",
         )
 
     def _restore(self) -> str:
@@ -233,11 +294,61 @@ class EnvironmentSettings:
     def _base_path(self) -> str:
         path = (
             self.get(options.BASE_PATH)
-            or legacy_path(self)
+            or self._path_of_backend()
             or self.get(options.CHECKPOINT_DIR)
             or DEFAULT_BASE_PATH
         )
         return absolute_base_path(path)
+
+    def _state_settings(self) -> dict[str, Any]:
+        """The fields of JobSettings that tell where state is kept.
+
+        Raises:
+            ConfigurationError: an option that cannot be used, or a class that cannot be imported.
+            NotSerializableError: a class that cannot be shipped.
+        """
+        backend = self._backend()
+        storage = backend._storage() or self.checkpoint_storage()
+        chosen: dict[str, Any] = {
+            "state_backend": backend._kind,
+            "max_state_bytes": None if storage is None else storage._bound(),
+        }
+        if backend._kind == ROCKSDB:
+            layers = self.layers()
+            texts = {option.key: layers.text(option.key) for option in rocksdb.ROCKSDB_OPTIONS}
+            said = {key: text for key, text in texts.items() if text is not None} | backend._options()
+            factory = options_factory(said)
+            check_rocksdb(said)
+            chosen["state_options"] = said
+            if factory is not None:
+                chosen["state_class"] = pickled_class(factory, f"option {rocksdb.OPTIONS_FACTORY.key!r}")
+        elif isinstance(backend, CustomStateBackend):
+            found = backend._backend
+            if isinstance(found, str):
+                found = load_class(found, "the custom state backend")
+                check_backend_class(found, "the custom state backend")
+            chosen["state_class"] = pickled_class(found, "the custom state backend")
+        return chosen
+
+    def _backend(self) -> StateBackend:
+        return self.state_backend() or self._configured_backend(self.get(options.STATE_BACKEND))
+
+    def _configured_backend(self, kind: str) -> StateBackend:
+        if kind == HASHMAP:
+            return HashMapStateBackend()
+        if kind != ROCKSDB:
+            return CustomStateBackend(kind)
+        backend, get = EmbeddedRocksDBStateBackend(), self.get
+        backend._paths = local_dirs(get(rocksdb.LOCAL_DIR)) or None
+        backend._predefined = PredefinedOptions[get(rocksdb.PREDEFINED)]
+        backend._factory = get(rocksdb.OPTIONS_FACTORY)
+        backend._threads = get(rocksdb.TRANSFER_THREADS)
+        return backend
+
+    def _path_of_backend(self) -> str | None:
+        """The folder of a backend that brings its checkpoint storage along."""
+        storage = self._backend()._storage()
+        return None if storage is None else storage._path
 
     def _restart(self) -> RestartSettings | None:
         kind, get = self.get(options.RESTART_STRATEGY), self.get

@@ -1,7 +1,6 @@
 """Turns what users pass (function objects, lambdas, anything callable) into what the engine calls.
 
-The wrappers are plain classes at module level, so that they pickle by name. This module imports `functions`
-late: `functions` needs the descriptors of `state`, and `state` needs this module.
+The wrappers are plain classes at module level, so that they pickle by name.
 """
 
 from __future__ import annotations
@@ -11,6 +10,27 @@ from collections.abc import Callable
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.graph.hooks import hook_of
+
+from .functions import (
+    AggregateFunction,
+    AsyncFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+    ReduceFunction,
+)
 
 
 class MapWrapper:
@@ -83,36 +103,26 @@ class PartitionerWrapper:
 
 def as_map_function(function: Any, what: str) -> Any:
     """A MapFunction as it is, a callable wrapped."""
-    from .functions import MapFunction
-
     return _wrapped(function, MapFunction, MapWrapper, what)
 
 
 def as_flat_map_function(function: Any, what: str) -> Any:
     """A FlatMapFunction as it is, a callable wrapped."""
-    from .functions import FlatMapFunction
-
     return _wrapped(function, FlatMapFunction, FlatMapWrapper, what)
 
 
 def as_filter_function(function: Any, what: str) -> Any:
     """A FilterFunction as it is, a callable wrapped."""
-    from .functions import FilterFunction
-
     return _wrapped(function, FilterFunction, FilterWrapper, what)
 
 
 def as_reduce_function(function: Any, what: str) -> Any:
     """A ReduceFunction as it is, a callable wrapped."""
-    from .functions import ReduceFunction
-
     return _wrapped(function, ReduceFunction, ReduceWrapper, what)
 
 
 def as_aggregate_function(function: Any, what: str) -> Any:
     """An AggregateFunction as it is."""
-    from .functions import AggregateFunction
-
     return _wrapped(function, AggregateFunction, None, what)
 
 
@@ -121,10 +131,8 @@ def as_process_function(function: Any, what: str) -> Any:
 
     None of them has keyed state there. PyFlink checks nothing here, and calls ``process_element``.
     """
-    from .functions import Function, KeyedProcessFunction, ProcessFunction
-
     refuse_class(function, what)
-    plain = not isinstance(function, Function) and callable(getattr(function, "process_element", None))
+    plain = not isinstance(function, Function) and hook_of(function, "process_element") is not None
     if plain or isinstance(function, KeyedProcessFunction):
         return function
     return _wrapped(function, ProcessFunction, None, what)
@@ -132,29 +140,21 @@ def as_process_function(function: Any, what: str) -> Any:
 
 def as_keyed_process_function(function: Any, what: str) -> Any:
     """A KeyedProcessFunction as it is."""
-    from .functions import KeyedProcessFunction
-
     return _wrapped(function, KeyedProcessFunction, None, what)
 
 
 def as_co_map_function(function: Any, what: str) -> Any:
     """A CoMapFunction as it is."""
-    from .functions import CoMapFunction
-
     return _wrapped(function, CoMapFunction, None, what)
 
 
 def as_co_flat_map_function(function: Any, what: str) -> Any:
     """A CoFlatMapFunction as it is."""
-    from .functions import CoFlatMapFunction
-
     return _wrapped(function, CoFlatMapFunction, None, what)
 
 
 def as_co_process_function(function: Any, what: str) -> Any:
     """A CoProcessFunction or KeyedCoProcessFunction as it is; without keys neither has keyed state."""
-    from .functions import CoProcessFunction, KeyedCoProcessFunction
-
     if isinstance(function, KeyedCoProcessFunction):
         return function
     return _wrapped(function, CoProcessFunction, None, what)
@@ -162,8 +162,6 @@ def as_co_process_function(function: Any, what: str) -> Any:
 
 def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
     """A KeyedBroadcastProcessFunction of a keyed stream, a BroadcastProcessFunction of another, as it is."""
-    from .functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-
     if keyed and isinstance(function, BroadcastProcessFunction):
         raise ArgumentTypeError(
             f"{what}: the stream is keyed, so {type(function).__name__} must be a KeyedBroadcastProcessFunction"
@@ -182,12 +180,10 @@ def as_async_function(function: Any, what: str) -> Any:
     Raises:
         ConfigurationError: it is something else, or its methods are not one coroutine and one plain method.
     """
-    from .functions import AsyncFunction
-
     refuse_class(function, what)
     name = type(function).__name__
-    invoke, timeout = getattr(function, "async_invoke", None), getattr(function, "timeout", None)
-    if not isinstance(function, AsyncFunction) and not (callable(invoke) and callable(timeout)):
+    invoke, timeout = hook_of(function, "async_invoke"), hook_of(function, "timeout")
+    if not isinstance(function, AsyncFunction) and (invoke is None or timeout is None):
         raise ArgumentTypeError(f"{what} needs an AsyncFunction, got {function!r}")
     if inspect.isasyncgenfunction(invoke):
         raise ArgumentTypeError(
@@ -204,8 +200,6 @@ def as_async_function(function: Any, what: str) -> Any:
 
 def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
     """A callable from key and number of partitions to partition."""
-    from .functions import Function, Partitioner
-
     refuse_class(partitioner, what)
     if not isinstance(partitioner, Partitioner):
         if not callable(partitioner) or isinstance(partitioner, Function):
@@ -222,8 +216,6 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
-    from .functions import Function, KeySelector
-
     refuse_class(selector, what)
     if not isinstance(selector, KeySelector):
         if not callable(selector) or isinstance(selector, Function):
@@ -238,8 +230,6 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
 
 
 def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
-    from .functions import Function
-
     if isinstance(function, wanted):
         return function
     refuse_class(function, what)
@@ -252,8 +242,6 @@ def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, 
 
 
 def _has_life_cycle(function: Any) -> bool:
-    from .functions import Function
-
     cls = type(function)
     return cls.open is not Function.open or cls.close is not Function.close
 
@@ -264,8 +252,6 @@ def refuse_class(function: Any, what: str) -> None:
     Raises:
         ArgumentTypeError: it is one.
     """
-    from .functions import Function
-
     if inspect.isclass(function) and issubclass(function, Function):
         raise ArgumentTypeError(
             f"{what} needs an object, got the class {function.__name__}; write {function.__name__}()"

@@ -15,9 +15,8 @@ from .. import _arguments
 from .._unsupported import module_getattr
 from ..common.time import Duration, Time
 from . import _wrappers
-from ._transformation import Transformation
-from .async_functions import AsyncFunction, AsyncRetryStrategy
-from .async_retry_strategies import NO_RETRY_STRATEGY
+from .async_functions import AsyncFunction
+from .async_retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from .data_stream import DataStream
 
 __all__ = ["AsyncDataStream"]
@@ -51,9 +50,6 @@ class AsyncDataStream:
 
         Returns:
             The stream of the results, each with its element's timestamp.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         arguments = (data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type)
         return _async_stream("unordered_wait", False, *arguments)
@@ -76,12 +72,6 @@ class AsyncDataStream:
             async_retry_strategy: what is tried again, when, and how often.
             capacity: how many elements may be under way in a subtask; one that waits for its next attempt is.
             output_type: type of the results.
-
-        Returns:
-            The stream of the results.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         arguments = (data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
         return _async_stream("unordered_wait_with_retry", False, *arguments)
@@ -105,9 +95,6 @@ class AsyncDataStream:
 
         Returns:
             The stream of the results, each with its element's timestamp.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         arguments = (data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type)
         return _async_stream("ordered_wait", True, *arguments)
@@ -130,12 +117,6 @@ class AsyncDataStream:
             async_retry_strategy: what is tried again, when, and how often.
             capacity: as for `ordered_wait`.
             output_type: type of the results.
-
-        Returns:
-            The stream of the results.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         arguments = (data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
         return _async_stream("ordered_wait_with_retry", True, *arguments)
@@ -163,10 +144,7 @@ def _async_stream(
         function, timeout_ms, _arguments.whole_number(capacity, f"{what}: capacity", 1), retry, ordered
     )
     declared = _arguments.output_type(output_type, f"{what}: output_type")
-    transformation = Transformation(
-        NodeKind.ASYNC, "async wait operator", (data_stream._transformation,), spec, declared
-    )
-    return DataStream(data_stream.get_execution_environment(), transformation)
+    return data_stream._then(NodeKind.ASYNC, "async wait operator", spec, declared)
 
 
 def _retry(strategy: Any, timeout_ms: int, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that ask outside systems, and how they are retried."""
+"""Functions that ask outside systems, and what calls for another attempt."""
 
 from __future__ import annotations
 
@@ -68,67 +68,3 @@ class AsyncRetryPredicate(ABC, Generic[OUT]):
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
         """A function of the exception that is true for those to try again; None for none."""
-
-
-class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Says whether and when an async function is tried again. All attempts share the element's timeout.
-
-    Source: pyflink.datastream.AsyncRetryStrategy
-    """
-
-    @abstractmethod
-    def can_retry(self, current_attempts: int) -> bool:
-        """Whether there may be another attempt.
-
-        Args:
-            current_attempts: how many there were for the element, at least 1.
-        """
-
-    @abstractmethod
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before the next attempt, in ms.
-
-        Args:
-            current_attempts: how many there were for the element, at least 1.
-        """
-
-    @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """What calls for another attempt."""
-
-    @staticmethod
-    def no_restart() -> AsyncRetryStrategy[Any]:
-        """No attempt but the first."""
-        from . import async_retry_strategies
-
-        return async_retry_strategies.NO_RETRY_STRATEGY
-
-    @staticmethod
-    def fixed_delay(
-        max_attempts: int,
-        backoff_time_millis: int,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ExceptionPredicate | None,
-    ) -> AsyncRetryStrategy[Any]:
-        """Attempts with the same pause before each; see `async_retry_strategies.FixedDelayRetryStrategy`."""
-        from . import async_retry_strategies
-
-        return async_retry_strategies.FixedDelayRetryStrategy(
-            max_attempts, backoff_time_millis, result_predicate, exception_predicate
-        )
-
-    @staticmethod
-    def exponential_backoff(
-        max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
-        multiplier: float,
-        result_predicate: ResultPredicate | None,
-        exception_predicate: ExceptionPredicate | None,
-    ) -> AsyncRetryStrategy[Any]:
-        """Attempts with growing pauses; see `async_retry_strategies.ExponentialBackoffDelayRetryStrategy`."""
-        from . import async_retry_strategies
-
-        return async_retry_strategies.ExponentialBackoffDelayRetryStrategy(
-            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
-        )

@@ -1,11 +1,12 @@
-"""Ready-made strategies for the retries of async functions.
+"""Whether and when async functions are tried again: the contract, and ready-made strategies.
 
 Source: pyflink.datastream.async_retry_strategies
 """
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Generic
 
 from changelog_engine.errors import ArgumentTypeError
 
@@ -14,7 +15,6 @@ from .._unsupported import module_getattr
 from .async_functions import (
     OUT,
     AsyncRetryPredicate,
-    AsyncRetryStrategy,
     ExceptionPredicate,
     ResultPredicate,
 )
@@ -26,6 +26,64 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Says whether and when an async function is tried again. All attempts share the element's timeout.
+
+    Source: pyflink.datastream.AsyncRetryStrategy
+    """
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether there may be another attempt.
+
+        Args:
+            current_attempts: how many there were for the element, at least 1.
+        """
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> float:
+        """How long to wait before the next attempt, in ms.
+
+        Args:
+            current_attempts: how many there were for the element, at least 1.
+        """
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another attempt."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Any]:
+        """No attempt but the first."""
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Attempts with the same pause before each; see `FixedDelayRetryStrategy`."""
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Attempts with growing pauses; see `ExponentialBackoffDelayRetryStrategy`."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):
@@ -51,11 +109,11 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> ResultPredicate | None:
-        """See `AsyncRetryPredicate`."""
+        """The function of the results that was given."""
         return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """See `AsyncRetryPredicate`."""
+        """The function of the exception that was given."""
         return self._exception_predicate
 
 
@@ -69,7 +127,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
         """Never."""
         return False
 
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
+    def get_backoff_time_millis(self, current_attempts: int) -> float:
         """-1: there is no other attempt."""
         return -1
 
@@ -86,9 +144,6 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         backoff_time_millis: the pause in ms, more than 0.
         result_predicate: of the list of results: which are tried again; None for none.
         exception_predicate: of the exception: which are tried again; None for none.
-
-    Raises:
-        ConfigurationError: out of range.
 
     Example:
         >>> strategy = FixedDelayRetryStrategy(2, 100, None, lambda error: isinstance(error, OSError))
@@ -115,7 +170,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         """While there were no more retries than ``max_attempts``."""
         return current_attempts <= self._max_attempts
 
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
+    def get_backoff_time_millis(self, current_attempts: int) -> float:
         """The pause in ms."""
         return self._backoff_time_millis
 
@@ -134,9 +189,6 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         multiplier: from one pause to the next, more than 0.
         result_predicate: of the list of results: which are tried again; None for none.
         exception_predicate: of the exception: which are tried again; None for none.
-
-    Raises:
-        ConfigurationError: out of range.
 
     Example:
         >>> strategy = ExponentialBackoffDelayRetryStrategy(9, 100, 500, 2.0, None, None)
@@ -166,7 +218,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         """While there were no more retries than ``max_attempts``."""
         return current_attempts <= self._max_attempts
 
-    def get_backoff_time_millis(self, current_attempts: int) -> int:
+    def get_backoff_time_millis(self, current_attempts: int) -> float:
         """The pause in ms. Elements do not lengthen each other's, as they do in PyFlink."""
         delay = self._initial_delay
         for _ in range(1, current_attempts):
@@ -181,7 +233,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         return self._predicate
 
 
-def _positive(value: Any, what: str) -> Any:
+def _positive(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ArgumentTypeError(f"{what} must be a number greater than 0, got {value!r}")
     return value

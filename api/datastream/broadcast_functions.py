@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ._function import Function
-from .state import BroadcastState, ReadOnlyBroadcastState
-from .state_descriptors import MapStateDescriptor
 from .time_domain import TimeDomain
 from .timerservice import TimerService
+
+if TYPE_CHECKING:
+    from .state import BroadcastState, ReadOnlyBroadcastState
+    from .state_descriptors import MapStateDescriptor
 
 KEY = TypeVar("KEY")
 IN1 = TypeVar("IN1")

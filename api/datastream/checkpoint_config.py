@@ -8,14 +8,13 @@ from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import flag, text, whole_number
-from .._differences import without_effect
+from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
 from ..common.time import Duration
 from ._settings import EnvironmentSettings
 from .checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
-    JobManagerCheckpointStorage,
     normalized,
 )
 from .checkpointing_mode import CheckpointingMode
@@ -69,7 +68,6 @@ class CheckpointConfig(NamesOfPyFlink):
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
         self._fail_on_errors = True
-        self._storage: CheckpointStorage | None = None
 
     def is_checkpointing_enabled(self) -> bool:
         """Whether there are checkpoints: whether an interval is set."""
@@ -79,19 +77,9 @@ class CheckpointConfig(NamesOfPyFlink):
         """The guarantee asked for; default EXACTLY_ONCE."""
         return CheckpointingMode[self._settings.get(options.CHECKPOINT_MODE)]
 
-    @without_effect("state is exactly once in either mode")
+    @kept
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Set the guarantee asked for. State is exactly once in either mode.
-
-        Args:
-            checkpointing_mode: the mode.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no CheckpointingMode.
-        """
+        """Set the guarantee asked for. State is exactly once in either mode."""
         if not isinstance(checkpointing_mode, CheckpointingMode):
             raise ArgumentTypeError(
                 "CheckpointConfig.set_checkpointing_mode needs a CheckpointingMode such as "
@@ -109,12 +97,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             checkpoint_interval: ms, at least 10.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_checkpoint_interval: the interval in ms"
         self._settings.set(
@@ -132,12 +114,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             checkpoint_timeout: ms, at least 10.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_checkpoint_timeout: the timeout in ms"
         self._settings.set(
@@ -155,12 +131,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             min_pause_between_checkpoints: ms, at least 0.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_min_pause_between_checkpoints: the pause in ms"
         self._settings.set(
@@ -173,18 +143,12 @@ class CheckpointConfig(NamesOfPyFlink):
         value: int = self._settings.get(options.CHECKPOINT_MAX_CONCURRENT)
         return value
 
-    @without_effect("one checkpoint is under way at a time")
+    @kept
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Keep the number of checkpoints that may be under way at a time; this engine makes one at a time.
 
         Args:
             max_concurrent_checkpoints: at least 1.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_max_concurrent_checkpoints: the number"
         self._settings.set(
@@ -203,12 +167,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             fail_on_checkpointing_errors: True, the default, or False.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no bool.
         """
         self._fail_on_errors = flag(
             fail_on_checkpointing_errors, "CheckpointConfig.set_fail_on_checkpointing_errors"
@@ -232,12 +190,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             tolerable_checkpoint_failure_number: at least 0; 0 fails the job at the first.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         what = "CheckpointConfig.set_tolerable_checkpoint_failure_number: the number"
         number = whole_number(tolerable_checkpoint_failure_number, what, 0)
@@ -253,17 +205,7 @@ class CheckpointConfig(NamesOfPyFlink):
     def set_externalized_checkpoint_cleanup(
         self, cleanup_mode: ExternalizedCheckpointCleanup
     ) -> CheckpointConfig:
-        """Set what happens to the job's checkpoints when it is cancelled.
-
-        Args:
-            cleanup_mode: the mode.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no ExternalizedCheckpointCleanup.
-        """
+        """Set what happens to the job's checkpoints when it is cancelled."""
         if not isinstance(cleanup_mode, ExternalizedCheckpointCleanup):
             raise ArgumentTypeError(
                 "CheckpointConfig.set_externalized_checkpoint_cleanup needs an "
@@ -288,17 +230,7 @@ class CheckpointConfig(NamesOfPyFlink):
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on.
-
-        Args:
-            retention_mode: the mode.
-
-        Returns:
-            This object.
-
-        Raises:
-            ArgumentTypeError: not an ExternalizedCheckpointRetention.
-        """
+        """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on."""
         if not isinstance(retention_mode, ExternalizedCheckpointRetention):
             raise ArgumentTypeError(
                 "CheckpointConfig.set_externalized_checkpoint_retention needs an ExternalizedCheckpointRetention such as "
@@ -316,22 +248,19 @@ class CheckpointConfig(NamesOfPyFlink):
         value: bool = self._settings.get(options.UNALIGNED)
         return value
 
-    @without_effect("epochs end together, and nothing is aligned")
+    @kept
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Keep whether checkpoints are unaligned. Epochs end together, so there is no alignment to skip.
 
         Args:
             enabled: True by default.
-
-        Returns:
-            This object.
         """
         self._set_flag(options.UNALIGNED, enabled, "CheckpointConfig.enable_unaligned_checkpoints")
         return self
 
-    @without_effect("epochs end together, and nothing is aligned")
+    @kept
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Keep that checkpoints are aligned. Returns this object."""
+        """Keep that checkpoints are aligned."""
         return self.enable_unaligned_checkpoints(False)
 
     def is_force_unaligned_checkpoints(self) -> bool:
@@ -339,11 +268,11 @@ class CheckpointConfig(NamesOfPyFlink):
         value: bool = self._settings.get(options.UNALIGNED_FORCED)
         return value
 
-    @without_effect("epochs end together, and nothing is aligned")
+    @kept
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
         """Keep whether unaligned checkpoints are forced.
 
-        See `enable_unaligned_checkpoints`. Returns this object.
+        See `enable_unaligned_checkpoints`.
         """
         what = "CheckpointConfig.set_force_unaligned_checkpoints"
         self._set_flag(options.UNALIGNED_FORCED, force_unaligned_checkpoints, what)
@@ -353,7 +282,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """As `get_aligned_checkpoint_timeout`, the older name."""
         return self.get_aligned_checkpoint_timeout()
 
-    @without_effect("epochs end together, and nothing is aligned")
+    @kept
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """As `set_aligned_checkpoint_timeout`, the older name."""
         return self._set_alignment_timeout("set_alignment_timeout", alignment_timeout)
@@ -362,18 +291,12 @@ class CheckpointConfig(NamesOfPyFlink):
         """As set; default 0."""
         return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
 
-    @without_effect("epochs end together, and nothing is aligned")
+    @kept
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
 
         Args:
             alignment_timeout: 0 or more.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no Duration, or a negative one.
         """
         return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
 
@@ -390,12 +313,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             storage: a storage, or a folder or URI.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: neither.
         """
         if isinstance(storage, str):
             return self.set_checkpoint_storage_dir(storage)
@@ -404,10 +321,7 @@ class CheckpointConfig(NamesOfPyFlink):
                 "CheckpointConfig.set_checkpoint_storage needs a CheckpointStorage or a path, got "
                 f"{storage!r}"
             )
-        self._storage = self._settings.kept["checkpoint storage"] = storage
-        self._settings.unset(options.CHECKPOINT_DIR)
-        if storage._path is not None:
-            self._settings.set(options.CHECKPOINT_DIR, storage._path)
+        self._settings.set_checkpoint_storage(storage)
         return self
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
@@ -415,12 +329,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
         Args:
             checkpoint_path: folder or URI.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         path = normalized(
             text(checkpoint_path, "CheckpointConfig.set_checkpoint_storage_dir: checkpoint_path")
@@ -429,12 +337,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints lie, or None when nobody set it."""
-        if self._storage is not None:
-            return self._storage
-        folder = self._settings.get(options.CHECKPOINT_DIR)
-        if self._settings.get(options.CHECKPOINT_STORAGE) == "jobmanager":
-            return JobManagerCheckpointStorage(folder)
-        return FileSystemCheckpointStorage(folder) if folder else None
+        return self._settings.checkpoint_storage()
 
     def _set_flag(self, option: options.Option, value: bool, what: str) -> None:
         self._settings.set(option, "true" if flag(value, what) else "false")

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.hooks import hook_of
 
 from .._arguments import text, whole_number
 from .._unsupported import module_getattr
@@ -37,9 +38,6 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     Args:
         checkpoint_path: folder or URI, or None.
         max_state_size: bytes of one state; default 5242880.
-
-    Raises:
-        ConfigurationError: an argument that cannot be used.
 
     Source: pyflink.datastream.JobManagerCheckpointStorage
     """
@@ -77,9 +75,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         checkpoint_path: folder or URI.
         file_state_size_threshold: kept and given back, in bytes; None or -1 for the default of 20480, at most 1048576.
         write_buffer_size: kept and given back, in bytes; -1 for the default of 4096.
-
-    Raises:
-        ConfigurationError: an argument that cannot be used.
 
     Source: pyflink.datastream.FileSystemCheckpointStorage
     """
@@ -141,16 +136,17 @@ class CustomCheckpointStorage(CheckpointStorage):
 
     def __init__(self, checkpoint_storage: Any) -> None:
         what = "CustomCheckpointStorage"
-        if not hasattr(checkpoint_storage, "get_checkpoint_path"):
+        get_path = hook_of(checkpoint_storage, "get_checkpoint_path")
+        if get_path is None:
             raise ArgumentTypeError(
                 f"{what}: checkpoint_storage must be an object with get_checkpoint_path(), got {checkpoint_storage!r}"
             )
-        path = checkpoint_storage.get_checkpoint_path()
+        path = get_path()
         self._path = None if path is None else normalized(text(path, f"{what}: get_checkpoint_path()"))
         self._max_state_size: int | None = None
-        if hasattr(checkpoint_storage, "get_max_state_size"):
-            size = checkpoint_storage.get_max_state_size()
-            self._max_state_size = whole_number(size, f"{what}: get_max_state_size()", 1)
+        get_max_size = hook_of(checkpoint_storage, "get_max_state_size")
+        if get_max_size is not None:
+            self._max_state_size = whole_number(get_max_size(), f"{what}: get_max_state_size()", 1)
 
     def _bound(self) -> int | None:
         return self._max_state_size

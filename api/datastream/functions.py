@@ -10,7 +10,8 @@ from changelog_engine.errors import NotSupportedError
 
 from .._unsupported import module_getattr
 from ._function import Function
-from .async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from .async_functions import AsyncFunction, AsyncRetryPredicate
+from .async_retry_strategies import AsyncRetryStrategy
 from .broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
@@ -240,7 +241,7 @@ class SourceFunction(JavaFunctionWrapper):
 
     Args:
         source_func: a function without arguments that returns an iterable, such as a generator function,
-            which gives the same elements each time it is called; or an object with the protocol
+            which gives the same elements each time it is called; or an object that inherits
             ``changelog_engine.connectors.Source``.
 
     Raises:
@@ -257,7 +258,7 @@ class SinkFunction(JavaFunctionWrapper):
     """A sink written in Python, for ``DataStream.add_sink``.
 
     Args:
-        sink_func: a function of one value; an object with ``invoke(value)``; or one with the protocol
+        sink_func: a function of one value; an object with ``invoke(value)``; or one that inherits
             ``changelog_engine.connectors.Sink``.
 
     Raises:

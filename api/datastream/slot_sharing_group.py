@@ -25,9 +25,6 @@ class MemorySize:
     Args:
         bytes_size: the bytes, at least 0.
 
-    Raises:
-        ConfigurationError: no whole number, or below 0.
-
     Example:
         >>> size = MemorySize(bytes_size=3 * 1024 * 1024 + 1)
         >>> size.get_mebi_bytes(), size.get_kibi_bytes(), str(size), str(MemorySize.of_mebi_bytes(3))
@@ -49,9 +46,6 @@ class MemorySize:
 
         Args:
             mebi_bytes: how many, at least 0.
-
-        Raises:
-            ConfigurationError: no whole number, or below 0.
         """
         count = _arguments.whole_number(mebi_bytes, "MemorySize.of_mebi_bytes: mebi_bytes", 0)
         return MemorySize(bytes_size=count << 20)
@@ -139,14 +133,7 @@ class SlotSharingGroup:
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Begin a group.
-
-        Args:
-            name: its name.
-
-        Raises:
-            ConfigurationError: not a str, or an empty one.
-        """
+        """Begin a group."""
         return SlotSharingGroup.Builder(_arguments.text(name, "SlotSharingGroup.builder: name"))
 
     def get_name(self) -> str:
@@ -216,12 +203,6 @@ class SlotSharingGroup:
 
             Args:
                 cpu_cores: how many, above 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no number above 0.
             """
             self._cpu_cores = _above_zero(cpu_cores, "set_cpu_cores: cpu_cores")
             return self
@@ -231,12 +212,6 @@ class SlotSharingGroup:
 
             Args:
                 task_heap_memory: above 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no MemorySize, or an empty one.
             """
             size = _size(task_heap_memory, "set_task_heap_memory: task_heap_memory")
             if size.get_bytes() == 0:
@@ -248,12 +223,6 @@ class SlotSharingGroup:
 
             Args:
                 task_heap_memory_mb: above 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no whole number above 0.
             """
             return self._keep(
                 "heap", _mebi_bytes(task_heap_memory_mb, "set_task_heap_memory_mb: task_heap_memory_mb", 1)
@@ -264,12 +233,6 @@ class SlotSharingGroup:
 
             Args:
                 task_off_heap_memory: how much.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no MemorySize.
             """
             what = "set_task_off_heap_memory: task_off_heap_memory"
             return self._keep("off heap", _size(task_off_heap_memory, what))
@@ -279,12 +242,6 @@ class SlotSharingGroup:
 
             Args:
                 task_off_heap_memory_mb: how much, at least 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no whole number of at least 0.
             """
             what = "set_task_off_heap_memory_mb: task_off_heap_memory_mb"
             return self._keep("off heap", _mebi_bytes(task_off_heap_memory_mb, what, 0))
@@ -294,12 +251,6 @@ class SlotSharingGroup:
 
             Args:
                 managed_memory: how much.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no MemorySize.
             """
             return self._keep("managed", _size(managed_memory, "set_managed_memory: managed_memory"))
 
@@ -308,12 +259,6 @@ class SlotSharingGroup:
 
             Args:
                 managed_memory_mb: how much, at least 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no whole number of at least 0.
             """
             what = "set_managed_memory_mb: managed_memory_mb"
             return self._keep("managed", _mebi_bytes(managed_memory_mb, what, 0))
@@ -324,12 +269,6 @@ class SlotSharingGroup:
             Args:
                 name: its name.
                 value: how much, above 0.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: an argument that cannot be used.
             """
             what = "SlotSharingGroup.Builder.set_external_resource: name"
             self._external[_arguments.text(name, what)] = _above_zero(value, "set_external_resource: value")

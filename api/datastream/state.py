@@ -259,19 +259,11 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of a key; None when there is none.
-
-        Args:
-            key: the key.
-        """
+        """The value of a key; None when there is none."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether a key is there.
-
-        Args:
-            key: the key.
-        """
+        """Whether a key is there."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -315,10 +307,6 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
     def put(self, key: K, value: V) -> None:
         """Set the value of a key.
 
-        Args:
-            key: the key.
-            value: its value.
-
         Raises:
             TypeMismatchError: either does not fit its declared type.
         """
@@ -336,11 +324,7 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a key; nothing happens when it is not there.
-
-        Args:
-            key: the key.
-        """
+        """Remove a key; nothing happens when it is not there."""
 
     def __setitem__(self, key: K, value: V) -> None:
         """As `put`."""

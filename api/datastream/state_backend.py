@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError
-from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class
+from changelog_engine.config import rocksdb_options as keys
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class, local_dirs
 
-from .._arguments import flag, text
+from .._arguments import flag, text, whole_number
+from .._kept_settings import kept
 from .._unsupported import module_getattr
-from ._rocksdb_settings import PredefinedOptions, RocksDBSettings
 from .checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
@@ -65,7 +67,110 @@ class HashMapStateBackend(StateBackend):
         return hash(HashMapStateBackend)
 
 
-class EmbeddedRocksDBStateBackend(RocksDBSettings, StateBackend):
+class PredefinedOptions(Enum):
+    """Sets of RocksDB settings for kinds of disks. Writes are never forced to disk: the changelog makes state durable.
+
+    DEFAULT is RocksDB's own; SPINNING_DISK_OPTIMIZED is for spinning disks; SPINNING_DISK_OPTIMIZED_HIGH_MEM is too, and
+    uses some 500 MB a subtask; FLASH_SSD_OPTIMIZED is for flash.
+
+    Source: pyflink.datastream.PredefinedOptions
+    """
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class _RocksDBBackend(StateBackend):
+    """What both backends that keep state in RocksDB are: its paths, settings and threads."""
+
+    _kind = ROCKSDB
+
+    def __init__(self, what: str, incremental: bool | None) -> None:
+        self._what = what
+        if incremental is not None:
+            flag(incremental, f"{what}: enable_incremental_checkpointing")
+        self._incremental = incremental
+        self._paths: list[str] | None = None
+        self._predefined: PredefinedOptions | None = None
+        self._factory: str | None = None
+        self._threads: int | None = None
+
+    def set_db_storage_paths(self, *paths: str | None) -> None:
+        """Set the local folders of RocksDB's files. The subtasks of a job are spread over them.
+
+        The folders need not last: state is filled again from the changelog or the snapshot.
+
+        Args:
+            paths: absolute local paths or ``file:`` URIs; none, or None, for the machine's temporary folder.
+
+        Raises:
+            ConfigurationError: a path that is relative or not local.
+        """
+        what = f"{self._what}.set_db_storage_paths: a path"
+        if not paths or paths == (None,):
+            self._paths = None
+            return
+        self._paths = [folder for path in paths for folder in local_dirs(text(path, what))]
+
+    def get_db_storage_paths(self) -> list[str] | None:
+        """The local folders set, as plain paths; None when none were set."""
+        return None if self._paths is None else list(self._paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """As given; default False. With the changelog on, checkpoints hold changes only, whatever this says."""
+        return bool(self._incremental)
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Set the settings that options by key and the options factory then change."""
+        if not isinstance(options, PredefinedOptions):
+            raise ArgumentTypeError(
+                f"{self._what}.set_predefined_options needs one such as PredefinedOptions.FLASH_SSD_OPTIMIZED, got "
+                f"{options!r}"
+            )
+        self._predefined = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """The set chosen; default `PredefinedOptions.DEFAULT`."""
+        return self._predefined or PredefinedOptions.DEFAULT
+
+    def set_options(self, options_factory_class_name: str) -> None:
+        """Set the class that has the last word on RocksDB's settings.
+
+        Args:
+            options_factory_class_name: path of a Python class without arguments, such as ``module.Factory``. Its methods
+                ``create_db_options(options)`` and ``create_column_options(options)``, each if it is there, get and return
+                a ``rocksdict.Options``; ``configure(options)`` gets the job's options as a dict before.
+        """
+        self._factory = text(
+            options_factory_class_name, f"{self._what}.set_options: options_factory_class_name"
+        )
+
+    def get_options(self) -> str | None:
+        """The options factory's class name, or None."""
+        return self._factory
+
+    def _set_threads(self, method: str, number: Any) -> None:
+        self._threads = whole_number(number, f"{self._what}.{method}: number_of_transfering_threads", 1)
+
+    def _get_threads(self) -> int:
+        default: int = keys.TRANSFER_THREADS.default
+        return default if self._threads is None else self._threads
+
+    def _options(self) -> dict[str, str]:
+        """What was set, by Flink's keys."""
+        options = {}
+        if self._paths is not None:
+            options[keys.LOCAL_DIR.key] = ",".join(self._paths)
+        if self._predefined is not None:
+            options[keys.PREDEFINED.key] = self._predefined.name
+        if self._factory is not None:
+            options[keys.OPTIONS_FACTORY.key] = self._factory
+        return options
+
+
+class EmbeddedRocksDBStateBackend(_RocksDBBackend):
     """Keeps the working state in RocksDB on the local disks of the workers: it may be larger than memory.
 
     Entries in use are kept decoded in a cache (``changelog.rocksdb.cache-size`` of each subtask); timers stay in memory.
@@ -73,9 +178,6 @@ class EmbeddedRocksDBStateBackend(RocksDBSettings, StateBackend):
 
     Args:
         enable_incremental_checkpointing: kept and given back; None for the default, False.
-
-    Raises:
-        ConfigurationError: no bool.
 
     Example:
         >>> backend = EmbeddedRocksDBStateBackend()
@@ -87,19 +189,15 @@ class EmbeddedRocksDBStateBackend(RocksDBSettings, StateBackend):
     Source: pyflink.datastream.EmbeddedRocksDBStateBackend
     """
 
-    _kind = ROCKSDB
-
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         super().__init__("EmbeddedRocksDBStateBackend", enable_incremental_checkpointing)
 
+    @kept
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
         """Keep the number of threads that move files in checkpoints; none are moved here.
 
         Args:
             number_of_transfering_threads: at least 1.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         self._set_threads("set_number_of_transfer_threads", number_of_transfering_threads)
 
@@ -109,28 +207,27 @@ class EmbeddedRocksDBStateBackend(RocksDBSettings, StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """A state backend of your own: a Python class that follows the protocol ``StateBackend`` of
-    `changelog_engine.state.backend`.
+    """A state backend of your own: a Python class that derives from `changelog_engine.state.StateBackend`.
 
-    The engine makes one object in each subtask, without arguments, and works on its tables; with the changelog on, every
-    mutation is logged round it. A class that derives from ``changelog_engine.state.heap.HeapBackend`` needs only its own
-    ``table``.
+    The engine makes one object in each subtask, without arguments, and works on its tables, with the changelog on or off;
+    docs/state-backends.md has the contract and an example.
 
     Args:
         state_backend: the class, a function that makes the backend, or the class's path such as ``module.Class``.
 
     Raises:
-        ConfigurationError: a class without the protocol's methods, or nothing of these.
+        ArgumentTypeError: none of these.
+        ConfigurationError: a class that does not derive from StateBackend.
 
     Example:
-        >>> from changelog_engine.state.heap import HeapBackend
-        >>> class Mine(HeapBackend):
-        ...     def table(self, operator, state, kind=None):
-        ...         return self.tables.setdefault((operator, state), {})
+        >>> from changelog_engine.state import StateBackend
+        >>> class Mine(StateBackend):
+        ...     def table(self, operator, state, kind):
+        ...         return {}
         >>> backend = CustomStateBackend(Mine)
 
     Source: pyflink.datastream.CustomStateBackend
-    """  # noqa: D205
+    """
 
     _kind = CUSTOM
 
@@ -157,9 +254,6 @@ class MemoryStateBackend(StateBackend):
         savepoint_path: kept; None for none.
         max_state_size: bytes of one state in a full snapshot; default 5242880.
         using_asynchronous_snapshots: kept and given back; None for the default, True.
-
-    Raises:
-        ConfigurationError: an argument that cannot be used.
 
     Source: pyflink.datastream.MemoryStateBackend
     """
@@ -212,9 +306,6 @@ class FsStateBackend(StateBackend):
         write_buffer_size: kept and given back, in bytes; default 4096.
         using_asynchronous_snapshots: kept and given back; None for the default, True.
 
-    Raises:
-        ConfigurationError: an argument that cannot be used.
-
     Source: pyflink.datastream.FsStateBackend
     """
 
@@ -263,7 +354,7 @@ class FsStateBackend(StateBackend):
         return self._checkpoints
 
 
-class RocksDBStateBackend(RocksDBSettings, StateBackend):
+class RocksDBStateBackend(_RocksDBBackend):
     """The working state in RocksDB, with a checkpoint storage. Deprecated.
 
     Use `EmbeddedRocksDBStateBackend` with `FileSystemCheckpointStorage`. The storage it brings along goes before the one of
@@ -283,8 +374,6 @@ class RocksDBStateBackend(RocksDBSettings, StateBackend):
 
     Source: pyflink.datastream.RocksDBStateBackend
     """
-
-    _kind = ROCKSDB
 
     def __init__(
         self,
@@ -308,14 +397,12 @@ class RocksDBStateBackend(RocksDBSettings, StateBackend):
         """The backend whose checkpoint storage it uses."""
         return self._checkpoint_backend
 
+    @kept
     def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
         """Keep the number of threads that move files in checkpoints; none are moved here.
 
         Args:
             number_of_transfering_threads: at least 1.
-
-        Raises:
-            ConfigurationError: out of range.
         """
         self._set_threads("set_number_of_transfering_threads", number_of_transfering_threads)
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
-from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
+from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec, TtlSpec
 from changelog_engine.types import TypeInformation
 
 from .._unsupported import NamesOfPyFlink
@@ -18,7 +18,7 @@ from .state_ttl import StateTtlConfig
 RESERVED_PREFIX = "__"
 
 
-class StateDescriptor(NamesOfPyFlink):
+class StateDescriptor(NamesOfPyFlink, StateDescription):
     """Base of the descriptors.
 
     Args:
@@ -54,9 +54,6 @@ class StateDescriptor(NamesOfPyFlink):
         Args:
             ttl_config: how long they live, and so on. Its length may change from run to run; state that exists cannot be
                 given a time to live, nor lose it.
-
-        Raises:
-            ConfigurationError: it is no StateTtlConfig.
         """
         if not isinstance(ttl_config, StateTtlConfig):
             hint = "; call build() on the builder" if isinstance(ttl_config, StateTtlConfig.Builder) else ""
@@ -77,9 +74,6 @@ class StateDescriptor(NamesOfPyFlink):
         Args:
             function: takes a value of the type that the checkpoint has and returns one of the declared type; None drops
                 it. It must not depend on anything but its argument.
-
-        Returns:
-            This descriptor.
 
         Raises:
             ConfigurationError: it cannot be called.
@@ -119,9 +113,6 @@ class ValueStateDescriptor(StateDescriptor):
         name: unique within the operator.
         value_type_info: type of the value.
 
-    Raises:
-        ConfigurationError: an unusable name or type.
-
     Source: pyflink.datastream.state.ValueStateDescriptor
     """
 
@@ -141,9 +132,6 @@ class ListStateDescriptor(StateDescriptor):
     Args:
         name: unique within the operator.
         elem_type_info: type of the elements.
-
-    Raises:
-        ConfigurationError: an unusable name or type.
 
     Source: pyflink.datastream.state.ListStateDescriptor
     """
@@ -165,9 +153,6 @@ class MapStateDescriptor(StateDescriptor):
         name: unique within the operator.
         key_type_info: type of the map keys.
         value_type_info: type of the values.
-
-    Raises:
-        ConfigurationError: an unusable name or type.
 
     Source: pyflink.datastream.state.MapStateDescriptor
     """
@@ -195,9 +180,6 @@ class ReducingStateDescriptor(StateDescriptor):
         name: unique within the operator.
         reduce_function: a ReduceFunction, or a function of two elements.
         type_info: type of the elements and of their combination.
-
-    Raises:
-        ConfigurationError: an unusable name, function or type.
 
     Source: pyflink.datastream.state.ReducingStateDescriptor
     """
@@ -229,9 +211,6 @@ class AggregatingStateDescriptor(StateDescriptor):
         name: unique within the operator.
         agg_function: an AggregateFunction.
         state_type_info: type of the accumulator.
-
-    Raises:
-        ConfigurationError: an unusable name, function or type.
 
     Source: pyflink.datastream.state.AggregatingStateDescriptor
     """

@@ -8,10 +8,152 @@ from typing import Any, TypeVar
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
 
+from .._arguments import whole_number
 from ..common.time import Duration, Time
-from ._ttl_cleanup import CleanupStrategies
 
 E = TypeVar("E", bound=Enum)
+
+
+class CleanupStrategies:
+    """How expired entries are removed that nobody reads. One that is read is removed then, whatever this says.
+
+    Args:
+        strategies: what was asked for.
+        is_cleanup_in_background: whether a backend's own strategy runs when none was asked for.
+
+    Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies
+    """
+
+    class Strategies(Enum):
+        """The strategies there are.
+
+        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.Strategies
+        """
+
+        FULL_STATE_SCAN_SNAPSHOT = 0
+        INCREMENTAL_CLEANUP = 1
+        ROCKSDB_COMPACTION_FILTER = 2
+
+    class CleanupStrategy:
+        """Base of the strategies' settings.
+
+        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.CleanupStrategy
+        """
+
+    class EmptyCleanupStrategy(CleanupStrategy):
+        """A strategy that has no settings.
+
+        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy
+        """
+
+    class IncrementalCleanupStrategy(CleanupStrategy):
+        """Some keys are checked at each access to the state. It works on the heap backend.
+
+        Args:
+            cleanup_size: how many keys at a time.
+            run_cleanup_for_every_record: the same again for each record, whether or not it accesses the state.
+
+        Raises:
+            ConfigurationError: a size below 1, or no flag.
+
+        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy
+        """
+
+        def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
+            what = "IncrementalCleanupStrategy"
+            self._cleanup_size = whole_number(cleanup_size, f"{what}: cleanup_size", 1)
+            if run_cleanup_for_every_record not in (0, 1):
+                raise ConfigurationError(
+                    f"{what}: run_cleanup_for_every_record must be True or False, got "
+                    f"{run_cleanup_for_every_record!r}"
+                )
+            self._run_cleanup_for_every_record = bool(run_cleanup_for_every_record)
+
+        def get_cleanup_size(self) -> int:
+            """How many keys are checked at a time."""
+            return self._cleanup_size
+
+        def run_cleanup_for_every_record(self) -> bool:
+            """Whether each record has keys checked."""
+            return self._run_cleanup_for_every_record
+
+    class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+        """Expired entries leave the tables of the RocksDB backend.
+
+        Here the end of each epoch checks some keys, in turn, instead of RocksDB's compaction: what a compaction
+        removes would be missing in the changelog.
+
+        Args:
+            query_time_after_num_entries: after how many keys the check reads the clock anew.
+            periodic_compaction_time: kept and given back; files need no compaction to be checked. None: 30 days.
+
+        Raises:
+            ConfigurationError: a number below 1, or something that is not a Duration.
+
+        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy
+        """
+
+        def __init__(
+            self,
+            query_time_after_num_entries: int,
+            periodic_compaction_time: Duration | None = None,
+        ) -> None:
+            what = "RocksdbCompactFilterCleanupStrategy"
+            self._query_time_after_num_entries = whole_number(
+                query_time_after_num_entries, f"{what}: query_time_after_num_entries", 1
+            )
+            if periodic_compaction_time is None:
+                periodic_compaction_time = Duration.of_days(30)
+            elif not isinstance(periodic_compaction_time, Duration):
+                raise ArgumentTypeError(
+                    f"{what}: periodic_compaction_time must be a Duration, got {periodic_compaction_time!r}"
+                )
+            self._periodic_compaction_time = periodic_compaction_time
+
+        def get_query_time_after_num_entries(self) -> int:
+            """After how many keys the check reads the clock anew."""
+            return self._query_time_after_num_entries
+
+        def get_periodic_compaction_time(self) -> Duration:
+            """What was given."""
+            return self._periodic_compaction_time
+
+    EMPTY_STRATEGY = EmptyCleanupStrategy()
+
+    def __init__(
+        self,
+        strategies: dict[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy],
+        is_cleanup_in_background: bool,
+    ) -> None:
+        self._strategies = dict(strategies)
+        self._is_cleanup_in_background = is_cleanup_in_background
+
+    def is_cleanup_in_background(self) -> bool:
+        """Whether a backend's own strategy runs when none was asked for."""
+        return self._is_cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Whether full snapshots leave expired entries out."""
+        return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
+
+    def get_incremental_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
+        """What runs on the heap backend: what was asked for, else 5 keys at each access, or None without background."""
+        default = self.IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
+        found = self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP, default)
+        return found if isinstance(found, self.IncrementalCleanupStrategy) else None
+
+    def get_rocksdb_compact_filter_cleanup_strategy(
+        self,
+    ) -> CleanupStrategies.RocksdbCompactFilterCleanupStrategy | None:
+        """What runs on the RocksDB backend: what was asked for, else one of 1000, or None without background."""
+        default = self.RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
+        found = self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER, default)
+        return found if isinstance(found, self.RocksdbCompactFilterCleanupStrategy) else None
+
+
+_Strategies = CleanupStrategies  # inside StateTtlConfig, the plain name is its attribute
 
 
 class StateTtlConfig:
@@ -88,9 +230,6 @@ class StateTtlConfig:
         Args:
             ttl: how long entries live.
 
-        Raises:
-            ConfigurationError: it is no Time, or not positive.
-
         Source: pyflink.datastream.state.StateTtlConfig.Builder
         """
 
@@ -107,9 +246,6 @@ class StateTtlConfig:
 
             Args:
                 update_type: default OnCreateAndWrite.
-
-            Raises:
-                ConfigurationError: it is no UpdateType.
             """
             self._update_type = _member(update_type, StateTtlConfig.UpdateType, "Builder.set_update_type")
             return self
@@ -129,9 +265,6 @@ class StateTtlConfig:
 
             Args:
                 state_visibility: default NeverReturnExpired.
-
-            Raises:
-                ConfigurationError: it is no StateVisibility.
             """
             self._state_visibility = _member(
                 state_visibility, StateTtlConfig.StateVisibility, "Builder.set_state_visibility"
@@ -153,9 +286,6 @@ class StateTtlConfig:
 
             Args:
                 ttl_time_characteristic: ProcessingTime, the only one.
-
-            Raises:
-                ConfigurationError: it is no TtlTimeCharacteristic.
             """
             self._ttl_time_characteristic = _member(
                 ttl_time_characteristic,
@@ -212,7 +342,7 @@ class StateTtlConfig:
                 periodic_compaction_time: kept and given back by the strategy. None: 30 days.
 
             Raises:
-                ConfigurationError: a number below 1, or something that is no Duration.
+                ConfigurationError: a number below 1, or something that is not a Duration.
             """
             strategies = CleanupStrategies
             return self._clean(
@@ -236,9 +366,6 @@ class StateTtlConfig:
 
             Args:
                 ttl: how long.
-
-            Raises:
-                ConfigurationError: it is no Time, or not positive.
             """
             self._ttl = _positive(ttl, "Builder.set_ttl")
             return self
@@ -258,8 +385,8 @@ class StateTtlConfig:
         update_type: StateTtlConfig.UpdateType,
         state_visibility: StateTtlConfig.StateVisibility,
         ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic,
-        ttl: Time,
-        cleanup_strategies: CleanupStrategies,
+        ttl: Time | Duration,
+        cleanup_strategies: _Strategies,
     ) -> None:
         self._update_type = _member(update_type, StateTtlConfig.UpdateType, "StateTtlConfig: update_type")
         self._state_visibility = _member(
@@ -283,9 +410,6 @@ class StateTtlConfig:
 
         Args:
             ttl: how long entries live.
-
-        Raises:
-            ConfigurationError: it is no Time, or not positive.
         """
         return StateTtlConfig.Builder(ttl)
 
@@ -297,7 +421,7 @@ class StateTtlConfig:
         """Whether reading may give an expired value."""
         return self._state_visibility
 
-    def get_ttl(self) -> Time:
+    def get_ttl(self) -> Time | Duration:
         """How long entries live."""
         return self._ttl
 
@@ -309,7 +433,7 @@ class StateTtlConfig:
         """Whether entries expire at all."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
-    def get_cleanup_strategies(self) -> CleanupStrategies:
+    def get_cleanup_strategies(self) -> _Strategies:
         """How expired entries are removed that nobody reads."""
         return self._cleanup_strategies
 
@@ -318,8 +442,8 @@ class StateTtlConfig:
         if not self.is_enabled():
             return None
         cleanup = self._cleanup_strategies
-        incremental: Any = cleanup.get_incremental_cleanup_strategy()
-        compaction: Any = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
+        incremental = cleanup.get_incremental_cleanup_strategy()
+        compaction = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
         return TtlSpec(
             ttl_ms=self._ttl.to_milliseconds(),
             renew_on_read=self._update_type is StateTtlConfig.UpdateType.OnReadAndWrite,
@@ -340,7 +464,7 @@ class StateTtlConfig:
         )
 
 
-def _positive(ttl: Any, what: str) -> Any:
+def _positive(ttl: Any, what: str) -> Time | Duration:
     """The ttl if it is a Time or Duration of at least a millisecond."""
     if not isinstance(ttl, (Time, Duration)):
         raise ArgumentTypeError(f"{what}: the ttl must be a Time such as Time.hours(1), got {ttl!r}")

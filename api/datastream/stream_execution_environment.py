@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine import connectors as engine
-from changelog_engine.config import options
+from changelog_engine.config import options, program_options
 from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError, InvalidJobError
+from changelog_engine.connectors.spark_frames import dataframe_source
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.java import find_java
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
-from .._unsupported import module_getattr
+from .._differences import differs
+from .._kept_settings import kept
+from .._unsupported import NamesOfPyFlink, module_getattr
 from ..common.configuration import Configuration
+from ..common.execution_config import ExecutionConfig
 from ..common.job_client import JobClient, to_result
 from ..common.job_execution_result import JobExecutionResult
+from ..common.restart_strategy import RestartStrategyConfiguration
 from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from ..serializers import PickleSerializer, Serializer
-from ._connector_options import with_options
-from ._execution_plan import execution_plan, refuse_missing_uids
+from . import _settings
+from ._connectors import as_source, as_source_function, with_options
+from ._execution_plan import execution_plan
+from ._graph import GraphBuilder, Transformation, freeze
 from ._job_names import DEFAULT_JOB_NAME, name_of_job
-from ._program_environment import ProgramEnvironment
-from ._sources import as_source, as_source_function
-from ._spark_streams import SparkSources
-from ._transformation import OPERATORS, Transformation, build_graph, newest
-from .closeable_iterator import CloseableIterator
+from .checkpoint_config import CheckpointConfig
+from .checkpoint_storage import normalized
+from .checkpointing_mode import CheckpointingMode
 from .connectors.base import Source
 from .connectors.file_system import InputFormat
 from .data_stream import DataStream
+from .execution_mode import RuntimeExecutionMode
 from .functions import SourceFunction
+from .slot_sharing_group import SlotSharingGroup
+from .state_backend import StateBackend
+from .time_characteristic import TimeCharacteristic
+
+_ENVIRONMENT = "StreamExecutionEnvironment"
+_JARS = (
+    "hands jars to a Spark session that the job starts: connectors and formats here are Python and need none"
+)
 
 
-class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
+class StreamExecutionEnvironment(NamesOfPyFlink):
     """Where a program begins: sources, settings, execution.
 
     Settings come from the program, from ``-D key=value`` on the command line, and from the YAML file that the
@@ -58,10 +73,11 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             configuration: options by Flink's keys.
             serializer: kept as ``serializer``; default a PickleSerializer. Elements are pickled, whatever it is.
         """
-        super().__init__(configuration)
         self.serializer = PickleSerializer() if serializer is None else serializer
-        self._pending: dict[Transformation, None] = {}  # operators that no execution has run, in their order
-        self._taken = -1  # up to which order of transformations executions have taken what there was
+        self._settings = _settings.EnvironmentSettings(configuration)
+        self._checkpoint_config = CheckpointConfig(self._settings)
+        self._execution_config = ExecutionConfig(self._settings)
+        self._graph = GraphBuilder()
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -75,6 +91,8 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         """
         return StreamExecutionEnvironment(configuration)
 
+    # Sources.
+
     def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
         """A stream of the elements of a collection, in order. Its source has parallelism one.
 
@@ -83,7 +101,6 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             type_info: type of the elements, each of which is checked now.
 
         Raises:
-            ConfigurationError: no collection.
             TypeMismatchError: an element does not fit; the message holds its index.
         """
         declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_collection: type_info")
@@ -112,14 +129,11 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         """A stream of what a source reads.
 
         Args:
-            source: a Source; or, beyond PyFlink, an object with the protocol
+            source: a Source; or, beyond PyFlink, an object that inherits
                 ``changelog_engine.connectors.Source``.
             watermark_strategy: event times and watermarks of the elements.
             source_name: its name, which people see.
             type_info: type of the elements; leave it out when the source knows its type.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "StreamExecutionEnvironment.from_source"
         strategy = as_watermark_strategy(watermark_strategy, what)
@@ -144,9 +158,6 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
                 function.
             source_name: its name, which people see.
             type_info: type of the elements.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "StreamExecutionEnvironment.add_source"
         name = _arguments.text(source_name, f"{what}: source_name")
@@ -171,9 +182,6 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
 
         Args:
             input_format: such as ``AvroInputFormat(path, schema)``.
-
-        Raises:
-            ConfigurationError: something else.
         """
         if not isinstance(input_format, InputFormat):
             raise ArgumentTypeError(
@@ -181,6 +189,42 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             )
         source = files.FileSource([input_format._path], input_format._format)
         return self._begin("Custom File Source", source, input_format.get_produced_type())
+
+    def from_spark(
+        self,
+        dataframe: Any,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "Spark DataFrame",
+        staging: str | None = None,
+        available_now: bool = False,
+    ) -> DataStream:
+        """A stream of the rows of a Spark DataFrame. Beyond PyFlink.
+
+        Spark computes the DataFrame when the job starts, in the session that it belongs to, and stages its rows in Parquet
+        files; the job, and its restores, read those. Elements are rows with the columns as fields.
+
+        Args:
+            dataframe: of PySpark: a batch one, or a streaming one of any source that Spark can read again, a Python Data
+                Source with a stream reader too.
+            watermark_strategy: event times and watermarks of the elements; none by default.
+            source_name: its name, which people see.
+            staging: folder or URI for the staged rows, which the workers reach. A batch DataFrame has one in the job's base
+                path by default. A streaming one needs it: what Spark has read is kept there.
+            available_now: of a streaming DataFrame: end when all is read that was there at the start.
+
+        Raises:
+            ConfigurationError: no DataFrame, one that cannot be read again, or a streaming one without a folder.
+            NotSupportedError: a column that rows cannot hold.
+        """
+        what = "StreamExecutionEnvironment.from_spark"
+        if staging is not None:
+            _arguments.text(staging, f"{what}: staging")
+        ends = _arguments.flag(available_now, f"{what}: available_now")
+        source = Source(dataframe_source(dataframe, staging, ends))
+        strategy = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
+        return self.from_source(source, strategy, source_name)
+
+    # Execution.
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.
@@ -202,9 +246,7 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             JobCancelledError: the job was stopped, such as by Ctrl-C.
         """
         graph, settings, _ = self._take_job(job_name)
-        launch = _launch()
-
-        return to_result(launch.run_job(graph, settings))
+        return to_result(_launch().run_job(graph, settings))
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
         """Run the program in the background.
@@ -219,9 +261,7 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
         graph, settings, _ = self._take_job(None if job_name == DEFAULT_JOB_NAME else job_name)
-        launch = _launch()
-
-        return JobClient(launch.start_job(graph, settings))
+        return JobClient(_launch().start_job(graph, settings))
 
     def close(self) -> None:
         """Release the results that ``DataStream.cache()`` keeps in Flink: there are none here, so nothing changes.
@@ -239,8 +279,8 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
         Raises:
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
-        graph, ids = self._graph(
-            self._new_operators(), self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
+        graph, ids = self._frozen(
+            self._graph.to_run(), self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
         )
         descriptions = {number: each.description for each, number in ids.items() if each.description}
         return execution_plan(graph, descriptions)
@@ -258,65 +298,419 @@ class StreamExecutionEnvironment(SparkSources, ProgramEnvironment):
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
         name = job_name or self._settings.get(options.JOB_NAME) or DEFAULT_JOB_NAME
-        graph, _ = self._graph(self._new_operators(), name)
+        graph, _ = self._frozen(self._graph.to_run(), name)
         if clear_transformations:
-            self._take_pending()
+            self._graph.taken()
         return graph
 
-    def _execute_and_collect(self, end: Transformation, job_name: str | None) -> CloseableIterator:
-        sink = Transformation(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
-        graph, settings, ids = self._take_job(job_name, sink)
-        launch = _launch()
+    # Settings.
 
-        running = launch.start_job(graph, settings)
-        return CloseableIterator(running, iter(running.results(ids[sink])))
+    def configure(self, configuration: Configuration) -> None:
+        """Set all options of a configuration; they replace what was set before.
+
+        Args:
+            configuration: options by Flink's keys. Keys of Flink that mean nothing here are kept and ignored.
+
+        Raises:
+            ConfigurationError: an option that is misspelt, or a value that cannot be used; then nothing
+            changes.
+        """
+        self._settings.configure(configuration)
+
+    def get_config(self) -> ExecutionConfig:
+        """The `ExecutionConfig`, a view on this environment."""
+        return self._execution_config
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the parallelism of operators that set none.
+
+        Args:
+            parallelism: 1 to 32768.
+        """
+        value = _arguments.parallelism(parallelism, "StreamExecutionEnvironment.set_parallelism")
+        self._settings.set(options.PARALLELISM, str(value))
+        return self
+
+    def get_parallelism(self) -> int:
+        """Parallelism of operators that set none; by default the cores of Spark's local master."""
+        return self._settings.parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups of operators that set none: the bound of their parallelism for ever.
+
+        Args:
+            max_parallelism: 1 to 32768.
+        """
+        value = _arguments.max_parallelism(max_parallelism, "StreamExecutionEnvironment.set_max_parallelism")
+        self._settings.set(options.MAX_PARALLELISM, str(value))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Number of key groups of operators that set none; -1 when nobody set it."""
+        return self._execution_config.get_max_parallelism()
+
+    @differs(
+        "with BATCH gives keys in the order of their first elements, where Flink sorts their bytes",
+        "Programs",
+        matters=False,
+    )
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
+        """Set the execution mode.
+
+        Args:
+            execution_mode: STREAMING, the default; BATCH, whose sources must all end; or AUTOMATIC.
+        """
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise ArgumentTypeError(
+                "StreamExecutionEnvironment.set_runtime_mode needs a RuntimeExecutionMode such as "
+                f"RuntimeExecutionMode.STREAMING, got {execution_mode!r}"
+            )
+        self._settings.set(options.RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> Self:
+        """Make checkpoints: after a failure the job goes on from the last one.
+
+        Args:
+            interval: time between checkpoints in ms, at least 10.
+            mode: the guarantee asked for; None leaves it as it is, EXACTLY_ONCE by default.
+        """
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """The `CheckpointConfig`, a view on this environment."""
+        return self._checkpoint_config
+
+    def get_checkpoint_interval(self) -> int:
+        """Time between checkpoints in ms; -1 when checkpointing is off."""
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        """The guarantee asked for."""
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        """As `get_checkpointing_mode`, under the name that it has from 1.20 on."""
+        return self.get_checkpointing_mode()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> Self:
+        """Log every change of keyed state in a Delta table, so that a checkpoint is one small commit.
+
+        When the program never calls this it has no preference, and the option ``state.changelog.enabled``
+        decides. With the changelog on and no checkpoint interval, a checkpoint is made every second.
+
+        Args:
+            enabled: True or False.
+        """
+        value = _arguments.flag(enabled, "StreamExecutionEnvironment.enable_changelog_state_backend: enabled")
+        self._settings.set(options.CHANGELOG_ENABLED, "true" if value else "false")
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """What the program said about the changelog: True, False, or None for no preference."""
+        value: bool | None = self._settings.get_from_code(options.CHANGELOG_ENABLED)
+        return value
+
+    def set_state_backend(self, state_backend: StateBackend) -> Self:
+        """Set where the working state is kept.
+
+        Args:
+            state_backend: `HashMapStateBackend` (the default), `EmbeddedRocksDBStateBackend`, `CustomStateBackend`, or one
+                of the deprecated backends, which bring their checkpoint storage along. What is set on it later holds too.
+        """
+        if not isinstance(state_backend, StateBackend) or state_backend._kind is None:
+            raise ArgumentTypeError(
+                "StreamExecutionEnvironment.set_state_backend needs a backend such as HashMapStateBackend() or "
+                f"EmbeddedRocksDBStateBackend(), got {state_backend!r}"
+            )
+        self._settings.set_state_backend(state_backend)
+        return self
+
+    def get_state_backend(self) -> StateBackend | None:
+        """Where the working state is kept as the program set it; None when it did not."""
+        return self._settings.state_backend()
+
+    @differs(
+        "has a limit here: the same mistake of the program three times in a row, with no checkpoint between, fails the job",
+        "Checkpoints and failures",
+        matters=False,
+    )
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
+        """Set when a failed job goes on.
+
+        Args:
+            restart_strategy_configuration: from `RestartStrategies`.
+        """
+        self._settings.set_restart_strategy(restart_strategy_configuration)
+
+    def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """When a failed job goes on; the fall-back strategy when nobody set any."""
+        return self._settings.restart_strategy()
+
+    # What a program brings along.
+
+    def add_python_file(self, file_path: str) -> None:
+        """Put a module, package or archive of them on the import path of the workers.
+
+        Args:
+            file_path: a ``.py`` file, a folder whose contents are to be imported, or a zip, egg or wheel.
+
+        Raises:
+            ConfigurationError: it is not there.
+            NotSupportedError: a path of another file system.
+        """
+        what = f"{_ENVIRONMENT}.add_python_file: file_path"
+        self._settings.dependencies.add_python_file(file_path, what)
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> None:
+        """Install packages for the workers. When the job starts, pip puts them into a folder that is shipped.
+
+        Args:
+            requirements_file_path: a list for pip, such as ``requirements.txt``.
+            requirements_cache_dir: a folder with the packages' files; pip then asks no index.
+
+        Raises:
+            ConfigurationError: file or folder is not there.
+            NotSupportedError: a path of another file system.
+        """
+        what = f"{_ENVIRONMENT}.set_python_requirements: a path"
+        self._settings.dependencies.set_requirements(requirements_file_path, requirements_cache_dir, what)
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        """Unpack an archive on the workers, in their working directory.
+
+        A function reads its files by relative paths, such as ``open("target_dir/data.txt")``.
+
+        Args:
+            archive_path: a zip, jar, wheel or egg; also tar, tar.gz and tgz.
+            target_dir: name of the folder it is unpacked to; by default that of the archive's file.
+
+        Raises:
+            ConfigurationError: it is not there or no archive, or the name leads elsewhere.
+            NotSupportedError: a path of another file system.
+        """
+        what = f"{_ENVIRONMENT}.add_python_archive"
+        self._settings.dependencies.add_archive(archive_path, target_dir, what)
+
+    @differs("needs an interpreter of the driver's Python version that has this engine", "Programs")
+    def set_python_executable(self, python_exec: str) -> None:
+        """Set the interpreter of the workers: one with this engine installed, of the driver's Python version.
+
+        Args:
+            python_exec: its path; a relative one starts at the workers' working directory, so that it can name
+                one of an archive: ``venv.zip/bin/python``.
+        """
+        path = _arguments.text(python_exec, f"{_ENVIRONMENT}.set_python_executable: python_exec")
+        self._settings.set(program_options.PYTHON_EXECUTABLE, path)
+
+    @differs(_JARS, "Programs", matters=False)
+    def add_jars(self, *jars_path: str) -> None:
+        """Put jar files on the class path of Spark, such as those of a catalog or a file system.
+
+        They reach a Spark session that the job starts itself; one that is active already keeps its class path, and the
+        job warns. Connectors and formats need none: a jar of Flink, of Kafka's clients or of a JDBC driver may be missing,
+        with a warning.
+
+        Args:
+            jars_path: paths of jar files.
+
+        Raises:
+            ConfigurationError: another one is not there.
+            NotSupportedError: a path of another file system.
+        """
+        for path in jars_path:
+            self._settings.dependencies.add_jar(path, f"{_ENVIRONMENT}.add_jars: jars_path")
+
+    @differs(_JARS, "Programs", matters=False)
+    def add_classpaths(self, *classpaths: str) -> None:
+        """As `add_jars`.
+
+        Args:
+            classpaths: URLs of jar files, such as ``file:///lib/a.jar``.
+
+        Raises:
+            ConfigurationError: one is not there.
+            NotSupportedError: a URL of another file system.
+        """
+        for path in classpaths:
+            self._settings.dependencies.add_jar(path, f"{_ENVIRONMENT}.add_classpaths: classpaths")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        """Ship a file to the workers, under a name in their working directory.
+
+        Args:
+            file_path: plain or as a ``file:`` URI.
+            name: a plain file name; a function opens the file by it.
+            executable: whether it is to be executable.
+
+        Raises:
+            ConfigurationError: it is not there, or the name is taken or no plain name.
+            NotSupportedError: a path of another file system, or a folder.
+        """
+        what = f"{_ENVIRONMENT}.register_cached_file"
+        self._settings.dependencies.add_cached(file_path, name, executable, what)
+
+    def get_cached_files(self) -> list[tuple[str, str, bool]]:
+        """The registered files as (name, path, executable), in the order of their registration."""
+        return [(each.name, each.path, each.executable) for each in self._settings.dependencies.cached()]
+
+    @kept
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Keep the resources of a group of operators. Spark gives every subtask a core, whatever they are.
+
+        Args:
+            slot_sharing_group: name and resources.
+        """
+        if not isinstance(slot_sharing_group, SlotSharingGroup):
+            raise ArgumentTypeError(
+                f"{_ENVIRONMENT}.register_slot_sharing_group needs a SlotSharingGroup such as "
+                f"SlotSharingGroup.builder('name').build(), got {slot_sharing_group!r}"
+            )
+        groups: dict[str, SlotSharingGroup] = self._settings.kept.setdefault("slot sharing groups", {})
+        groups[slot_sharing_group.get_name()] = slot_sharing_group
+        return self
+
+    @kept
+    def register_type(self, type_class_name: str) -> None:
+        """Keep a Java class to be serialized; ``get_config()`` gives it back. Values here are Python's."""
+        self._execution_config.register_pojo_type(type_class_name)
+
+    @kept
+    def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
+        """Keep the Kryo serializer of a Java class; ``get_config()`` gives it back."""
+        self._execution_config.register_type_with_kryo_serializer(type_class_name, serializer_class_name)
+
+    @kept
+    def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> None:
+        """Keep a default Kryo serializer of a Java class; ``get_config()`` gives it back."""
+        self._execution_config.add_default_kryo_serializer(type_class_name, serializer_class_name)
+
+    @kept
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Keep how long output may wait in a buffer. Here it waits until the end of its epoch.
+
+        Args:
+            timeout_millis: ms; 0 for no wait, -1 for a full buffer.
+        """
+        what = f"{_ENVIRONMENT}.set_buffer_timeout: timeout_millis"
+        self._settings.kept["buffer timeout"] = _arguments.whole_number(timeout_millis, what, -1)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        """How long output may wait in a buffer in ms, as set; default 100."""
+        kept = self._settings.kept.get("buffer timeout")
+        return int(self._settings.get(program_options.BUFFER_TIMEOUT) if kept is None else kept)
+
+    @kept
+    def disable_operator_chaining(self) -> Self:
+        """Keep that operators are not to be chained. Here those between two exchanges always run in one task."""
+        self._settings.set(program_options.OPERATOR_CHAINING, "false")
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        """Whether operators are to be chained, as set; True by default."""
+        enabled: bool = self._settings.get(program_options.OPERATOR_CHAINING)
+        return enabled
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        """Whether operators of different maximum parallelism are to be chained, as set; True by default."""
+        enabled: bool = self._settings.get(program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM)
+        return enabled
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        """Set the parallelism of environments made from now on, in this process, that nothing else gives one.
+
+        Args:
+            parallelism: 1 to 32768.
+        """
+        what = f"{_ENVIRONMENT}.set_default_local_parallelism"
+        _settings.set_default_local_parallelism(_arguments.parallelism(parallelism, what))
+
+    def get_default_local_parallelism(self) -> int:
+        """Parallelism of environments that nothing else gives one; by default the cores of this machine."""
+        return _settings.default_local_parallelism()
+
+    def set_default_savepoint_directory(self, directory: str) -> Self:
+        """Keep where savepoints are to lie.
+
+        Args:
+            directory: folder or URI.
+        """
+        what = f"{_ENVIRONMENT}.set_default_savepoint_directory: directory"
+        self._settings.set(program_options.SAVEPOINT_DIR, _arguments.text(directory, what))
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints are to lie, or None; ``file:///tmp`` reads ``file:/tmp``, as in Flink."""
+        found: str | None = self._settings.get(program_options.SAVEPOINT_DIR)
+        return None if found is None else normalized(found)
+
+    @kept
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """Keep the notion of time. Event time is always on; timers and windows name the domain they mean."""
+        if not isinstance(characteristic, TimeCharacteristic):
+            raise ArgumentTypeError(
+                f"{_ENVIRONMENT}.set_stream_time_characteristic needs a TimeCharacteristic such as "
+                f"TimeCharacteristic.EventTime, got {characteristic!r}"
+            )
+        self._settings.kept["time characteristic"] = characteristic
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        """The notion of time as set; EventTime by default."""
+        kept = self._settings.kept.get("time characteristic", TimeCharacteristic.EventTime)
+        return TimeCharacteristic(kept)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints are unaligned, as set; False by default."""
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Whether unaligned checkpoints are forced, as set; False by default."""
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def _start_and_collect(self, end: Transformation, job_name: str | None) -> tuple[Any, Iterator[Any]]:
+        """Run the program in the background; the running job, and the elements of an operator."""
+        sink = self._graph.prepare(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
+        graph, settings, ids = self._take_job(job_name, sink)
+        running = _launch().start_job(graph, settings)
+        return running, iter(running.results(ids[sink]))
 
     def _take_job(
         self, job_name: str | None, *more: Transformation
     ) -> tuple[JobGraph, JobSettings, dict[Transformation, int]]:
         """Freeze what was added since the last execution; an error leaves it there."""
-        operators = self._new_operators(*more)
+        operators = self._graph.to_run(*more)
         if job_name is not None:
             _arguments.text(job_name, "the job name")
-        graph, ids = self._graph(operators, job_name or "")
-        graph = with_options(graph, self._settings.layers().merged())
+        graph, ids = self._frozen(operators, job_name or "")
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         settings = self._settings.job_settings(sources)
+        graph = with_options(graph, self._settings.layers().merged(), settings.checkpoint_interval_ms)
         name = _arguments.text(name_of_job(job_name, self._settings.layers()), "the job name")
-        self._take_pending()
+        self._graph.taken()
         return replace(graph, name=name), settings, ids
 
-    def _new_operators(self, *more: Transformation) -> list[Transformation]:
-        operators = [*self._pending, *more]
-        if not operators:
-            raise InvalidJobError(
-                "no operators to execute: a source alone does nothing. Add an operator or a sink, such as map(), print(), "
-                "add_sink() or sink_to(), or use execute_and_collect(); what an earlier execution ran is not run again"
-            )
-        return operators
-
-    def _take_pending(self) -> None:
-        self._pending.clear()
-        self._taken = newest()
-
-    def _graph(
+    def _frozen(
         self, operators: list[Transformation], name: str
     ) -> tuple[JobGraph, dict[Transformation, int]]:
-        max_parallelism: int | None = self._settings.get(options.MAX_PARALLELISM)
-        graph, ids = build_graph(operators, name, self._settings.parallelism(), max_parallelism)
-        if not self._execution_config.has_auto_generated_uids_enabled():
-            refuse_missing_uids(graph)
-        return graph, ids
-
-    def _begin(self, name: str, source: engine.Source, declared: TypeInformation | None) -> DataStream:
-        return DataStream(
-            self, Transformation(NodeKind.SOURCE, name, (), source, declared or source.output_type)
+        return freeze(
+            operators,
+            name,
+            self._settings.parallelism(),
+            self._settings.get(options.MAX_PARALLELISM),
+            with_uids=not self._execution_config.has_auto_generated_uids_enabled(),
         )
 
-    def _add(self, transformation: Transformation) -> None:
-        """Note an operator for the next execution, unless one ran it already."""
-        if transformation.kind in OPERATORS and transformation.order > self._taken:
-            self._pending[transformation] = None
+    def _begin(self, name: str, source: engine.Source, declared: TypeInformation | None) -> DataStream:
+        origin = self._graph.add(
+            NodeKind.SOURCE, name, function=source, output_type=declared or source.output_type
+        )
+        return DataStream(self, origin)
 
 
 def _launch() -> Any:
@@ -325,9 +719,9 @@ def _launch() -> Any:
     Raises:
         EnvironmentNotReadyError: there is no Java.
     """
-    if "changelog_engine.spark.launch" not in sys.modules:
+    if "changelog_engine.launch" not in sys.modules:
         find_java()
-    from changelog_engine.spark import launch
+    from changelog_engine import launch
 
     return launch
 

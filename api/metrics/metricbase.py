@@ -112,9 +112,6 @@ class MetricGroup(ABC):
     def counter(self, name: str) -> Counter:
         """A counter; the same one for the same name.
 
-        Args:
-            name: its name.
-
         Raises:
             InvalidJobError: the name stands for a metric of another kind.
         """
@@ -147,9 +144,6 @@ class MetricGroup(ABC):
     def distribution(self, name: str) -> Distribution:
         """A distribution; the same one for the same name.
 
-        Args:
-            name: its name.
-
         Raises:
             InvalidJobError: the name stands for a metric of another kind.
         """
@@ -164,11 +158,7 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def get_metric_identifier(self, metric_name: str) -> str:
-        """The full name of a metric: the scope's components and the name, joined by dots.
-
-        Args:
-            metric_name: its name.
-        """
+        """The full name of a metric: the scope's components and the name, joined by dots."""
 
 
 __getattr__ = module_getattr(__name__)

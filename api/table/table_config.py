@@ -51,9 +51,6 @@ class TableConfig(NamesOfPyFlink):
 
         Args:
             python_exec: path of the interpreter.
-
-        Raises:
-            ConfigurationError: not a str, or an empty one.
         """
         self._python_executable = _arguments.text(
             python_exec, "TableConfig.set_python_executable: python_exec"

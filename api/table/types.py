@@ -129,31 +129,19 @@ class DataTypes:
 
     @staticmethod
     def ARRAY(element_type: TypeInformation, nullable: bool = True) -> ListTypeInfo:
-        """Lists.
-
-        Raises:
-            ConfigurationError: no type.
-        """
+        """Lists."""
         return Types.LIST(_type(element_type, "DataTypes.ARRAY: element_type"))
 
     @staticmethod
     def MAP(key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True) -> MapTypeInfo:
-        """Maps.
-
-        Raises:
-            ConfigurationError: no type.
-        """
+        """Maps."""
         return Types.MAP(
             _type(key_type, "DataTypes.MAP: key_type"), _type(value_type, "DataTypes.MAP: value_type")
         )
 
     @staticmethod
     def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> Field:
-        """A field of `ROW`.
-
-        Raises:
-            ConfigurationError: no name or type.
-        """
+        """A field of `ROW`."""
         return Field(text(name, "DataTypes.FIELD: name"), _type(data_type, "DataTypes.FIELD: data_type"))
 
     @staticmethod

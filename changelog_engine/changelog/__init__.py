@@ -1,1 +1,1 @@
-"""The log: rows, buffers, parts, and the logging wrapper round any state backend."""
+"""The log: rows, buffers and parts, and how rows become state again."""

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.changelog import rows
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, codec_for
 from changelog_engine.graph.key_groups import key_groups
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor
+from changelog_engine.state import mutation_log
+from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
@@ -33,14 +33,21 @@ _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 @functools.cache
 def _put_or_clear() -> pa.Array:
     # Made when it is needed: Arrow imports pandas to make an array of a list, which building a graph shall not wait for.
-    return pa.array([rows.PUT, rows.CLEAR], pa.string())
+    return pa.array([mutation_log.PUT, mutation_log.CLEAR], pa.string())
 
 
-class StateLog:
-    """The waiting mutations of one state: parallel lists, drained into Arrow columns.
+class StateLog(MutationLog):
+    """The waiting mutations of one state, and how they become Arrow columns.
 
-    ``values`` holds CLEARED where the operation has no value. ``operations`` is None for states where the value tells the
-    operation (put, or clear where it is CLEARED). ``keys`` holds pairs of key and namespace in namespaced state.
+    Args:
+        operator, state: whose mutations.
+        key_codec: of the keys.
+        value_codec: of the values; None for timers, whose value is the timestamp.
+        map_codec: of a map's keys; None for what is not a map.
+        explicit: operations are kept.
+        timed: the stream has timestamps.
+        max_parallelism: number of key groups.
+        namespaces: of namespaced state.
     """
 
     __slots__ = (
@@ -49,13 +56,8 @@ class StateLog:
         "_max_parallelism",
         "_namespaces",
         "_value_codec",
-        "keys",
-        "map_keys",
-        "operations",
         "operator",
         "state",
-        "times",
-        "values",
     )
 
     def __init__(
@@ -68,15 +70,11 @@ class StateLog:
         explicit: bool,
         timed: bool,
         max_parallelism: int,
-        namespaces: NamespaceCodec | None = None,
+        namespaces: NamespaceCodec | None,
     ) -> None:
+        super().__init__(map_codec is not None, explicit, timed)
         self.operator = operator
         self.state = state
-        self.keys: list[Any] = []
-        self.values: list[Any] = []
-        self.map_keys: list[Any] | None = None if map_codec is None else []
-        self.operations: list[str] | None = [] if explicit else None
-        self.times: list[int] | None = [] if timed else None
         self._key_codec = key_codec
         self._value_codec = value_codec
         self._map_codec = map_codec
@@ -119,7 +117,7 @@ class StateLog:
             return pa.array(self.operations, pa.string()).dictionary_encode()
         cleared = np.array(list(map(is_, self.values, repeat(CLEARED))), np.int32)
         if not cleared.any():
-            return rows.PUT
+            return mutation_log.PUT
         return pa.DictionaryArray.from_arrays(pa.array(cleared), _put_or_clear())
 
     def _map_key_column(self) -> pa.Array:
@@ -145,22 +143,11 @@ class StateLog:
                 .cast(pa.timestamp("us", tz="UTC"))
             )
 
-    def clear(self) -> None:
-        """Forget the waiting mutations."""
-        self.keys.clear()
-        self.values.clear()
-        for column in (self.map_keys, self.operations, self.times):
-            if column is not None:
-                column.clear()
-
 
 class ChangelogBuffer:
     """The logs of all states of one subtask."""
 
-    def __init__(
-        self, cursor: Cursor, key_type: TypeInformation | None, timed: bool, max_parallelism: int
-    ) -> None:
-        self.cursor = cursor
+    def __init__(self, key_type: TypeInformation | None, timed: bool, max_parallelism: int) -> None:
         self.logs: list[StateLog] = []
         self._key_codec = key_codec_for(key_type)
         self._timed = timed

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog import rows
 from changelog_engine.changelog.coded import Coded, coded
-from changelog_engine.changelog.replay import group_by_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.state import mutation_log
 
-_LIST = frozenset({rows.APPEND, rows.REPLACE})
-_TIMERS = frozenset({rows.REGISTER_TIMER, rows.DELETE_TIMER})
+_LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
+_TIMERS = frozenset({mutation_log.REGISTER_TIMER, mutation_log.DELETE_TIMER})
 
 
 def live_rows(tables: list[pa.Table]) -> dict[tuple[str, str], pa.Table]:
@@ -70,26 +70,30 @@ def _fold(table: pa.Table, cuts: bool) -> pa.Table:
     rows_ = _Rows(table)
     keys, count = rows_.keys, rows_.key_count
     index = np.arange(table.num_rows, dtype=np.int32)
-    if code_of.keys() <= {rows.PUT} and table["map_key"].null_count == table.num_rows:
-        return rows_.taken(_last_by_first(index, keys, count), rows.PUT)
+    if code_of.keys() <= {mutation_log.PUT} and table["map_key"].null_count == table.num_rows:
+        return rows_.taken(_last_by_first(index, keys, count), mutation_log.PUT)
     operations = operation.codes
     reset = np.full(count, -1, np.int32)
-    cut = _any(operations, code_of, (rows.CLEAR, rows.REPLACE))
+    cut = _any(operations, code_of, (mutation_log.CLEAR, mutation_log.REPLACE))
     reset[keys[cut]] = index[cut]  # of several rows of a key the last one stays: rows are in order
     after_reset = index > reset[keys]
     cleared = reset[reset >= 0]
     if code_of.keys() & _LIST:
-        replaced = _any(operations, code_of, (rows.REPLACE,)) & (index == reset[keys])
-        live = index[replaced | (after_reset & _any(operations, code_of, (rows.APPEND,)))]
-        return rows_.after_cuts([(cleared, rows.CLEAR)] if cuts else [], live, rows.APPEND)
+        replaced = _any(operations, code_of, (mutation_log.REPLACE,)) & (index == reset[keys])
+        live = index[replaced | (after_reset & _any(operations, code_of, (mutation_log.APPEND,)))]
+        return rows_.after_cuts([(cleared, mutation_log.CLEAR)] if cuts else [], live, mutation_log.APPEND)
     if code_of.keys() & _TIMERS:
-        added, taken, kept = rows.REGISTER_TIMER, rows.DELETE_TIMER, rows.REGISTER_TIMER
+        added, taken, kept = (
+            mutation_log.REGISTER_TIMER,
+            mutation_log.DELETE_TIMER,
+            mutation_log.REGISTER_TIMER,
+        )
         entries, entry_count = _pair_codes(keys, coded(table["value"]))
     elif table["map_key"].null_count < table.num_rows:
-        added, taken, kept = rows.PUT, rows.REMOVE, rows.PUT
+        added, taken, kept = mutation_log.PUT, mutation_log.REMOVE, mutation_log.PUT
         entries, entry_count = _pair_codes(keys, rows_.coded("map_key"))
     else:
-        added, taken, kept = rows.PUT, rows.CLEAR, rows.PUT
+        added, taken, kept = mutation_log.PUT, mutation_log.CLEAR, mutation_log.PUT
         entries, entry_count = keys, count
     puts = _any(operations, code_of, (added,)) & after_reset
     gone = np.full(entry_count, -1, np.int32)
@@ -97,8 +101,8 @@ def _fold(table: pa.Table, cuts: bool) -> pa.Table:
     gone[entries[takes]] = index[takes]
     puts &= index > gone[entries]
     live = _last_by_first(index[puts], entries[puts], entry_count)
-    removed = [] if taken == rows.CLEAR else [(gone[gone >= 0], taken)]
-    return rows_.after_cuts([(cleared, rows.CLEAR), *removed] if cuts else [], live, kept)
+    removed = [] if taken == mutation_log.CLEAR else [(gone[gone >= 0], taken)]
+    return rows_.after_cuts([(cleared, mutation_log.CLEAR), *removed] if cuts else [], live, kept)
 
 
 def _last_by_first(index: Any, entries: Any, count: int) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from changelog_engine.changelog.compaction import condensed
-from changelog_engine.changelog.replay import Pending, group_by_state
+from changelog_engine.changelog.fold import Pending, group_by_state
 
 CONDENSE_ROWS = 1_000_000
 DICTIONARIES = (

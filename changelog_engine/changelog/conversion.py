@@ -19,10 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog import rows
-from changelog_engine.changelog.buffer import StateLog
 from changelog_engine.changelog.compaction import fold_state
-from changelog_engine.changelog.replay import (
+from changelog_engine.changelog.fold import (
     column_of,
     fill_lists,
     fill_maps,
@@ -35,7 +33,9 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import StateTable
+from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation, type_from_spec
 
 _NO_TIME = -(2**63)
@@ -59,7 +59,7 @@ class Version(NamedTuple):
     rewrites: bool = False
 
 
-class Versions(NamedTuple):
+class TypeVersions(NamedTuple):
     """How a state's entries were written.
 
     Args:
@@ -87,7 +87,7 @@ class Versions(NamedTuple):
         return all(first is None or first >= self.since for first in firsts)
 
 
-def versions_of(described: dict[str, Any]) -> Versions:
+def versions_of(described: dict[str, Any]) -> TypeVersions:
     """How a state's entries were written, from what a checkpoint says of it. Nothing is converted.
 
     Args:
@@ -97,18 +97,20 @@ def versions_of(described: dict[str, Any]) -> Versions:
         Version(type_from_spec(version["value_type"]), version["key_groups"])
         for version in described.get("earlier", ())
     ]
-    return Versions(Version(type_from_spec(described["value_type"])), tuple(earlier), described.get("since"))
+    return TypeVersions(
+        Version(type_from_spec(described["value_type"])), tuple(earlier), described.get("since")
+    )
 
 
 def fill_versions(
     tables: list[pa.Table],
-    versions: Versions,
+    versions: TypeVersions,
     operator: str,
     spec: StateSpec,
     key_type: TypeInformation | None,
     state: StateTable,
     namespaces: NamespaceCodec | None = None,
-    log: StateLog | None = None,
+    log: MutationLog | None = None,
 ) -> None:
     """Apply a state's rows to its table, whatever types they were written with.
 
@@ -161,10 +163,10 @@ def _fill(
 ) -> None:
     identities = identities_of(live, key_codec_for(key_type), namespaces)
     if spec.kind is StateKind.LIST:
-        fill_lists(state, identities, values, [rows.APPEND] * len(values))
+        fill_lists(state, identities, values, [mutation_log.APPEND] * len(values))
     elif spec.kind is StateKind.MAP:
         map_keys = _map_keys_of(live, spec)
-        fill_maps(state, identities, map_keys, values, [rows.PUT] * len(values))
+        fill_maps(state, identities, map_keys, values, [mutation_log.PUT] * len(values))
     else:
         for identity, value in zip(identities, values, strict=True):
             state[identity] = value
@@ -174,7 +176,7 @@ def _map_keys_of(table: pa.Table, spec: StateSpec) -> list[Any]:
     return map_identities_of(key_codec_for(spec.map_key_type), column_of(table, "map_key"))
 
 
-def clear_all(log: StateLog, live: pa.Table, key_type: TypeInformation | None) -> None:
+def clear_all(log: MutationLog, live: pa.Table, key_type: TypeInformation | None) -> None:
     """Log that all entries of a state are gone.
 
     Args:
@@ -188,12 +190,12 @@ def clear_all(log: StateLog, live: pa.Table, key_type: TypeInformation | None) -
     if log.map_keys is not None:
         log.map_keys.extend([CLEARED] * len(identities))
     if log.operations is not None:
-        log.operations.extend([rows.CLEAR] * len(identities))
+        log.operations.extend([mutation_log.CLEAR] * len(identities))
     if log.times is not None:
         log.times.extend([_NO_TIME] * len(identities))
 
 
-def _shares(live: pa.Table, versions: Versions) -> list[Any]:
+def _shares(live: pa.Table, versions: TypeVersions) -> list[Any]:
     """Which rows each version has."""
     groups = column_of(live, "key_group").to_numpy(zero_copy_only=False)
     left = np.ones(len(groups), bool)
@@ -248,7 +250,7 @@ def converted(
 
 
 def _record(
-    log: StateLog,
+    log: MutationLog,
     table: pa.Table,
     values: list[Any],
     spec: StateSpec,
@@ -257,37 +259,38 @@ def _record(
 ) -> None:
     """Log entries anew; what was dropped is removed."""
     identities = identities_of(table, key_codec_for(key_type), namespaces)
-    log.keys.extend(identities)
     if not spec.value_type.immutable:  # as handles do: what waits must not change with the value
         encode = codec_for(spec.value_type).encode
         values = [value if value is DROPPED else encode(value) for value in values]
     if spec.kind is StateKind.LIST:
         values = _record_lists(log, identities, values)
+    else:
+        log.keys.extend(identities)
     log.values.extend(values)
     if spec.kind is StateKind.MAP and log.map_keys is not None and log.operations is not None:
         log.map_keys.extend(_map_keys_of(table, spec))
-        log.operations.extend([rows.REMOVE if value is DROPPED else rows.PUT for value in values])
+        log.operations.extend(
+            [mutation_log.REMOVE if value is DROPPED else mutation_log.PUT for value in values]
+        )
     if log.times is not None:
         log.times.extend([_NO_TIME] * (len(log.keys) - len(log.times)))
 
 
-def _record_lists(log: StateLog, identities: list[Any], values: list[Any]) -> list[Any]:
+def _record_lists(log: MutationLog, identities: list[Any], values: list[Any]) -> list[Any]:
     """Operations of lists: a key's first element replaces what was there, the others follow. The log's keys are set."""
     assert log.operations is not None
-    first = len(log.keys) - len(identities)
-    del log.keys[first:]
     kept: list[Any] = []
     begun: set[Any] = set()
     for identity, value in zip(identities, values, strict=True):
         if value is DROPPED:
             continue
         log.keys.append(identity)
-        log.operations.append(rows.APPEND if identity in begun else rows.REPLACE)
+        log.operations.append(mutation_log.APPEND if identity in begun else mutation_log.REPLACE)
         begun.add(identity)
         kept.append(value)
     for identity in dict.fromkeys(identities):
         if identity not in begun:
             log.keys.append(identity)
-            log.operations.append(rows.CLEAR)
+            log.operations.append(mutation_log.CLEAR)
             kept.append(CLEARED)
     return kept

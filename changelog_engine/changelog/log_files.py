@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
 
@@ -175,13 +175,13 @@ def read_row(storage: Storage, path: str) -> str:
     try:
         data = storage.read(path)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{storage.join(path)} is missing") from error
+        raise CorruptChangelogError("is missing", storage.join(path)) from error
     if name is not None and crc32(data) != name.crc:
         raise CorruptChangelogError(
-            f"{storage.join(path)} was changed: its bytes don't match the checksum in its name"
+            "was changed: its bytes don't match the checksum in its name", storage.join(path)
         )
     try:
         value = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"][0].as_py()
     except (pa.ArrowException, OSError, IndexError) as error:
-        raise CorruptChangelogError(f"{storage.join(path)} can't be read: {error}") from error
+        raise CorruptChangelogError(f"can't be read: {error}", storage.join(path)) from error
     return str(value)

@@ -12,11 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, NewType
-
-CheckpointId = NewType("CheckpointId", int)
-AttemptId = NewType("AttemptId", int)
-KeyGroup = NewType("KeyGroup", int)
+from typing import Any, NamedTuple
 
 FORMAT_VERSION = 1
 
@@ -68,6 +64,7 @@ class Checkpoint:
         operators: one dict an operator: uid, name, parallelism, max_parallelism, key type and state descriptors.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
+        figures: what the job did since its parent, for people; see docs/table-format.md. Empty in rows of older engines.
     """
 
     id: int
@@ -87,6 +84,7 @@ class Checkpoint:
     operators: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
     stopped: bool = False
+    figures: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """The row's JSON document."""

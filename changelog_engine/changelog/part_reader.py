@@ -8,9 +8,11 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import checksum_of, crc32
@@ -18,7 +20,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 _REPEATED = ("operator", "state", "operation")
 _CHECKED: dict[str, tuple[int, int]] = {}  # files whose checksums were looked at, as they were then
@@ -55,7 +57,7 @@ def read_part(
         )
         count = parquet.metadata.num_rows
         if file.rows is not None and count != file.rows:
-            raise CorruptChangelogError(f"{full} has {count} rows, the table says {file.rows}", full)
+            raise CorruptChangelogError(f"has {count} rows, the table says {file.rows}", full)
         metadata = parquet.metadata.metadata or {}
         known = {} if file.name is None else _known(metadata, names, schema, count)
         wanted = [
@@ -72,7 +74,86 @@ def read_part(
     except CorruptChangelogError:
         raise
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise CorruptChangelogError(f"{full} can't be read as Parquet: {error}", full) from error
+        raise CorruptChangelogError(f"can't be read as Parquet: {error}", full) from error
+
+
+def read_keys(
+    storage: Storage, file: PartFile, key_group: int, texts: Sequence[str], first_sequence: int | None = None
+) -> pa.Table:
+    """The rows of a few keys in one file. Row groups that cannot hold their key group are not decoded.
+
+    Args:
+        storage: the table's folder.
+        file: as the table lists it.
+        key_group: of the keys.
+        texts: of the keys.
+        first_sequence: see ``read_part``.
+
+    Raises:
+        CorruptChangelogError: it is missing, or its checksum, row count or first sequence number is wrong.
+    """
+    full = storage.join(file.path)
+    data = _verified(storage, file.path, full)
+    schema = _read_schema(_REPEATED)
+    try:
+        # Keys are not read as dictionaries: that takes Arrow three times as long.
+        parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(_REPEATED), pre_buffer=False)
+        footer = parquet.metadata
+        if file.rows is not None and footer.num_rows != file.rows:
+            raise CorruptChangelogError(f"has {footer.num_rows} rows, the table says {file.rows}", full)
+        metadata = footer.metadata or {}
+        begins = int(metadata.get(b"changelog.first_sequence", b"0"))
+        if file.name is not None and first_sequence is not None and begins != first_sequence:
+            raise CorruptChangelogError(f"has sequence number {begins} where {first_sequence} is due", full)
+        place = SCHEMA.get_field_index("key_group")
+        found = []
+        for number in range(footer.num_row_groups):
+            bounds = footer.row_group(number).column(place).statistics
+            if bounds is None or not bounds.has_min_max or bounds.min <= key_group <= bounds.max:
+                keys = parquet.read_row_group(number, columns=["key"], use_threads=False)["key"]
+                at = _positions(keys, texts)
+                if len(at):
+                    found.append(_rows_at(parquet, number, keys, at, file, metadata, begins))
+            if file.name is not None:
+                begins += footer.row_group(number).num_rows
+        return pa.concat_tables(found) if found else schema.empty_table()
+    except CorruptChangelogError:
+        raise
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise CorruptChangelogError(f"can't be read as Parquet: {error}", full) from error
+
+
+def _rows_at(
+    parquet: pq.ParquetFile,
+    number: int,
+    keys: pa.ChunkedArray,
+    at: Any,
+    file: PartFile,
+    metadata: Mapping[bytes, bytes],
+    begins: int,
+) -> pa.Table:
+    """Some rows of a row group. What the name and the metadata of a part say is not decoded."""
+    schema = _read_schema(_REPEATED)
+    known: dict[str, pa.Array] = {"key": keys.take(pa.array(at))}
+    if file.name is not None:
+        known |= _known(metadata, [name for name in SCHEMA.names if name != "key"], schema, len(at))
+        known["checkpoint_id"] = pa.array(np.full(len(at), file.name.checkpoint, np.int64))
+        known["attempt"] = pa.array(np.full(len(at), file.name.attempt, np.int32))
+        known["sequence"] = pa.array(at.astype(np.int64) + begins)  # contiguous: the checksum stands for it
+    wanted = [name for name in SCHEMA.names if name not in known]
+    read = parquet.read_row_group(number, columns=wanted, use_threads=False).take(pa.array(at))
+    columns = [
+        known[name] if name in known else _typed(read[name], schema.field(name).type) for name in SCHEMA.names
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _positions(keys: pa.ChunkedArray, texts: Sequence[str]) -> Any:
+    """Where a column has one of these texts."""
+    found = (
+        pc.is_in(keys, value_set=pa.array(texts, pa.string())) if len(texts) > 1 else pc.equal(keys, texts[0])
+    )
+    return np.flatnonzero(pc.fill_null(found, False).to_numpy())
 
 
 def check_bytes(storage: Storage, paths: Iterable[str]) -> None:
@@ -88,7 +169,7 @@ def check_bytes(storage: Storage, paths: Iterable[str]) -> None:
     Raises:
         CorruptChangelogError: one is missing or was changed; names it.
     """
-    if storage.local is None:
+    if storage.keeps_checksums:
         return
     for path in paths:
         full = storage.join(path)
@@ -106,11 +187,11 @@ def _verified(storage: Storage, path: str, full: str) -> pa.Buffer:
     try:
         data = storage.read(path)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing", full) from error
+        raise CorruptChangelogError("is missing", full) from error
     expected = checksum_of(path)
     if expected is not None and crc32(data) != expected:
         raise CorruptChangelogError(
-            f"{full} was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not "
+            f"was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not "
             f"{expected:08x}",
             full,
         )
@@ -157,6 +238,6 @@ def _check_sequence(sequence: pa.ChunkedArray, first: int, full: str) -> None:
         ):
             wrong = int(np.flatnonzero(numbers != np.arange(expected, expected + count))[0])
             raise CorruptChangelogError(
-                f"{full} has sequence number {numbers[wrong]} where {expected + wrong} is due", full
+                f"has sequence number {numbers[wrong]} where {expected + wrong} is due", full
             )
         expected += count

@@ -21,7 +21,8 @@ from changelog_engine.changelog.log_files import PartName, crc32, part_name
 from changelog_engine.changelog.model import FORMAT_VERSION, Part
 from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
@@ -66,7 +67,7 @@ class PartWriter:
         storage: Storage | None = None,
     ) -> None:
         self.rows = 0
-        self._storage = storage or Storage(folder)
+        self._storage = storage or open_storage(folder)
         self._checkpoint_id = checkpoint_id
         self._attempt = attempt
         self._stage = stage

@@ -31,7 +31,7 @@ from changelog_engine.changelog.log_files import (
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 _COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
 _ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
@@ -41,7 +41,7 @@ _TIMES_IN_MEMORY = 65_536
 Numbers = npt.NDArray[np.int64]
 
 
-class Entry(NamedTuple):
+class ListedRow(NamedTuple):
     """A checkpoint or attempt as the list of files shows it."""
 
     id: int
@@ -79,7 +79,7 @@ class MergedFile(NamedTuple):
     last: int
 
 
-class Rows(Mapping[int, Entry]):
+class Rows(Mapping[int, ListedRow]):
     """All rows of one kind by id. Asking for one opens at most the merged file that has it; walking opens all.
 
     Args:
@@ -90,7 +90,7 @@ class Rows(Mapping[int, Entry]):
     """
 
     def __init__(
-        self, storage: Storage, operation: str, own: dict[int, Entry], files: list[MergedFile]
+        self, storage: Storage, operation: str, own: dict[int, ListedRow], files: list[MergedFile]
     ) -> None:
         self.own = own
         self.files = sorted(files, key=lambda file: file.first)
@@ -142,7 +142,7 @@ class Rows(Mapping[int, Entry]):
         ids, places = np.unique(ids, return_index=True)
         return Index(ids, attempts[places], times[places])
 
-    def time_of(self, entry: Entry) -> int:
+    def time_of(self, entry: ListedRow) -> int:
         """When a checkpoint's barrier was reached or an attempt began, epoch milliseconds, as the row itself says.
 
         Raises:
@@ -153,7 +153,7 @@ class Rows(Mapping[int, Entry]):
         index = self.index_of(next(file for file in self.files if file.path == entry.path))
         return int(index.times[int(np.searchsorted(index.ids, entry.id))])
 
-    def _own_time(self, entry: Entry) -> int:
+    def _own_time(self, entry: ListedRow) -> int:
         """The name carries the checksum of the row, so it stands for the content."""
         full = None if entry.path is None else self._storage.join(entry.path)
         if full is not None and full in _TIMES:
@@ -173,7 +173,7 @@ class Rows(Mapping[int, Entry]):
         """
         return _index_of(self._storage, file.path, self.operation)
 
-    def document(self, entry: Entry) -> str:
+    def document(self, entry: ListedRow) -> str:
         """A row's JSON document.
 
         Raises:
@@ -190,7 +190,7 @@ class Rows(Mapping[int, Entry]):
             self._open = entry.path, dict(zip(ids, table["value"].to_pylist(), strict=True))
         return self._open[1][entry.id]
 
-    def __getitem__(self, identity: int) -> Entry:
+    def __getitem__(self, identity: int) -> ListedRow:
         if identity in self.own:
             return self.own[identity]
         for file in self.files:
@@ -198,7 +198,7 @@ class Rows(Mapping[int, Entry]):
                 index = self.index_of(file)
                 place = int(np.searchsorted(index.ids, identity))
                 if place < len(index.ids) and index.ids[place] == identity:
-                    return Entry(identity, int(index.attempts[place]), file.path, None)
+                    return ListedRow(identity, int(index.attempts[place]), file.path, None)
         raise KeyError(identity)
 
     def __iter__(self) -> Iterator[int]:
@@ -218,7 +218,7 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
     Raises:
         CorruptChangelogError: a file that may hold such rows under another name can't be read.
     """
-    own: dict[str, dict[int, Entry]] = {CHECKPOINT: {}, ATTEMPT: {}}
+    own: dict[str, dict[int, ListedRow]] = {CHECKPOINT: {}, ATTEMPT: {}}
     merged: dict[str, list[MergedFile]] = {CHECKPOINT: [], ATTEMPT: []}
     named = pc.match_substring_regex(listing["path"], "^(checkpoint|attempt)s?-")
     about = listing.filter(named)
@@ -226,10 +226,10 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
         name, many = parse_row(path), parse_merged_rows(path)
         if name is not None:
             identity = name.checkpoint if name.operation == CHECKPOINT else name.attempt
-            found = own[name.operation].setdefault(identity, Entry(identity, name.attempt, path, None))
+            found = own[name.operation].setdefault(identity, ListedRow(identity, name.attempt, path, None))
             if found.path != path:
                 raise CorruptChangelogError(
-                    f"{storage.join(path)} is a second row of {name.operation} {identity}: see {found.path}",
+                    f"is a second row of {name.operation} {identity}: see {found.path}",
                     storage.join(path),
                 )
         elif many is not None:
@@ -271,7 +271,7 @@ def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
     return merged_rows_name(operation, ids[0].as_py(), ids[-1].as_py(), crc32(data)), data
 
 
-def one_row(operation: str, entry: Entry, document: str) -> dict[str, Any]:
+def one_row(operation: str, entry: ListedRow, document: str) -> dict[str, Any]:
     """A row for ``merged_rows_table``."""
     said = json.loads(document)
     parent = entry.id if operation == CHECKPOINT else said.get("parent") or 0
@@ -313,9 +313,7 @@ def read_marker(storage: Storage, path: str) -> dict[str, Any]:
         if name is not None and who != (name.checkpoint, name.attempt):
             raise ValueError(f"it is of checkpoint {who[0]} of attempt {who[1]}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptChangelogError(
-            f"{storage.join(path)} is not the row of a snapshot: {error!r}"
-        ) from error
+        raise CorruptChangelogError(f"is not the row of a snapshot: {error!r}", storage.join(path)) from error
     return document
 
 
@@ -334,7 +332,7 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
     return found
 
 
-def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, Entry]]:
+def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, ListedRow]]:
     """Rows that somebody else's compaction moved into files with other names."""
     for path in files["path"].to_pylist():
         if parse_part(path) is not None or is_merged(path) or not _may_be_about_the_log(storage, path):
@@ -343,18 +341,18 @@ def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, Entry]]:
         wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
         for row in table.filter(wanted).to_pylist():
             identity = row[_ID[row["operation"]]]
-            yield row["operation"], Entry(identity, row["attempt"], None, row["value"])
+            yield row["operation"], ListedRow(identity, row["attempt"], None, row["value"])
 
 
 def _may_be_about_the_log(storage: Storage, path: str) -> bool:
-    """Whether a file can hold such rows, by its own footer: the list of files is no proof."""
+    """Whether a file can hold such rows, by its own footer: the list of files is not proof."""
     full = storage.join(path)
     try:
         footer = storage.read_footer(path)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing", full) from error
+        raise CorruptChangelogError("is missing", full) from error
     except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     place = next(i for i in range(footer.num_columns) if footer.schema.column(i).name == "operation")
     found = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
     return any(s is None or not s.has_min_max or (s.min <= CHECKPOINT and s.max >= ATTEMPT) for s in found)
@@ -365,11 +363,11 @@ def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
     try:
         data = storage.read(path)
         if crc is not None and crc32(data) != crc:
-            raise CorruptChangelogError(f"{full} was changed: its bytes don't match the checksum in its name")
+            raise CorruptChangelogError("was changed: its bytes don't match the checksum in its name", full)
         return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing") from error
+        raise CorruptChangelogError("is missing", full) from error
     except CorruptChangelogError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"{full} can't be read: {error}") from error
+        raise CorruptChangelogError(f"can't be read: {error}", full) from error

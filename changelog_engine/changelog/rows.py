@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-PUT = "put"
-REMOVE = "remove"
-CLEAR = "clear"
-APPEND = "append"
-REPLACE = "replace"
-REGISTER_TIMER = "register_timer"
-DELETE_TIMER = "delete_timer"
 # Rows about the log itself; their value is a JSON document.
 CHECKPOINT = "checkpoint"
 ATTEMPT = "attempt"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from changelog_engine.changelog import rows
-from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import StateTooLargeError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import StateBackend
+from changelog_engine.state import mutation_log
+from changelog_engine.state.backend import StateTable, TimerTable
+from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation
 
 _CHUNK = 131_072
@@ -18,7 +19,8 @@ _DATA = ("key", "namespace", "map_key", "value", "payload")
 
 
 def snapshot_columns(
-    backend: StateBackend,
+    tables: Mapping[tuple[str, str], StateTable],
+    timers: Mapping[tuple[str, str], TimerTable],
     specs: dict[tuple[str, str], StateSpec],
     key_type: TypeInformation | None,
     max_parallelism: int,
@@ -27,8 +29,9 @@ def snapshot_columns(
     """Every live entry as columns of the changelog, in chunks.
 
     Args:
-        backend: holds the tables and timers.
-        specs: the states by (operator, state).
+        tables: of the states, by (operator, state).
+        timers: tables of timers, by (operator, domain).
+        specs: the states.
         key_type: declared type of the keys.
         max_parallelism: number of key groups.
         namespaces: codecs of those states and timer queues that are namespaced.
@@ -36,18 +39,18 @@ def snapshot_columns(
     Yields:
         (row count, columns).
     """
-    scratch = ChangelogBuffer(backend.cursor, key_type, False, max_parallelism)
+    scratch = ChangelogBuffer(key_type, False, max_parallelism)
     for (operator, name), spec in specs.items():
         log = scratch.log_of(operator, spec, namespaces.get((operator, name)))
-        for entry in _entries(backend.table(operator, name).items(), spec.kind):
+        for entry in _entries(tables[operator, name].items(), spec.kind):
             _add(log, *entry)
             if len(log.keys) >= _CHUNK:
                 yield from scratch.drain()
         yield from scratch.drain()
-    for (operator, domain), queue in backend.queues.items():
+    for (operator, domain), table in timers.items():
         log = scratch.timer_log(operator, domain, namespaces.get((operator, domain)))
-        for (timestamp, key), _ in sorted(queue.live.items(), key=lambda timer: timer[1]):
-            _add(log, key, None, timestamp, rows.REGISTER_TIMER)
+        for timestamp, key in table:
+            _add(log, key, None, timestamp, mutation_log.REGISTER_TIMER)
         yield from scratch.drain()
 
 
@@ -71,7 +74,9 @@ class StateSizes:
         if self._bound is None:
             return
         name = columns["operator"], columns["state"]
-        size = self._bytes.get(name, 0) + sum(getattr(columns.get(data), "nbytes", 0) for data in _DATA)
+        size = self._bytes.get(name, 0) + sum(
+            columns[data].nbytes for data in _DATA if columns.get(data) is not None
+        )
         self._bytes[name] = size
         if size > self._bound:
             raise StateTooLargeError(
@@ -86,15 +91,15 @@ def _entries(items: Any, kind: StateKind) -> Iterator[tuple[Any, Any, Any, str]]
     for key, entry in items:
         if kind is StateKind.LIST:
             for value in entry:
-                yield key, None, value, rows.APPEND
+                yield key, None, value, mutation_log.APPEND
         elif kind is StateKind.MAP:
             for map_key, value in entry.items():
-                yield key, map_key, value, rows.PUT
+                yield key, map_key, value, mutation_log.PUT
         else:
-            yield key, None, entry, rows.PUT
+            yield key, None, entry, mutation_log.PUT
 
 
-def _add(log: StateLog, key: Any, map_key: Any, value: Any, operation: str) -> None:
+def _add(log: MutationLog, key: Any, map_key: Any, value: Any, operation: str) -> None:
     log.keys.append(key)
     log.values.append(value)
     if log.map_keys is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from changelog_engine.changelog.replay import Pending, by_state
+from changelog_engine.changelog.fold import Pending, by_state
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.state.local_folder import LocalFolder
 

@@ -7,21 +7,22 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.cli.console import printable
+from changelog_engine.cli.shown import at_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
-from changelog_engine.errors import RestoreError
+from changelog_engine.inspection.points import checkpoint_at
+from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.forks import fork_job
 
 
 @click.command()
 @click.argument("path")
 @click.argument("new_path")
-@click.option("--at", type=click.IntRange(min=1), help="Checkpoint id; the newest when left out.")
+@at_option
 @click.option("--name", help="Name of the new job; the last part of NEW_PATH when left out.")
-def fork(path: str, new_path: str, at: int | None, name: str | None) -> None:
+def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
     """Make a job that starts from a checkpoint of another.
 
     PATH is the folder of the other job, <base>/<job>, or of a savepoint; it is not changed, and may be running. NEW_PATH is
@@ -30,9 +31,7 @@ def fork(path: str, new_path: str, at: int | None, name: str | None) -> None:
     """
     job = open_job(path)
     lineage = Lineage(job.open_changelog())
-    checkpoint = lineage.newest_checkpoint() if at is None else lineage.checkpoint(at)
-    if checkpoint is None:
-        raise RestoreError(f"there is no checkpoint in {job.storage.root} yet")
+    checkpoint = checkpoint_at(lineage, at)
     try:
         engine = version("changelog-engine")
     except PackageNotFoundError:

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.cli.console import printable
+from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.job_path import open_job
 from materializer.fold_task import fold_range
 from materializer.materialize import Runner
 from materializer.materialize import materialize as make_snapshot
@@ -88,7 +89,7 @@ def materialize(
 
         run = SparkFolds(spark, fold_range)
     while True:
-        began = time.monotonic()
+        began = monotonic_s()
         try:
             _once(folder, at, run, keep)
         except ChangelogEngineError as error:
@@ -97,7 +98,7 @@ def materialize(
             click.echo(f"failed, and is tried again: {printable(str(error))}", err=True)
         if every is None:
             return
-        time.sleep(max(0.0, every / 1000 - (time.monotonic() - began)))
+        time.sleep(max(0.0, every / 1000 - (monotonic_s() - began)))
 
 
 def _once(folder: Any, at: int | None, run: Runner, keep: Retention | None) -> None:

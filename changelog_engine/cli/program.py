@@ -5,26 +5,54 @@ Invariant: errors of the engine are one message on standard error and exit statu
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
 from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.cli.checkpoints import checkpoints
 from changelog_engine.cli.console import printable
-from changelog_engine.cli.fork import fork
-from changelog_engine.cli.materialize import materialize
-from changelog_engine.cli.replay import replay
-from changelog_engine.cli.run import run
-from changelog_engine.cli.savepoint import savepoint
-from changelog_engine.cli.state import state
-from changelog_engine.cli.verify import verify
 from changelog_engine.errors import ChangelogEngineError
+
+# Each command is loaded when it is asked for: a look at a small job is over before all of them would be imported.
+_PLACES = {
+    "run": "run",
+    "ui": "ui",
+    "replay": "replay",
+    "explain": "explain",
+    "impact": "explain",
+    "jobs": "status",
+    "status": "status",
+    "metrics": "status",
+    "checkpoints": "checkpoints",
+    "timeline": "timeline",
+    "states": "state",
+    "state": "state",
+    "history": "changes",
+    "diff": "changes",
+    "sql": "sql",
+    "savepoint": "savepoint",
+    "fork": "fork",
+    "materialize": "materialize",
+    "verify": "verify",
+    "doctor": "doctor",
+}
 
 
 class _Commands(click.Group):
-    """Turns the engine's errors into messages."""
+    """Loads commands when they are asked for, and turns the engine's errors into messages."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = _PLACES.get(cmd_name)
+        if place is None:
+            return None
+        module = import_module(f"changelog_engine.cli.{place}")
+        found: click.Command = getattr(module, cmd_name)
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -55,7 +83,3 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) 
 )
 def main() -> None:
     """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
-
-
-for _command in (run, replay, checkpoints, state, savepoint, verify, materialize, fork):
-    main.add_command(_command)

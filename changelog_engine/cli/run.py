@@ -19,7 +19,10 @@ import click
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
 from changelog_engine.cli.console import printable
-from changelog_engine.config import find, set_command_line, without_effect
+from changelog_engine.cli.ui import page_beside
+from changelog_engine.config import find, outer_layers, set_command_line, without_effect
+from changelog_engine.config.observing_options import PROGRESS
+from changelog_engine.config.options import BASE_PATH, CHECKPOINT_DIR
 from changelog_engine.errors import (
     ChangelogEngineError,
     JobCancelledError,
@@ -88,11 +91,23 @@ class _OneLine(click.Command):
     help="An option by its key, such as state.changelog.enabled=true; as often as needed.",
 )
 @click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Show no progress on standard error.",
+)
+@click.option(
     "--check",
     "checks",
     is_flag=True,
     help="Run nothing: say what of the script will work here and what not, by its lines. The exit status is 1 when "
     "something will fail.",
+)
+@click.option(
+    "--ui",
+    "shows",
+    is_flag=True,
+    help="Show the jobs of the base path in the browser while the script runs; the address is printed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --check: print what it finds as JSON.")
 @click.argument("script", metavar="SCRIPT")
@@ -103,6 +118,8 @@ def run(
     entries: tuple[str, ...],
     checks: bool,
     as_json: bool,
+    quiet: bool,
+    shows: bool,
     **given: Any,
 ) -> None:
     """Run a PyFlink DataStream script as it is.
@@ -118,10 +135,31 @@ def run(
     if as_json and not checks:
         raise _Refused("--json goes with --check")
     configuration = _configuration(given, entries)
+    if quiet:
+        if PROGRESS.key in configuration:
+            raise _Refused(f"--quiet and -D {PROGRESS.key} say the same: leave one of them out")
+        configuration[PROGRESS.key] = "never"
     _configure(configuration)
     _note_unknown(configuration)
     if checks:
         sys.exit(check(script, as_json))
+    with contextlib.ExitStack() as stack:
+        if shows:
+            _show_page(stack)
+        _run(script, arguments)
+
+
+def _show_page(stack: contextlib.ExitStack) -> None:
+    layers = outer_layers()
+    base = layers.get(BASE_PATH) or layers.get(CHECKPOINT_DIR) or "changelog-data"
+    try:
+        address = stack.enter_context(page_beside(base))
+    except ChangelogEngineError as error:
+        raise _Refused(printable(str(error))) from None
+    click.echo(f"{address} shows the jobs of {printable(base)}", err=True)
+
+
+def _run(script: str, arguments: tuple[str, ...]) -> None:
     try:
         run_program(script, arguments)
     except KeyboardInterrupt:
@@ -178,7 +216,7 @@ def _configure(entries: dict[str, str]) -> None:
 
 def _stop_jobs() -> None:
     """After Ctrl-C outside of execute(): let the jobs in the background make their last checkpoint."""
-    launch = sys.modules.get("changelog_engine.spark.launch")
+    launch = sys.modules.get("changelog_engine.launch")
     jobs = list(launch.RUNNING) if launch is not None else []
     if not jobs:
         return

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 import click
 from rich.text import Text
 
-from changelog_engine.checkpoint.job_path import open_job
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.savepoints import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.cli.console import console, printable, table_of
+from changelog_engine.cli.shown import at_option
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
+from changelog_engine.inspection.points import checkpoint_at
+from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
+from changelog_engine.savepoints.writer import create_savepoint
 
 _NONE = (
     "Savepoints are made of checkpoints: a job makes some when its program calls env.enable_checkpointing(interval) or "
@@ -33,8 +35,8 @@ def savepoint() -> None:
 @savepoint.command()
 @click.argument("path")
 @click.argument("directory")
-@click.option("--at", type=click.IntRange(min=1), help="Checkpoint id; the newest when left out.")
-def create(path: str, directory: str, at: int | None) -> None:
+@at_option
+def create(path: str, directory: str, at: str | None) -> None:
     """Make a savepoint of a checkpoint.
 
     PATH is the job's folder, <base>/<job>; the job may be running. The savepoint is made below DIRECTORY; its path is
@@ -47,9 +49,9 @@ def create(path: str, directory: str, at: int | None) -> None:
     except StorageError as error:
         raise StorageError(f"{error}. {_NONE}") from error
     lineage = Lineage(job.open_changelog())
-    checkpoint = lineage.newest_checkpoint() if at is None else lineage.checkpoint(at)
-    if checkpoint is None:
+    if not lineage.newest_checkpoint_id:
         raise RestoreError(f"there is no checkpoint in {job.storage.root} yet. {_NONE}")
+    checkpoint = checkpoint_at(lineage, at)
     click.echo(printable(create_savepoint(job, checkpoint, directory).path))
 
 

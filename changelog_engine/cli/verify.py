@@ -6,11 +6,6 @@ from collections.abc import Sequence
 
 import click
 
-from changelog_engine.checkpoint.job_path import open_job
-from changelog_engine.checkpoint.repair import plan_repair, repair
-from changelog_engine.checkpoint.savepoints import MARKER, open_savepoint
-from changelog_engine.checkpoint.verification import Fault, Verification
-from changelog_engine.checkpoint.verification import verify as verify_folder
 from changelog_engine.cli.console import printable
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -18,7 +13,13 @@ from changelog_engine.errors import (
     ForeignPathError,
     FormatVersionError,
 )
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.savepoints.folder import MARKER, open_savepoint
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.repair import plan_repair, repair
+from changelog_engine.verification.verify import Fault, Verification
+from changelog_engine.verification.verify import verify as verify_folder
 
 
 @click.command()
@@ -43,7 +44,7 @@ def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     """
     if yes and not repairs:
         raise click.UsageError("--yes goes with --repair")
-    storage = Storage(path)
+    storage = open_storage(path)
     if repairs:
         context.exit(_repair(storage, yes))
     if storage.exists(MARKER):
@@ -57,7 +58,7 @@ def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     try:
         found = verify_folder(open_job(path))
     except CorruptChangelogError as error:  # a list of files itself
-        _report(Verification(faults=[Fault(error.path, str(error).removeprefix(error.path).strip(": "))]))
+        _report(Verification(faults=[Fault(error.path, error.fault)]))
         context.exit(1)
     _report(found)
     context.exit(1 if found.faults else 0)

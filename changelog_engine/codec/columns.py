@@ -187,7 +187,7 @@ def as_strings(texts: Any) -> pa.Array:
 def ints_of(texts: pa.Array) -> list[int] | None:
     """The ints of texts that are all decimal ints of 64 bits, else None."""
     raw = _characters(texts)
-    # Arrow makes an error message for every text that is no number: look first.
+    # Arrow makes an error message for every text that is not a number: look first.
     if texts.null_count or (((raw < 0x30) | (raw > 0x39)) & (raw != 0x2D)).any():
         return None
     try:

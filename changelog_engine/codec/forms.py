@@ -260,7 +260,6 @@ def _instant_text(value: Instant) -> str:
     return text
 
 
-INTEGER_KINDS = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
 DECIMAL_FORM = TextForm(Decimal, str, Decimal)
 DATE_FORM = TextForm(datetime.date, datetime.date.isoformat, datetime.date.fromisoformat)
 TIME_FORM = TextForm(datetime.time, _iso, datetime.time.fromisoformat)

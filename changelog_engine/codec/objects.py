@@ -1,6 +1,6 @@
 """Taking objects apart and putting them together for canonical text, by pickle's protocol without its bytes.
 
-Pickle's bytes are no identity: they depend on which equal strings are one object. The parts that
+Pickle's bytes are not an identity: they depend on which equal strings are one object. The parts that
 ``__reduce_ex__`` names do not. Classes are named, as pickle does; those of the user's main module are found
 where the job's functions brought them.
 """

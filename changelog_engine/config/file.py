@@ -19,7 +19,7 @@ def read_file(path: str) -> dict[str, str]:
         Flat keys with their values as texts.
 
     Raises:
-        ConfigurationError: the file is missing, is no YAML mapping, or gives a key twice.
+        ConfigurationError: the file is missing, is not a YAML mapping, or gives a key twice.
     """
     import yaml
 
@@ -31,7 +31,7 @@ def read_file(path: str) -> dict[str, str]:
             f"cannot read the file {path} named by {CONF_VARIABLE}: {error.strerror}"
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file {path} named by {CONF_VARIABLE} is no YAML: {error}") from error
+        raise ConfigurationError(f"the file {path} named by {CONF_VARIABLE} is not YAML: {error}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Mapping
 
 from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FAMILIES, KNOWN_KEYS
+from changelog_engine.config.observing_options import OBSERVING_OPTIONS
 from changelog_engine.config.option import Option as Option
 from changelog_engine.config.option import choices as _choices
 from changelog_engine.config.program_options import PROGRAM_OPTIONS
@@ -354,6 +355,7 @@ LINEAGE_RECORDS = Option(
 OPTIONS: tuple[Option, ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Option)),
     *PROGRAM_OPTIONS,
+    *OBSERVING_OPTIONS,
     *ROCKSDB_OPTIONS,
 )
 _BY_NAME: dict[str, Option] = {name: option for option in OPTIONS for name in (option.key, *option.older)}

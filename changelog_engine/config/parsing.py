@@ -83,7 +83,7 @@ def parse_duration_ms(text: str) -> int:
         Whole milliseconds, rounded down.
 
     Raises:
-        ValueError: the text is no duration.
+        ValueError: the text is not a duration.
     """
     trimmed = text.strip()
     iso = _ISO_DURATION.fullmatch(trimmed)
@@ -108,7 +108,7 @@ def parse_memory_bytes(text: str) -> int:
         Bytes.
 
     Raises:
-        ValueError: the text is no memory size.
+        ValueError: the text is not a memory size.
     """
     match = _NUMBER_AND_UNIT.fullmatch(text.strip())
     unit = _MEMORY_UNITS.get(match[2].lower()) if match else None

@@ -2,12 +2,15 @@
 
 from changelog_engine.connectors.collection import CollectionReader, CollectionSource
 from changelog_engine.connectors.hybrid import HybridSource
+from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.iterable import IterableReader, IterableSource
 from changelog_engine.connectors.number_sequence import NumberSequenceReader, NumberSequenceSource
 from changelog_engine.connectors.protocols import (
+    AnySink,
     Committable,
     CommittingSink,
     CommittingWriter,
+    Connector,
     DiscoveringSource,
     Position,
     Prepared,
@@ -20,16 +23,19 @@ from changelog_engine.connectors.protocols import (
     SourceOfParts,
     Split,
     SplitReader,
+    Writer,
 )
 from changelog_engine.connectors.sinks import CollectSink, FunctionSink, FunctionWriter, PrintSink
 
 __all__ = [
+    "AnySink",
     "CollectSink",
     "CollectionReader",
     "CollectionSource",
     "Committable",
     "CommittingSink",
     "CommittingWriter",
+    "Connector",
     "DiscoveringSource",
     "FunctionSink",
     "FunctionWriter",
@@ -50,4 +56,6 @@ __all__ = [
     "SourceOfParts",
     "Split",
     "SplitReader",
+    "Writer",
+    "check_inherits",
 ]

@@ -6,14 +6,14 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
 
 _IMMUTABLE_CLASSES = frozenset({int, str, float, bool, bytes, complex, type(None)})
 
 
-class CollectionSource:
+class CollectionSource(Source):
     """The elements of a collection, in order, from one subtask. The position is an index.
 
     Args:
@@ -47,7 +47,7 @@ class CollectionSource:
         return CollectionReader(self._elements, self.output_type is not None and self.output_type.immutable)
 
 
-class CollectionReader:
+class CollectionReader(SplitReader):
     """Gives out slices.
 
     Elements that a user could change in place are given as copies, so that a replay sees the
@@ -67,9 +67,6 @@ class CollectionReader:
                 copy.deepcopy(value) for value in values
             ]  # one by one: what two of them share, they share no more
         return Range(values, end, end >= len(self._elements))
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def _checked(elements: list[Any], output_type: TypeInformation | None) -> list[Any]:

@@ -8,24 +8,35 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Self
 
-from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
+from changelog_engine.connectors.inherits import check_inherits
+from changelog_engine.connectors.protocols import (
+    DiscoveringSource,
+    Position,
+    Range,
+    Source,
+    SourceOfParts,
+    Split,
+    SplitReader,
+)
 from changelog_engine.errors import ConfigurationError, RestoreError
 from changelog_engine.types import TypeInformation
 
 _NOTHING = ""  # id of the split that stands for a source without splits
 
 
-class HybridSource:
+class HybridSource(SourceOfParts):
     """Reads sources one after the other; see SourceOfParts. A hybrid source among them counts as its sources.
 
     Args:
         sources: at least one; all but the last are bounded.
 
     Raises:
-        ConfigurationError: no source, one before the last that isn't bounded, or elements of different types.
+        ConfigurationError: no source, one that is not a Source, one before the last that isn't bounded, or elements of
+            different types.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -41,32 +52,26 @@ class HybridSource:
                 )
         self.bounded = self.parts[-1].bounded
         self.parallel = all(part.parallel for part in self.parts)
-        self.timed = any(getattr(part, "timed", False) for part in self.parts)
-        self.acknowledges = any(getattr(part, "acknowledges", False) for part in self.parts)
+        self.timed = any(part.timed for part in self.parts)
+        self.replayable = all(part.replayable for part in self.parts)
+        self.acknowledges = any(part.acknowledges for part in self.parts)
         self.output_type = _output_type(self.parts)
         self.bad_tag = _bad_tag(self.parts)
 
-    def with_options(self, options: Mapping[str, str]) -> HybridSource:
-        """This source with the configuration's options, in the parts that want them."""
-        return HybridSource(
-            [part.with_options(options) if hasattr(part, "with_options") else part for part in self.parts]
-        )
+    def with_options(self, options: Mapping[str, str]) -> Self:
+        """This source with parts that know the configuration."""
+        return type(self)([part.with_options(options) for part in self.parts])
 
     def check_before_start(self) -> None:
         """Raise if a part cannot work, before the job starts."""
         for part in self.parts:
-            if hasattr(part, "check_before_start"):
-                part.check_before_start()
+            part.check_before_start()
 
     def job_ended(self) -> None:
         """The job has ended, however it did."""
-        for part in self.parts:
-            if hasattr(part, "job_ended"):
-                part.job_ended()
-
-    def splits(self, parallelism: int) -> list[Split]:
-        """Those of the first source."""
-        return self.begin(0, parallelism)
+        with contextlib.ExitStack() as parts:  # all of them, whichever fails
+            for part in reversed(self.parts):
+                parts.callback(part.job_ended)
 
     def begin(self, part: int, parallelism: int) -> list[Split]:
         """See SourceOfParts."""
@@ -75,7 +80,9 @@ class HybridSource:
 
     def discover_in(self, part: int, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """See SourceOfParts."""
-        source: Any = self.parts[part]
+        source = self.parts[part]
+        if not isinstance(source, DiscoveringSource):
+            return []
         own = (
             (self._taken_apart(split), state) for split, state in known.items() if self.part_of(split) == part
         )
@@ -106,19 +113,25 @@ class HybridSource:
         return NothingReader() if name == _NOTHING else self.parts[part].reader(Split(name, split.start))
 
 
-class NothingReader:
+class NothingReader(SplitReader):
     """Reads the split of a source that has none: it ends at once."""
 
     def read(self, position: Position, max_records: int) -> Range:
         """Nothing, and the end."""
         return Range((), position, True)
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 def _flat(sources: Sequence[Source]) -> list[Source]:
-    return [part for source in sources for part in getattr(source, "parts", (source,))]
+    flat: list[Source] = []
+    for source in sources:
+        check_inherits(source, "HybridSource needs", Source)
+        if isinstance(source, SourceOfParts) and not isinstance(source, HybridSource):
+            raise ConfigurationError(
+                f"HybridSource: a {_name(source)} decides itself how its parts begin, and cannot be one of several: give "
+                "its parts"
+            )
+        flat += source.parts if isinstance(source, HybridSource) else (source,)
+    return flat
 
 
 def _name(source: Source) -> str:
@@ -141,7 +154,7 @@ def _output_type(parts: Sequence[Source]) -> TypeInformation | None:
 
 
 def _bad_tag(parts: Sequence[Source]) -> str | None:
-    tags = {tag for part in parts if (tag := getattr(part, "bad_tag", None)) is not None}
+    tags = {part.bad_tag for part in parts if part.bad_tag is not None}
     if len(tags) > 1:
         raise ConfigurationError(
             f"HybridSource: its sources send bad records to different side outputs, {sorted(tags)}: give them one tag"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import take_each
 
@@ -17,7 +18,7 @@ from changelog_engine.types.copies import take_each
 READ_BUDGET_S = 0.5
 
 
-class IterableSource:
+class IterableSource(Source):
     """The elements of what a function returns, from one subtask.
 
     The position is the number of elements given.
@@ -56,11 +57,14 @@ class IterableSource:
         return IterableReader(self._function)
 
 
-class IterableReader:
+class IterableReader(SplitReader):
     """Reads on where it stands; a position behind it starts the iteration again."""
 
-    def __init__(self, function: Callable[[], Iterable[Any]]) -> None:
+    def __init__(
+        self, function: Callable[[], Iterable[Any]], monotonic: Callable[[], float] = monotonic_s
+    ) -> None:
         self._function = function
+        self._monotonic = monotonic  # the clock in seconds that cuts a read off
         self._iterator: Iterator[Any] | None = None
         self._given = 0
 
@@ -72,7 +76,7 @@ class IterableReader:
         """
         iterator = self._at(position)
         values: list[Any] = []
-        deadline = time.monotonic() + READ_BUDGET_S
+        deadline = self._monotonic() + READ_BUDGET_S
         step = 1
         while len(values) < max_records:
             wanted = min(step, max_records - len(values))
@@ -82,7 +86,7 @@ class IterableReader:
             self._given += count
             if count < wanted:
                 return Range(values, self._given, True)
-            now = time.monotonic()
+            now = self._monotonic()
             if now >= deadline:
                 break
             # Few clock readings for a fast iterable, and one per element for a slow one.
@@ -113,7 +117,7 @@ class IterableReader:
 
     def close(self) -> None:
         """End the iteration; a generator's ``finally`` blocks run."""
-        close = getattr(self._iterator, "close", None)
+        close = hook_of(self._iterator, "close")
         self._iterator = None
         if close is not None:
             close()

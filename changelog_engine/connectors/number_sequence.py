@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from changelog_engine.connectors.protocols import Position, Range, Split
+from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import Types
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 
 
-class NumberSequenceSource:
+class NumberSequenceSource(Source):
     """The numbers from start to end, both included, cut into one contiguous piece per subtask.
 
     The position is the next number. Elements come as ``range`` objects: no list is ever made.
@@ -39,7 +39,7 @@ class NumberSequenceSource:
             raise ConfigurationError(f"NumberSequenceSource: start {start} is above end {end}; swap them")
         self.start = start
         self.end = end
-        self.output_type: TypeInformation | None = Types.LONG()
+        self.output_type = Types.LONG()
 
     def splits(self, parallelism: int) -> list[Split]:
         """Contiguous pieces of nearly equal length.
@@ -56,7 +56,7 @@ class NumberSequenceSource:
         return NumberSequenceReader(int(split.id.split("..")[1]))
 
 
-class NumberSequenceReader:
+class NumberSequenceReader(SplitReader):
     """Gives out ranges up to the last number of its piece."""
 
     def __init__(self, last: int) -> None:
@@ -66,6 +66,3 @@ class NumberSequenceReader:
         """The next numbers from a number on."""
         end = min(position + max_records, self._end)
         return Range(range(position, end), end, end >= self._end)
-
-    def close(self) -> None:
-        """Nothing to let go of."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from changelog_engine.connectors.protocols import AnySink, Sink, SinkWriter
 from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation
 
 
-class PrintSink:
+class PrintSink(AnySink):
     """Prints each element on the driver's standard output.
 
     Args:
@@ -45,11 +47,11 @@ class PrintSink:
         return [prefix + shown(value) for value in values]
 
 
-class CollectSink:
+class CollectSink(AnySink):
     """Brings the elements to the driver as they are, for execute_and_collect."""
 
 
-class FunctionSink:
+class FunctionSink(Sink):
     """Calls a function for each element, in the worker: at least once, as a replay calls it again.
 
     Args:
@@ -61,7 +63,7 @@ class FunctionSink:
     """
 
     def __init__(self, function: Any) -> None:
-        if not callable(getattr(function, "invoke", None)) and not callable(function):
+        if hook_of(function, "invoke") is None and not callable(function):
             raise ArgumentTypeError(
                 f"a sink function must have invoke(value) or be callable with a value, got {function!r}"
             )
@@ -72,12 +74,12 @@ class FunctionSink:
         return FunctionWriter(self.function)
 
 
-class FunctionWriter:
+class FunctionWriter(SinkWriter):
     """Calls the function of a FunctionSink."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
-        self._invoke: Callable[[Any], Any] = getattr(function, "invoke", None) or function
+        self._invoke: Callable[[Any], Any] = hook_of(function, "invoke") or function
 
     def write(self, values: Sequence[Any]) -> None:
         """Call the function for each element, in order."""
@@ -94,6 +96,6 @@ class FunctionWriter:
         self._call_if_there("close")
 
     def _call_if_there(self, name: str) -> None:
-        method = getattr(self._function, name, None)
-        if callable(method):
+        method = hook_of(self._function, name)
+        if method is not None:
             method()

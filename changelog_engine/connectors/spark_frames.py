@@ -23,21 +23,21 @@ import contextlib
 import math
 import re
 import threading
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.config import absolute_base_path, options
 from changelog_engine.connectors.delta.reader import Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
-from changelog_engine.connectors.protocols import Position, Split, SplitReader
+from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, StorageError
 from changelog_engine.storage.delta_commits import TableFile
-from changelog_engine.storage.filesystem import Storage
-from changelog_engine.types import TypeInformation
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
 _ENDED = "_ended"
 _FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder of their own
@@ -65,7 +65,7 @@ class StagedVersions:
         """See Versions."""
         if self.ended(version):
             return None
-        storage = Storage(self.root)
+        storage = open_storage(self.root)
         try:
             folder = storage.read(name_of(version)).to_pybytes().decode()
         except FileNotFoundError:
@@ -75,7 +75,7 @@ class StagedVersions:
 
     def stage(self, dataframe: Any, version: int) -> None:
         """Let Spark write the rows of a version, unless it is there."""
-        storage = Storage(self.root)
+        storage = open_storage(self.root)
         if storage.exists(name_of(version)):
             return
         folder = uuid.uuid4().hex
@@ -94,12 +94,12 @@ class StagedVersions:
         if self.only:
             return version > 0
         try:
-            return version >= int(Storage(self.root).read(_ENDED).to_pybytes())
+            return version >= int(open_storage(self.root).read(_ENDED).to_pybytes())
         except FileNotFoundError:
             return False
 
 
-class DataFrameSource:
+class DataFrameSource(Source):
     """Rows of a batch DataFrame.
 
     Args:
@@ -119,18 +119,18 @@ class DataFrameSource:
         self.staging = None if staging is None else absolute_base_path(staging)
         schema = _schema_of(dataframe)
         row_type = row_type_of(schema)
-        self.output_type: TypeInformation | None = row_type
+        self.output_type = row_type
         self.columns = Columns(row_type, schema, ())
         self._staged: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "dataframe": None}  # it stays in the driver
 
-    def with_options(self, entries: Mapping[str, str]) -> DataFrameSource:
+    def with_options(self, options: Mapping[str, str]) -> Self:
         """A source like this one whose folder lies in the configuration's base path, unless it was given."""
         if self.staging is not None:
             return self
-        return DataFrameSource(self.dataframe, f"{_base_path(entries)}/{_FOLDER}")
+        return type(self)(self.dataframe, f"{_base_path(options)}/{_FOLDER}")
 
     def splits(self, parallelism: int) -> list[Split]:
         """Compute the rows, once, and share out the files. Split ids name the folder: a restore finds it again."""
@@ -150,7 +150,7 @@ class DataFrameSource:
         return VersionsReader(StagedVersions(f"{self.staging}/{name}", only=True), self.columns, part)
 
 
-class StreamingDataFrameSource:
+class StreamingDataFrameSource(DiscoveringSource):
     """Rows of a streaming DataFrame, of whatever source Spark has, a Python Data Source too.
 
     Args:
@@ -178,7 +178,7 @@ class StreamingDataFrameSource:
         self.bounded = self.available_now = available_now
         schema = _schema_of(dataframe)
         row_type = row_type_of(schema)
-        self.output_type: TypeInformation | None = row_type
+        self.output_type = row_type
         self.columns = Columns(row_type, schema, ())
         self.versions = StagedVersions(self.staging, only=False)
         self._query: Any = None
@@ -192,7 +192,7 @@ class StreamingDataFrameSource:
 
     def splits(self, parallelism: int) -> list[Split]:
         """Let Spark stage what there is, and share out the files."""
-        storage = Storage(self.staging)
+        storage = open_storage(self.staging)
         storage.make_dirs()
         storage.delete(_ENDED)
         self._run_query()
@@ -200,7 +200,7 @@ class StreamingDataFrameSource:
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """Keep Spark staging; there are no new splits."""
-        if not Storage(self.staging).exists(_ENDED):
+        if not open_storage(self.staging).exists(_ENDED):
             self._run_query()
         return []
 
@@ -209,7 +209,7 @@ class StreamingDataFrameSource:
         return VersionsReader(self.versions, self.columns, split.id)
 
     def _run_query(self) -> None:
-        self._asked = time.monotonic()
+        self._asked = monotonic_s()
         query = self._query
         if query is not None and query.isActive:
             return
@@ -231,13 +231,13 @@ class StreamingDataFrameSource:
     def _stage(self, batch: Any, number: int) -> None:
         """Called by Spark for each micro-batch, again if it does not know that it was."""
         with self._writing:
-            if time.monotonic() - self._asked > _LEASE_S:
+            if monotonic_s() - self._asked > _LEASE_S:
                 self._lapsed.set()
                 raise ConnectorError("the job that read this stream has ended")
             self.versions.stage(batch, number)
 
     def _end(self) -> None:
-        storage = Storage(self.staging)
+        storage = open_storage(self.staging)
         count = 0
         while storage.exists(name_of(count)):
             count += 1
@@ -285,13 +285,10 @@ def name_of(version: int) -> str:
 
 def _published(storage: Storage, version: int, folder: str) -> bool:
     """Say where a version's rows are; whether nobody had said it before."""
-    name, data = name_of(version), folder.encode()
-    if storage.local is not None:
-        return storage.put_if_absent(name, data)
-    if storage.exists(name):
-        return False
-    storage.write_durable(name, data)
-    return True
+    for entry in storage.list(folder):
+        storage.sync(f"{folder}/{entry.name}")  # Spark leaves it to the kernel when its files reach a disk
+    storage.sync(folder)
+    return storage.put_if_absent(name_of(version), folder.encode())
 
 
 def _schema_of(dataframe: Any) -> Any:

@@ -94,20 +94,6 @@ def key_groups_of_ints(identities: npt.NDArray[np.int64], max_parallelism: int) 
     return ((mixed >> np.uint64(_SHIFT)) % np.uint64(max_parallelism)).astype(np.int32)
 
 
-def subtask_of(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask that owns a group.
-
-    Args:
-        key_group: the group.
-        max_parallelism: number of groups.
-        parallelism: number of subtasks.
-
-    Returns:
-        Its index, by Flink's formula.
-    """
-    return key_group * parallelism // max_parallelism
-
-
 def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> range:
     """The groups of a subtask.
 

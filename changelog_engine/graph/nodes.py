@@ -9,25 +9,12 @@ Invariants:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
-
-_Hook = TypeVar("_Hook", bound=Callable[..., Any])
-
-
-def does_nothing(hook: _Hook) -> _Hook:
-    """Marks a hook of a base class: whoever does not override it need not be called."""
-    hook.does_nothing = True  # type: ignore[attr-defined]
-    return hook
-
-
-def is_empty_hook(hook: Any) -> bool:
-    """Whether a hook is a base class's that does nothing."""
-    return getattr(hook, "does_nothing", False) is True
 
 
 class NodeKind(enum.Enum):
@@ -262,6 +249,10 @@ class JobSettings:
         spark: spark.* keys, handed to Spark as they are.
         file_systems: s3.* keys, for the tables' file systems.
         files: what the workers need of modules, packages, archives and other files.
+        progress: whether progress is shown on standard error: auto, always or never.
+        progress_interval_ms: between two lines of it, elsewhere than on a terminal.
+        metrics_host, metrics_port: where Prometheus finds metrics; without a port nowhere.
+        json_logs: the engine's log goes to standard error as JSON.
     """
 
     checkpoint_interval_ms: int | None = None
@@ -298,6 +289,11 @@ class JobSettings:
     spark: dict[str, str] = field(default_factory=dict)
     file_systems: dict[str, str] = field(default_factory=dict, repr=False)
     files: JobFiles = field(default_factory=JobFiles)
+    progress: str = "auto"
+    progress_interval_ms: int = 10_000
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    json_logs: bool = False
 
 
 class StateKind(enum.Enum):
@@ -344,7 +340,6 @@ class StateSpec:
         value_type: type of the value, the list's elements, the map's values, or the accumulator.
         map_key_type: type of a map's keys.
         function: the reduce or aggregate function.
-        default: what ValueState.value() gives when nothing is set.
         namespace: None, or the kind of namespace of namespaced state.
         ttl: None, or how its entries expire.
         migration: None, or a callable (value of the type that a restored checkpoint has) -> value of this type, or None to
@@ -356,7 +351,21 @@ class StateSpec:
     value_type: TypeInformation
     map_key_type: TypeInformation | None = None
     function: Any = None
-    default: Any = None
     namespace: str | None = None
     ttl: TtlSpec | None = None
     migration: Any = None
+
+
+class StateDescription:
+    """What declares a state: base of the API's descriptors."""
+
+    def to_spec(self) -> StateSpec:
+        """What the engine reads.
+
+        Raises:
+            InvalidJobError: the descriptor does not say which kind of state it is of.
+        """
+        raise InvalidJobError(
+            f"{type(self).__name__} does not say which kind of state it describes: use ValueStateDescriptor, "
+            "ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor or AggregatingStateDescriptor"
+        )

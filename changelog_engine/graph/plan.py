@@ -58,7 +58,8 @@ class _Path(NamedTuple):
 class Stage:
     """Operators that run in one task, and their exchanges.
 
-    ``links`` holds the chained receivers of each node; ``keyed`` says whether its heads read keyed elements.
+    ``links`` holds the chained receivers of each node; ``keyed`` says whether its heads read keyed elements, ``timed``
+    whether what they read may have timestamps.
     """
 
     id: int
@@ -71,6 +72,7 @@ class Stage:
     outputs: tuple[Edge, ...]
     keyed: bool
     key_type: TypeInformation | None
+    timed: bool
 
     def partitions(self, parallelism_of: dict[int, int]) -> list[int]:
         """First partition of each output edge, in one partition space for all of them (and its size, last)."""
@@ -157,9 +159,8 @@ class _Planner:
 
     def _place(self, node: Node) -> None:
         if node.kind is NodeKind.SOURCE:
-            parallel = getattr(node.function, "parallel", True)
             wanted = node.parallelism or self.graph.parallelism
-            self._start(node, ("source", node.id), wanted if parallel else 1)
+            self._start(node, ("source", node.id), wanted if node.function.parallel else 1)
             return
         paths = self._paths(node)
         if node.kind is NodeKind.SIDE_OUTPUT:  # a part of its producer
@@ -319,6 +320,7 @@ class _Planner:
                 f"parallelism {draft.parallelism} of {names} is above its max parallelism {asked}: lower the one "
                 "with set_parallelism() or raise the other with set_max_parallelism()"
             )
+        inputs = tuple(edge for edge in edges if edge.to_stage == index)
         return Stage(
             id=index,
             uid=uids[draft.nodes[0]],
@@ -326,11 +328,24 @@ class _Planner:
             max_parallelism=asked or default_max_parallelism(draft.parallelism),
             nodes=tuple(draft.nodes),
             links={i: tuple(self.chained.get(i, ())) for i in draft.nodes},
-            inputs=tuple(edge for edge in edges if edge.to_stage == index),
+            inputs=inputs,
             outputs=tuple(edge for edge in edges if edge.from_stage == index),
             keyed=draft.keyed,
             key_type=draft.key_type,
+            timed=any(self._is_timed(edge.from_node) for edge in inputs),
         )
+
+    def _is_timed(self, node_id: int) -> bool:
+        """Whether what a node gives may have timestamps: they come from a source, or are assigned."""
+        waiting, seen = [node_id], set[int]()
+        while waiting:
+            node = self.nodes[waiting.pop()]
+            if node.kind is NodeKind.TIMESTAMPS or (node.kind is NodeKind.SOURCE and node.function.timed):
+                return True
+            if node.id not in seen:
+                seen.add(node.id)
+                waiting.extend(node.inputs)
+        return False
 
 
 _VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)

@@ -20,7 +20,7 @@ class OutputTag(JavaMembers):
         type_info: type of the elements, or a list of types for rows; without it any Python object passes, by pickling.
 
     Raises:
-        ConfigurationError: the name is no text or empty, or the type is none.
+        ConfigurationError: the name is not a str or empty, or the type is none.
 
     Example:
         >>> from changelog_engine.api.common import Types

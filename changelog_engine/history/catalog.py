@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from changelog_engine.history.names import digest, literal, quoted, sql_name
 from changelog_engine.history.rows_sql import COLUMN_NAMES, COLUMNS
 from changelog_engine.history.tables import Tables
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

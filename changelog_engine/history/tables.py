@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +20,13 @@ import pyarrow as pa
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile, on_lineage
-from changelog_engine.checkpoint.job_path import open_job
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.lineage import moment
 from changelog_engine.ledger.snapshots import warn_unusable
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 When = int | str | datetime | None
 
@@ -262,7 +263,6 @@ def _paths(files: Sequence[PartFile]) -> tuple[str, ...]:
 
 def _time(at: str | datetime) -> datetime:
     try:
-        when = datetime.fromisoformat(at.strip()) if isinstance(at, str) else at
+        return moment(at if isinstance(at, str) else at.isoformat())
     except ValueError as error:
         raise RestoreError(f"{at!r} is not an ISO time such as 2026-01-31T12:00:00+00:00") from error
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)

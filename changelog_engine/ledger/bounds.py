@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.filesystem import Storage
-
-_REMOTE_THREADS = 16
+from changelog_engine.storage.protocol import Storage
 
 
 class Bounds(NamedTuple):
@@ -75,11 +73,11 @@ def check_listed(storage: Storage, files: Sequence[PartFile]) -> None:
     Raises:
         CorruptChangelogError: they disagree, or a file is missing; names it.
     """
-    if storage.local is not None or len(files) < 2:
+    if storage.reads_at_once == 1 or len(files) < 2:
         for file in files:
             _check(storage, file)
         return
-    with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+    with ThreadPoolExecutor(storage.reads_at_once) as pool:
         list(pool.map(lambda file: _check(storage, file), files))
 
 
@@ -93,9 +91,9 @@ def footer_of_file(storage: Storage, path: str) -> pq.FileMetaData:
     try:
         return storage.read_footer(path)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing", full) from error
+        raise CorruptChangelogError("is missing", full) from error
     except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+        raise CorruptChangelogError(f"can't be read: {error}", full) from error
 
 
 def _check(storage: Storage, file: PartFile) -> None:
@@ -104,7 +102,7 @@ def _check(storage: Storage, file: PartFile) -> None:
     try:
         found = delta_stats(footer)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     low, high = found["minValues"], found["maxValues"]
     listed = (
         ("number of rows", file.rows, found["numRecords"]),
@@ -116,8 +114,8 @@ def _check(storage: Storage, file: PartFile) -> None:
     for what, said, there in listed:
         if said is not None and there is not None and said != there:
             raise CorruptChangelogError(
-                f"{full} has {there!r} as its {what}, and the table's list of files says {said!r}: one of them was damaged",
+                f"has {there!r} as its {what}, and the table's list of files says {said!r}: one of them was damaged",
                 full,
             )
         if said is not None and there is None and what != "number of rows":
-            raise CorruptChangelogError(f"{full} does not say its {what}, and the table's list does", full)
+            raise CorruptChangelogError(f"does not say its {what}, and the table's list does", full)

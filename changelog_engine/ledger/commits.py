@@ -8,7 +8,8 @@ from typing import Any
 from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_log import CHECKSUM, DeltaLog, commit_checksum
+from changelog_engine.storage.delta_names import commit_path
 
 _ACTIONS = frozenset(
     (
@@ -38,9 +39,11 @@ def check_commits(log: DeltaLog) -> None:
     Raises:
         CorruptChangelogError: one isn't what somebody wrote; names the commit's file.
     """
-    oldest = log.version if log.storage.local is None else min(log.version, log.last_checkpoint_version() + 1)
+    oldest = (
+        log.version if log.storage.keeps_checksums else min(log.version, log.last_checkpoint_version() + 1)
+    )
     for version in range(log.version, oldest - 1, -1):
-        path = f"_delta_log/{version:020d}.json"
+        path = commit_path(version)
         try:
             data = log.storage.read(path).to_pybytes()
         except FileNotFoundError:
@@ -51,22 +54,32 @@ def check_commits(log: DeltaLog) -> None:
 def _check(full: str, data: bytes) -> None:
     lines = [line for line in data.splitlines() if line.strip()]
     if not lines:
-        raise CorruptChangelogError(f"{full} is empty: a commit was lost, and with it what it added", full)
+        raise CorruptChangelogError("is empty: a commit was lost, and with it what it added", full)
     try:
         actions = [json.loads(line) for line in lines]
         unknown = [name for action in actions for name in action if name not in _ACTIONS]
         added = [action["add"]["path"] for action in actions if "add" in action]
         missing = [prefix for prefix in _said(actions) if not any(path.startswith(prefix) for path in added)]
+        intact = _intact(lines, actions)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptChangelogError(f"{full} is not a commit: it was damaged ({error!r})", full) from error
+        raise CorruptChangelogError(f"is not a commit: it was damaged ({error!r})", full) from error
     if unknown:  # Delta's readers pass over actions that they don't know
-        raise CorruptChangelogError(
-            f"{full} was damaged: {unknown[0]!r} is not an action of a Delta table", full
-        )
+        raise CorruptChangelogError(f"was damaged: {unknown[0]!r} is not an action of a Delta table", full)
     if missing:
-        raise CorruptChangelogError(
-            f"{full} was damaged: it says that it adds {missing[0]}..., and does not", full
-        )
+        raise CorruptChangelogError(f"was damaged: it says that it adds {missing[0]}..., and does not", full)
+    if not intact:
+        raise CorruptChangelogError("was damaged: its checksum is not that of its actions", full)
+
+
+def _intact(lines: list[bytes], actions: list[dict[str, Any]]) -> bool:
+    """Whether the actions are those that the writer took the checksum of; true for writers that took none."""
+    for action in actions:
+        info = action.get("commitInfo", {})
+        wanted = info.get("operationParameters", {}).get(CHECKSUM)
+        if wanted is not None:
+            others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
+            return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))
+    return True
 
 
 def _said(actions: list[dict[str, Any]]) -> list[str]:

@@ -20,7 +20,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside
 from changelog_engine.ledger.suffix import Suffix, follow
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 
 
 class Base(NamedTuple):
@@ -66,7 +66,7 @@ class Ledger:
     @classmethod
     def at(cls, table: str) -> Ledger:
         """The ledger of a changelog's folder or URI."""
-        return cls(DeltaLog(Storage(table)))
+        return cls(DeltaLog(open_storage(table)))
 
     @property
     def snapshots(self) -> Snapshots:

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
-from changelog_engine.changelog.row_files import Entry, Rows, merged_rows_file, rows_of
+from changelog_engine.changelog.row_files import ListedRow, Rows, merged_rows_file, rows_of
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 _PART = r"^part-(?P<checkpoint>\d{1,18})-\d+-\d+-\d+-\d+-[0-9a-f]{8}\.parquet$"
 
@@ -66,6 +66,16 @@ def extend(lineage: tuple[Segment, ...], attempt: int, checkpoint: int) -> tuple
     return (*lineage, Segment(attempt, checkpoint, checkpoint))
 
 
+def moment(text: str) -> datetime:
+    """A time out of ISO text; without a zone it is UTC.
+
+    Raises:
+        ValueError: it is not ISO text of a time.
+    """
+    when = datetime.fromisoformat(text.strip())
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+
+
 class Lineage:
     """Checkpoints and attempts of a job at one version of its changelog.
 
@@ -85,6 +95,11 @@ class Lineage:
         check_commits(log)
         self.checkpoints, self.attempts = rows_of(log.storage, self.files)
         self._check_newest_rows()
+
+    @property
+    def root(self) -> str:
+        """The changelog's folder or URI."""
+        return self._storage.root
 
     @property
     def newest_checkpoint_id(self) -> int:
@@ -204,13 +219,11 @@ class Lineage:
 
     def _as_of(self, text: str) -> RestoreDecision:
         try:
-            when = datetime.fromisoformat(text.strip())
+            when = moment(text)
         except ValueError as error:
             raise RestoreError(
                 f"changelog.restore = as-of:{text} is not an ISO time such as as-of:2026-01-31T12:00:00+00:00"
             ) from error
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
         found = self.at_or_before(int(when.timestamp() * 1000))
         if found is None:
             raise RestoreError(f"there is no checkpoint at or before {when.isoformat()}: {self._available()}")
@@ -224,7 +237,7 @@ class Lineage:
         gaps = "" if len(ids) == ids[-1] - ids[0] + 1 else f" ({len(ids)} of them)"
         return f"there are checkpoints {ids[0]} ({first}) to {ids[-1]} ({last}){gaps}"
 
-    def _iso(self, entry: Entry) -> str:
+    def _iso(self, entry: ListedRow) -> str:
         when = datetime.fromtimestamp(self.checkpoints.time_of(entry) / 1000, UTC)
         return when.isoformat(timespec="seconds")
 
@@ -244,7 +257,7 @@ class Lineage:
     def _lost(self, path: str, what: str, newest: int) -> None:
         full = self._storage.join(path)
         raise CorruptChangelogError(
-            f"{full} belongs to {what}, whose row is not in the table's list of files any more (the newest there is "
+            f"belongs to {what}, whose row is not in the table's list of files any more (the newest there is "
             f"{newest}): a commit of {self._storage.root} was lost or damaged",
             full,
         )

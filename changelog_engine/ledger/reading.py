@@ -28,6 +28,7 @@ from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.suffix import Suffix
 
 Taken = TypeVar("Taken")
+Tell = Callable[[int, int], None]
 _MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
 
@@ -36,6 +37,7 @@ def read_parts(
     key_groups: range,
     operators: frozenset[str] | None = None,
     ledger: Ledger | None = None,
+    tell: Tell | None = None,
 ) -> Iterator[pa.Table]:
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
@@ -44,6 +46,7 @@ def read_parts(
         key_groups: key groups of the subtask.
         operators: uids of its operators; None for all.
         ledger: of the changelog, if it was read just now.
+        tell: is told how many rows were read more, and their bytes in the files.
 
     Yields:
         Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
@@ -54,7 +57,7 @@ def read_parts(
     """
     if point.checkpoint is None:
         return
-    reader = _Reader(point, key_groups, operators, ledger=ledger)
+    reader = _Reader(point, key_groups, operators, ledger=ledger, tell=tell)
     for base in reader.bases():
         try:
             tables = list(reader.rows_of(base))
@@ -71,6 +74,7 @@ def give_parts(
     point: RestorePoint,
     key_groups: range,
     operators: frozenset[str] | None = None,
+    tell: Tell | None = None,
 ) -> Taken:
     """As ``read_parts``, with no more than one file's rows, or a million and a part of the log, in memory.
 
@@ -82,6 +86,7 @@ def give_parts(
         point: the checkpoint.
         key_groups: see ``read_parts``.
         operators: see ``read_parts``.
+        tell: see ``read_parts``.
 
     Returns:
         What ``take`` made of them.
@@ -91,7 +96,7 @@ def give_parts(
     """
     if point.checkpoint is None:
         return take(())
-    reader = _Reader(point, key_groups, operators)
+    reader = _Reader(point, key_groups, operators, tell=tell)
     for base in reader.bases():
         try:
             return take(reader.all_rows(base, CONDENSE_ROWS))
@@ -167,8 +172,10 @@ class _Reader:
         dictionaries: Sequence[str] = (),
         columns: Sequence[str] | None = None,
         ledger: Ledger | None = None,
+        tell: Tell | None = None,
     ) -> None:
         self.point = point
+        self.tell = tell
         self.key_groups = key_groups
         self.operators = operators
         self.dictionaries = dictionaries
@@ -199,7 +206,7 @@ class _Reader:
         if base.snapshot is not None:
             storage = self.ledger.snapshots.storage
             for part in self.ledger.snapshot_files(base.snapshot, self.key_groups, self.operators):
-                yield self._filtered(read_part(storage, part))
+                yield self._told(part, self._filtered(read_part(storage, part)))
 
     def all_rows(self, base: Base, at_a_time: int | None) -> Iterator[pa.Table]:
         """A snapshot's rows and those of the log after it."""
@@ -238,7 +245,7 @@ class _Reader:
             return
         for part in files:
             table = self._read(part, suffix.firsts.get(part.path), self.columns)
-            yield self._filtered(table).select(self.columns)
+            yield self._told(part, self._filtered(table)).select(self.columns)
 
     def _read(self, part: PartFile, first: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         names = columns and [n for n in SCHEMA.names if n in (*columns, "key_group", "operator")]
@@ -247,17 +254,22 @@ class _Reader:
         except CorruptChangelogError as error:
             checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
             hint = restore_hint(self.point.lineage, checkpoint)
-            raise CorruptChangelogError(f"{error}. {hint}", error.path) from error
+            raise CorruptChangelogError(f"{error.fault}. {hint}", error.path) from error
 
     def _interleaved(self, parts: Sequence[PartFile], suffix: Suffix) -> pa.Table:
         """Merged files may overlap with any other: put all rows into log order."""
         tables = []
         for part in parts:
             table = self._read(part, None)
-            table = table if part.name else _lineage_rows(table, self.point.lineage, suffix.after)
-            tables.append(self._filtered(table))
+            table = table if part.name else lineage_rows(table, self.point.lineage, suffix.after)
+            tables.append(self._told(part, self._filtered(table)))
         table = pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
         return table.select(self.columns)
+
+    def _told(self, part: PartFile, table: pa.Table) -> pa.Table:
+        if self.tell is not None:
+            self.tell(table.num_rows, part.size * table.num_rows // max(1, part.rows or 0))
+        return table
 
     def _filtered(self, table: pa.Table) -> pa.Table:
         """The rows of this subtask, by what is in them."""
@@ -281,7 +293,7 @@ def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:
     )
 
 
-def _lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:
+def lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:
     """The rows of a merged file that are mutations on the lineage, after a snapshot."""
     checkpoint, attempt = table["checkpoint_id"], table["attempt"]
     mask = None

@@ -22,7 +22,8 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.bounds import Bounds
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
 SNAPSHOTS = "snapshots"  # the table's folder, beside the changelog's
 _LOG = logging.getLogger("changelog_engine")
@@ -128,7 +129,7 @@ class Snapshots:
             for path, operator, _, first, last in document["files"]:
                 if path not in self.files:
                     full = self.storage.join(path)
-                    raise CorruptChangelogError(f"{full} is not in its table any more", full)
+                    raise CorruptChangelogError("is not in its table any more", full)
                 files.append(self.files[path])
                 bounds.append(Bounds(operator, first, last))
         else:
@@ -138,7 +139,7 @@ class Snapshots:
         if len(files) != document["parts"]:
             full = self.storage.join(marker)
             raise CorruptChangelogError(
-                f"{full}: the snapshot of checkpoint {who[0]} has {len(files)} parts, not {document['parts']}",
+                f"is the snapshot of checkpoint {who[0]}, which has {len(files)} parts, not {document['parts']}",
                 full,
             )
         return Snapshot(*who, marker, document, tuple(files), tuple(bounds))
@@ -146,7 +147,7 @@ class Snapshots:
 
 def beside(changelog: Storage) -> Storage:
     """The snapshots table's folder of the job whose changelog is in a folder."""
-    return Storage(changelog.root.rpartition("/")[0], changelog.retry).child(SNAPSHOTS)
+    return open_storage(changelog.root.rpartition("/")[0], changelog.retry).child(SNAPSHOTS)
 
 
 def newest_attempt_named(changelog: Storage) -> int:

@@ -26,7 +26,7 @@ from changelog_engine.errors import CorruptChangelogError, NotLoggedError, Resto
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import Bounds, footer_of_file
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 _KEPT_IN_MEMORY = 256  # merged files whose counts a process remembers
 
@@ -125,16 +125,16 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
         expected = checksum_of(path)
         if expected is not None and crc32(data) != expected:
             raise CorruptChangelogError(
-                f"{full} was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
+                f"was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
                 f"{expected:08x}",
                 full,
             )
         names = ["attempt", "checkpoint_id", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     except FileNotFoundError as error:
-        raise CorruptChangelogError(f"{full} is missing", full) from error
+        raise CorruptChangelogError("is missing", full) from error
     except pa.ArrowException as error:
-        raise CorruptChangelogError(f"{full} can't be read: {error}", full) from error
+        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
     columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
     found = {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
@@ -192,13 +192,13 @@ class _Log:
             row = self.lineage.checkpoint(checkpoint)
         except RestoreError as error:
             raise NotLoggedError(
-                f"{root} does not have the row of checkpoint {checkpoint} of attempt {attempt} any more: it was truncated "
+                f"does not have the row of checkpoint {checkpoint} of attempt {attempt} any more: it was truncated "
                 "or removed, and so were mutations up to it",
                 root,
             ) from error
         if row.attempt != attempt:
             raise CorruptChangelogError(
-                f"{root} has checkpoint {checkpoint} of attempt {row.attempt}, and attempt {attempt} is due",
+                f"has checkpoint {checkpoint} of attempt {row.attempt}, and attempt {attempt} is due",
                 root,
             )
         return row
@@ -216,7 +216,7 @@ class _Run:
         self.end = log.row(segment.last, segment.attempt)
         if self.end.snapshot == self.end.id:
             raise NotLoggedError(
-                f"{self.storage.root} has no mutations of checkpoint {self.end.id}: it was made without the changelog, or "
+                f"has no mutations of checkpoint {self.end.id}: it was made without the changelog, or "
                 f"imported, and its snapshot can't be used. {restore_hint(self.line, self.first)}",
                 self.storage.root,
             )

@@ -18,11 +18,12 @@ from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError, UserFunctionError
 from changelog_engine.graph.nodes import AsyncSpec
-from changelog_engine.operators.async_queue import Entry, OrderedQueue, Queue, Signal, UnorderedQueue
+from changelog_engine.operators.async_queue import OrderedQueue, Queue, QueueEntry, Signal, UnorderedQueue
 from changelog_engine.operators.event_loop import EventLoop
-from changelog_engine.operators.failures import shortened, user_failure
+from changelog_engine.operators.failures import user_failure
 from changelog_engine.types import Row
 from changelog_engine.types.copies import separate
+from changelog_engine.types.typeinfo import shown
 
 ALL_OVER = -1
 GRACE_S = 30.0  # for a cancelled call to end
@@ -41,7 +42,7 @@ class Waiter:
     def __init__(self, level: int) -> None:
         self.level = level
         self.event = threading.Event()
-        self.ready: list[Entry | Signal] = []  # what left meanwhile
+        self.ready: list[QueueEntry | Signal] = []  # what left meanwhile
         self.reached = False
 
 
@@ -67,13 +68,13 @@ class AsyncCalls:
 
     def _clear(self) -> None:
         self._queue: Queue = OrderedQueue() if self.spec.ordered else UnorderedQueue()
-        self._backlog: deque[Entry | Signal] = deque()
-        self._running: set[Entry] = set()
-        self._deadlines: deque[tuple[float, Entry]] = deque()
+        self._backlog: deque[QueueEntry | Signal] = deque()
+        self._running: set[QueueEntry] = set()
+        self._deadlines: deque[tuple[float, QueueEntry]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
         self._waiter: Waiter | None = None
 
-    def take(self, items: Iterable[Entry | Signal]) -> None:
+    def take(self, items: Iterable[QueueEntry | Signal]) -> None:
         """Let elements and signals in, in their order."""
         self._backlog.extend(items)
         self._start()
@@ -118,7 +119,7 @@ class AsyncCalls:
             self._waiter = None
             waiter.event.set()
 
-    async def _call_once(self, entry: Entry) -> None:
+    async def _call_once(self, entry: QueueEntry) -> None:
         try:
             results = await self._invoke(entry.value)
             results = results_of_call(results, "async_invoke")
@@ -127,7 +128,7 @@ class AsyncCalls:
         else:
             self._over(entry, results)
 
-    async def _call_with_retries(self, entry: Entry) -> None:
+    async def _call_with_retries(self, entry: QueueEntry) -> None:
         strategy: Any = self.spec.retry
         attempt = 1
         call = "async_invoke"
@@ -163,7 +164,7 @@ class AsyncCalls:
         else:
             self._over(entry, results)
 
-    def _over(self, entry: Entry, results: Any) -> None:
+    def _over(self, entry: QueueEntry, results: Any) -> None:
         """A call has ended well; nobody wants its results any more if its time was over."""
         self._running.discard(entry)
         if not entry.done:
@@ -175,7 +176,7 @@ class AsyncCalls:
         else:
             self._look()
 
-    def _broken(self, entry: Entry, error: BaseException, call: str = "async_invoke") -> None:
+    def _broken(self, entry: QueueEntry, error: BaseException, call: str = "async_invoke") -> None:
         """A call has ended badly, which matters unless it was cancelled because its time was over."""
         self._running.discard(entry)
         if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
@@ -184,7 +185,7 @@ class AsyncCalls:
             self._fail_by(error, call, entry)
         self._start()
 
-    def _fail_by(self, error: BaseException, call: str, entry: Entry) -> None:
+    def _fail_by(self, error: BaseException, call: str, entry: QueueEntry) -> None:
         """The user's function raised."""
         try:
             self._fail(user_failure(error, self.name, call, element=entry.value), error)
@@ -208,7 +209,7 @@ class AsyncCalls:
             self._alarm = self._loop.call_at(deadlines[0][0], self._ring)
         self._start()
 
-    def _time_out(self, entry: Entry) -> None:
+    def _time_out(self, entry: QueueEntry) -> None:
         try:
             results = results_of_call(self.spec.function.timeout(entry.value), "timeout")
         except BaseException as error:
@@ -220,14 +221,14 @@ class AsyncCalls:
         entry.task.cancel()
         self._loop.call_at(self._loop.time() + GRACE_S, self._insist, entry)
 
-    def _insist(self, entry: Entry) -> None:
+    def _insist(self, entry: QueueEntry) -> None:
         """A call that does not end when it is cancelled would hold its place for ever."""
         if entry in self._running:
             self._fail(self._unending([entry]), None)
             self._look()
 
-    def _unending(self, entries: list[Entry]) -> UserFunctionError:
-        elements = ", ".join(shortened(entry.value) for entry in entries[:3])
+    def _unending(self, entries: list[QueueEntry]) -> UserFunctionError:
+        elements = ", ".join(shown(entry.value) for entry in entries[:3])
         return UserFunctionError(
             f"async_invoke of operator {self.name!r}, element {elements}: the call goes on {GRACE_S:g} s after it was "
             "cancelled. Let asyncio.CancelledError pass: do not catch it, or raise it again"
@@ -261,10 +262,10 @@ def results_of_call(results: Any, call: str) -> list[Any]:
         raise TypeError(f"{call} returned None; {wanted}")
     if isinstance(results, (str, bytes, bytearray, Mapping, Row)):
         raise TypeError(
-            f"{call} returned {shortened(results)}, which is one value; {wanted}: write return [value]"
+            f"{call} returned {shown(results)}, which is one value; {wanted}: write return [value]"
         )
     try:
         elements = iter(results)
     except TypeError:
-        raise TypeError(f"{call} returned {shortened(results)}, which is not iterable; {wanted}") from None
+        raise TypeError(f"{call} returned {shown(results)}, which is not iterable; {wanted}") from None
     return [*separate(list(elements))]

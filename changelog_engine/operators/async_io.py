@@ -13,18 +13,19 @@ Invariants:
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import UserFunctionError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import AsyncSpec
 from changelog_engine.operators import async_calls
 from changelog_engine.operators.async_calls import ALL_OVER, AsyncCalls, Waiter
-from changelog_engine.operators.async_queue import Entry, Signal
+from changelog_engine.operators.async_queue import QueueEntry, Signal
 from changelog_engine.operators.event_loop import EventLoop
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
@@ -66,7 +67,7 @@ class AsyncOperator(FunctionOperator):
 
     def _live(self, method: str, *arguments: Any) -> None:
         """Call open() or close(); one that is a coroutine runs in the event loop, as async_invoke does."""
-        function = getattr(self.function, method, None)
+        function = hook_of(self.function, method)
         if function is None:
             return
         failure: BaseException | None = None
@@ -81,9 +82,9 @@ class AsyncOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         entries = (
-            [Entry(value, None) for value in values]
+            [QueueEntry(value, None) for value in values]
             if times is None
-            else [Entry(value, time) for value, time in zip(values, times, strict=True)]
+            else [QueueEntry(value, time) for value, time in zip(values, times, strict=True)]
         )
         self._hand(entries)
         if self._handed - self._calls.started > self.spec.capacity or self._handed - self._taken > _MUCH:
@@ -115,9 +116,9 @@ class AsyncOperator(FunctionOperator):
     def end_epoch(self, now_ms: int) -> None:
         if self._open:
             self._wait(0)
-            began = time.monotonic()
+            began = monotonic_s()
             self._wait(ALL_OVER)
-            self.waited_s += time.monotonic() - began
+            self.waited_s += monotonic_s() - began
             self._open = False
 
     def _wait(self, level: int) -> None:
@@ -141,11 +142,11 @@ class AsyncOperator(FunctionOperator):
         if waiter.event.wait(_WATCH_S):
             return
         limit_s = async_calls.GRACE_S + self.spec.timeout_ms / 1000
-        answered, since = self._loop.answers(), time.monotonic()
+        answered, since = self._loop.answers(), monotonic_s()
         while not waiter.event.wait(_WATCH_S):
             if answered():
-                answered, since = self._loop.answers(), time.monotonic()
-            elif self.spec.timeout_ms > 0 and time.monotonic() - since > limit_s:
+                answered, since = self._loop.answers(), monotonic_s()
+            elif self.spec.timeout_ms > 0 and monotonic_s() - since > limit_s:
                 raise UserFunctionError(
                     f"async_invoke of operator {self.name!r} keeps the event loop from turning for more than {limit_s:g} s: "
                     "no other element goes on and no timeout comes meanwhile. Await what takes long; what cannot be "
@@ -157,7 +158,7 @@ class AsyncOperator(FunctionOperator):
         times: list[Any] = []
         self._taken += len(items)
         for item in items:
-            if type(item) is Entry:
+            if type(item) is QueueEntry:
                 results = item.results
                 out += results
                 if len(results) == 1:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 
-class Entry:
+class QueueEntry:
     """An element on its way through.
 
     Args:
@@ -48,16 +48,16 @@ class Signal:
 class Queue(Protocol):
     """Elements under way; what may leave is appended to ``ready``."""
 
-    ready: list[Entry | Signal]
+    ready: list[QueueEntry | Signal]
     size: int  # entries that have not left
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueueEntry) -> None:
         """Take an element."""
 
     def signal(self, signal: Signal) -> None:
         """Take a signal."""
 
-    def completed(self, entry: Entry) -> None:
+    def completed(self, entry: QueueEntry) -> None:
         """An element that was taken is done."""
 
 
@@ -65,11 +65,11 @@ class OrderedQueue:
     """See Queue: first in, first out."""
 
     def __init__(self) -> None:
-        self.ready: list[Entry | Signal] = []
+        self.ready: list[QueueEntry | Signal] = []
         self.size = 0
-        self._waiting: deque[Entry | Signal] = deque()
+        self._waiting: deque[QueueEntry | Signal] = deque()
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueueEntry) -> None:
         """See Queue."""
         self._waiting.append(entry)
         self.size += 1
@@ -81,12 +81,12 @@ class OrderedQueue:
         else:
             self.ready.append(signal)
 
-    def completed(self, entry: Entry) -> None:
+    def completed(self, entry: QueueEntry) -> None:
         """See Queue."""
         waiting = self._waiting
         while waiting:
             first = waiting[0]
-            if isinstance(first, Entry):
+            if isinstance(first, QueueEntry):
                 if not first.done:
                     return
                 self.size -= 1
@@ -100,7 +100,9 @@ class _Segment:
 
     def __init__(self) -> None:
         self.open = 0  # entries that are not done
-        self.done: list[Entry] = []  # of a segment that is not the first: they wait for the signal before it
+        self.done: list[
+            QueueEntry
+        ] = []  # of a segment that is not the first: they wait for the signal before it
         self.closing: Signal | None = None
 
 
@@ -108,11 +110,11 @@ class UnorderedQueue:
     """See Queue: as they are done, between signals."""
 
     def __init__(self) -> None:
-        self.ready: list[Entry | Signal] = []
+        self.ready: list[QueueEntry | Signal] = []
         self.size = 0
         self._segments: deque[_Segment] = deque([_Segment()])
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: QueueEntry) -> None:
         """See Queue."""
         segment = entry.segment = self._segments[-1]
         segment.open += 1
@@ -127,7 +129,7 @@ class UnorderedQueue:
         segments[-1].closing = signal
         segments.append(_Segment())
 
-    def completed(self, entry: Entry) -> None:
+    def completed(self, entry: QueueEntry) -> None:
         """See Queue."""
         segment, segments = entry.segment, self._segments
         segment.open -= 1

@@ -16,11 +16,13 @@ from types import NoneType
 from typing import Any, Protocol
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.operators.failures import shortened, user_failure
+from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import separate
+from changelog_engine.types.typeinfo import shown
 
 
 class Receiver(Protocol):
@@ -157,7 +159,12 @@ class Operator:
     Args:
         name: shown in messages.
         output: declared type of its elements.
+
+    Attributes:
+        ports: its inputs, of an operator with two.
     """
+
+    ports: Sequence[Any] = ()
 
     def __init__(self, name: str, output: TypeInformation | None) -> None:
         self.name = name
@@ -216,6 +223,10 @@ class Operator:
 
     def restore(self, state: Any) -> None:
         """Take back what snapshot() gave."""
+
+    def has_timers(self) -> bool:
+        """Whether any timers are registered."""
+        return False
 
     def snapshot_shared(self) -> Any:
         """State for the checkpoint that is the same in all subtasks, as JSON; None for none."""
@@ -291,15 +302,23 @@ def results_of(result: Any, name: str, call: str) -> Iterable[Any]:
         return elements
     except TypeError:
         raise user_failure(
-            TypeError(f"{call} returned {shortened(result)}, which is not iterable"), name, call
+            TypeError(f"{call} returned {shown(result)}, which is not iterable"), name, call
         ) from None
 
 
-def close_function(function: Any, name: str) -> None:
-    """Call a function's close(), if it has one."""
-    close = getattr(function, "close", None)
-    if close is not None:
+def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | None = None) -> None:
+    """Call a function's open() or close(), if it has it.
+
+    Args:
+        function: a user's.
+        hook: which.
+        name: of the operator.
+        arguments: of the call.
+        call: how messages name the call; None for the hook.
+    """
+    method = hook_of(function, hook)
+    if method is not None:
         try:
-            close()
+            method(*arguments)
         except BaseException as error:
-            raise user_failure(error, name, "close") from error
+            raise user_failure(error, name, call or hook) from error

@@ -82,8 +82,8 @@ def _give_both(key: Any, inputs: list[tuple[Any, _Waiting]]) -> None:
 
 def _position(head: Any) -> int:
     """Which input of its operator a head is."""
-    ports = getattr(operator_of(head), "ports", None)
-    return 0 if ports is None else int(ports.index(head))
+    ports = operator_of(head).ports
+    return ports.index(head) if ports else 0
 
 
 def _runs(first: list[int], second: list[int]) -> Iterator[tuple[int, int, int]]:

@@ -17,6 +17,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
+from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.context import ElementContext, KeyedElementContext
 from changelog_engine.operators.failures import element_at, user_failure
@@ -35,7 +36,7 @@ class ReadOnlyBroadcastMap:
         self._spec = spec
         self._entries = entries
         self._keys = key_codec_for(spec.map_key_type)
-        exact = getattr(spec.map_key_type, "exact", None)
+        exact = None if spec.map_key_type is None else spec.map_key_type.exact
         self._exact_key = exact if exact in (int, str) else None
         self._mutable = not spec.value_type.immutable
         self._copy = spec.value_type.copy if self._mutable else _same
@@ -85,7 +86,7 @@ class BroadcastMap(ReadOnlyBroadcastMap):
 
     def put_all(self, entries: Any) -> None:
         """Set many values; takes a dict or pairs."""
-        for key, value in list(entries.items() if hasattr(entries, "items") else entries):
+        for key, value in list(pairs_of(entries)):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:

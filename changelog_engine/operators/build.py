@@ -33,11 +33,12 @@ from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store import KeyedStore, StoreConfig
 from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
 from changelog_engine.operators.windows_build import build_window_operator
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS, NamespaceScope
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.state.backends import open_backend
+from changelog_engine.state.cursor import NamespaceScope
 
 _STATELESS: dict[NodeKind, Any] = {
     NodeKind.MAP: stateless.MapOperator,
@@ -93,21 +94,20 @@ class StageBuilder:
 
     def _store(self, folder: str | None) -> KeyedStore:
         stage, job = self.stage, self.plan.graph.name
-        return KeyedStore(
-            folder,
-            self.settings.changelog,
-            stage.id,
-            self.subtask,
-            key_group_range(self.subtask, stage.max_parallelism, stage.parallelism),
-            stage.key_type,
-            _is_timed(self.plan, stage),
-            stage.max_parallelism,
-            self.settings.part_max_bytes,
-            frozenset(self.plan.uids[node] for node in stage.nodes),
-            self.clock,
-            open_backend(self.settings, job, stage.id, self.subtask),
-            self.settings.max_state_bytes,
+        config = StoreConfig(
+            folder=folder,
+            changelog=self.settings.changelog,
+            stage=stage.id,
+            subtask=self.subtask,
+            key_groups=key_group_range(self.subtask, stage.max_parallelism, stage.parallelism),
+            key_type=stage.key_type,
+            timed=stage.timed,
+            max_parallelism=stage.max_parallelism,
+            part_max_bytes=self.settings.part_max_bytes,
+            operators=frozenset(self.plan.uids[node] for node in stage.nodes),
+            max_state_bytes=self.settings.max_state_bytes,
         )
+        return KeyedStore(config, self.clock, open_backend(self.settings, job, stage.id, self.subtask))
 
     def build(self) -> StageRuntime:
         """The runtime, not opened yet."""
@@ -140,26 +140,26 @@ class StageBuilder:
             (edge.id, channel) for edge in stage.inputs for channel in range(parallelism[edge.from_stage])
         ]
         return StageRuntime(
-            stage.id,
-            self.subtask,
-            operators,
-            {node: plan.uids[node] for node in stage.nodes},
-            self.contexts,
-            self.sources,
-            {
+            stage=stage.id,
+            subtask=self.subtask,
+            operators=operators,
+            uids={node: plan.uids[node] for node in stage.nodes},
+            contexts=self.contexts,
+            sources=self.sources,
+            heads={
                 edge.id: [self._head(operators[node], edge.input) for node in edge.to_nodes]
                 for edge in stage.inputs
             },
-            exchanges,
-            stage.partitions(parallelism),
-            self.outputs,
-            self.store,
-            Inputs(channels),
-            self.keys,
-            self.clock,
-            TaskContext(self._info("key selector"), None),
-            self.settings.batch,
-            not self.settings.object_reuse,
+            exchanges=exchanges,
+            offsets=stage.partitions(parallelism),
+            outputs=self.outputs,
+            store=self.store,
+            inputs=Inputs(channels),
+            keys=self.keys,
+            clock=self.clock,
+            exchange_context=TaskContext(self._info("key selector"), None),
+            batch=self.settings.batch,
+            copies=not self.settings.object_reuse,
         )
 
     def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
@@ -171,8 +171,7 @@ class StageBuilder:
         return inputs
 
     def _head(self, operator: Operator, position: int) -> Any:
-        ports = getattr(operator, "ports", None)
-        return operator if ports is None else ports[position]
+        return operator.ports[position] if operator.ports else operator
 
     def _info(self, name: str) -> TaskInfo:
         return TaskInfo(
@@ -304,19 +303,3 @@ class StageBuilder:
             return SinkOperator(node.name, sink, self.subtask, self.stage.parallelism)
         self.outputs[node.id] = output
         return output
-
-
-def _is_timed(plan: JobPlan, stage: Stage) -> bool:
-    """Whether elements that reach the stage may have timestamps."""
-    nodes = {node.id: node for node in plan.graph.nodes}
-    waiting = [edge.from_node for edge in stage.inputs]
-    seen: set[int] = set()
-    while waiting:
-        node = nodes[waiting.pop()]
-        timed_source = node.kind is NodeKind.SOURCE and getattr(node.function, "timed", False)
-        if timed_source or node.kind is NodeKind.TIMESTAMPS:
-            return True
-        if node.id not in seen:
-            seen.add(node.id)
-            waiting.extend(node.inputs)
-    return False

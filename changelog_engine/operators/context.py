@@ -13,10 +13,10 @@ import numpy as np
 
 from changelog_engine.clock import WallClock
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
-from changelog_engine.state.backend import Cursor, NamespaceScope
+from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue
 
 log = logging.getLogger("changelog_engine")
@@ -145,7 +145,7 @@ class TaskContext:
         return self._asked(state_descriptor, StateKind.AGGREGATING, "get_aggregating_state")
 
     def _asked(self, descriptor: Any, kind: StateKind, method: str) -> Any:
-        spec = descriptor.to_spec() if hasattr(descriptor, "to_spec") else None
+        spec = descriptor.to_spec() if isinstance(descriptor, StateDescription) else None
         if spec is None or spec.kind is not kind:
             raise ArgumentTypeError(
                 f"operator {self._info.name!r}: {method} needs the descriptor of a {kind.value} state, got {descriptor!r}"
@@ -224,6 +224,10 @@ class KeyedTimerService:
         self.delete_event_time_timer = _checked(event.delete)
         self.delete_processing_time_timer = _checked(processing.delete)
         self._warned = False
+
+    def any_registered(self) -> bool:
+        """Whether there are timers, of any key."""
+        return self.event.next_timestamp() is not None or self.processing.next_timestamp() is not None
 
     @contextlib.contextmanager
     def ending_key(self) -> Iterator[None]:

@@ -13,9 +13,11 @@ from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
+from changelog_engine.operators.base import call_hook
 from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join
-from changelog_engine.operators.failures import element_at, shortened, user_failure
+from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.types.typeinfo import shown
 
 
 class Exchange:
@@ -45,7 +47,6 @@ class Exchange:
         self.max_parallelism = max_parallelism
         self.current_watermark = MIN_WATERMARK
         self.idle = False
-        self.sent = 0
         self._sent_watermark: tuple[int, bool] = (MIN_WATERMARK, False)
         self._pieces: list[list[tuple[Column | None, Column | None, Column]]] = [
             [] for _ in range(parallelism)
@@ -91,16 +92,10 @@ class Exchange:
         if self.edge.partitioner is Partitioner.CUSTOM:
             functions = [self._function.key_selector, self._function.custom]
         for function in functions:
-            method = getattr(function, name, None)
-            if method is not None:
-                try:
-                    method(*arguments)
-                except BaseException as error:
-                    raise user_failure(error, route.name, f"{name} of the {self._routing}") from error
+            call_hook(function, name, route.name, *arguments, call=f"{name} of the {self._routing}")
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements, in order."""
-        self.sent += len(values)
         self._distribute(values, None if times is None else np.asarray(times, np.int64))
 
     def watermark(self, watermark: int) -> None:
@@ -207,7 +202,7 @@ class Exchange:
         for value, target in zip(values, targets, strict=True):
             if type(target) is not int or not 0 <= target < count:
                 raise InvalidJobError(
-                    f"the partitioner of {name!r} gave {target!r} for the element {shortened(value)}: it must give an "
+                    f"the partitioner of {name!r} gave {target!r} for the element {shown(value)}: it must give an "
                     f"int from 0 to {count - 1}, as there are {count} partitions"
                 )
         self._split(np.asarray(targets, np.int64), values, times)

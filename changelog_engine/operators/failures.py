@@ -4,7 +4,7 @@ Invariants:
     * Whatever a user's function raises is a failure of the job: what Python's iterators take for their end (StopIteration)
       and what ends processes (SystemExit) too. So no user's function is called by an iterator of ours (``map``, ``filter``,
       ``itertools``), which would end there without a word; a test looks for such calls in the sources.
-    * A key of the keyboard is no failure: a KeyboardInterrupt that no code raised goes on as it is.
+    * A key of the keyboard is not a failure: a KeyboardInterrupt that no code raised goes on as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import changelog_engine
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
+from changelog_engine.types.typeinfo import shown
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
@@ -50,8 +51,8 @@ def user_failure(
         raise error
     if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
         raise error
-    shown_key = None if key is NOTHING else shortened(key)
-    shown_element = None if element is NOTHING else shortened(element)
+    shown_key = None if key is NOTHING else shown(key)
+    shown_element = None if element is NOTHING else shown(element)
     where = "" if shown_key is None else f", key {shown_key}"
     if shown_element is not None:
         where += f", element {shown_element}"
@@ -97,19 +98,10 @@ def user_call(error: BaseException) -> str | None:
     return None
 
 
-def shortened(value: Any, limit: int = 100) -> str:
-    """The repr of a value, cut to a length that fits a message."""
-    try:
-        text = repr(value)
-    except BaseException:  # a user's __repr__ may raise anything; the message must not
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException:  # as in shortened
+    except BaseException:  # as in shown
         return "<no text>"
 
 

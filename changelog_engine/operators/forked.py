@@ -24,13 +24,20 @@ from typing import Any
 
 from changelog_engine.operators.failures import is_ours
 
-_working = threading.local()
+
+class _Working(threading.local):
+    """How many of this thread's calls are within `ends_in_forked_children`."""
+
+    depth = 0
+
+
+_working = _Working()
 
 
 @contextlib.contextmanager
 def ends_in_forked_children() -> Iterator[None]:
     """Within it, a child that this thread forks ends where it would come back to."""
-    before = getattr(_working, "depth", 0)
+    before = _working.depth
     _working.depth = before + 1
     try:
         yield
@@ -39,7 +46,7 @@ def ends_in_forked_children() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    if not getattr(_working, "depth", 0):
+    if not _working.depth:
         return
     frame: FrameType | None = sys._getframe()
     found = False

@@ -11,6 +11,7 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -23,8 +24,8 @@ from changelog_engine.operators.context import KeyedElementContext, KeyedTimerSe
 from changelog_engine.operators.failures import NOTHING, element_at, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
-from changelog_engine.state.backend import Cursor
-from changelog_engine.state.timers import TimeDomain
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 
@@ -170,11 +171,58 @@ class ReduceOperator(KeyedOperator):
             self.cell.clear()
 
 
-class TimerOperator(KeyedOperator):
+class TimerOperator(KeyedOperator, ABC):
     """Base of keyed operators with timers in both time domains.
 
     Args:
         timers: of the operator.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        output: TypeInformation | None,
+        function: Any,
+        context: Any,
+        cursor: Cursor,
+        keys: KeyCodec,
+        timers: KeyedTimerService,
+    ) -> None:
+        super().__init__(name, output, function, context, cursor, keys)
+        self.timers = timers
+
+    def watermark(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        self.fire_timers(self.timers.event, watermark, TimeDomain.EVENT_TIME)
+        super().watermark(watermark)
+
+    def resume(self, watermark: int) -> None:
+        self.timers.watermark = watermark
+        super().resume(watermark)
+
+    def has_timers(self) -> bool:
+        return self.timers.any_registered()
+
+    def next_processing_timer(self) -> int | None:
+        return self.timers.processing.next_timestamp()
+
+    def fire_processing_timers(self, now_ms: int) -> None:
+        self.fire_timers(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
+
+    def end_key(self) -> None:
+        with self.timers.ending_key():
+            self.fire_timers(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
+            self.fire_timers(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
+
+    @abstractmethod
+    def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
+        """Do what the timers of a queue are for that are due, those included that are set meanwhile."""
+
+
+class TimerFunctionOperator(TimerOperator):
+    """Base of operators whose function has ``on_timer``.
+
+    Args:
         element_context: what the function gets with each element and timer.
     """
 
@@ -189,34 +237,13 @@ class TimerOperator(KeyedOperator):
         timers: KeyedTimerService,
         element_context: KeyedElementContext | None = None,
     ) -> None:
-        super().__init__(name, output, function, context, cursor, keys)
-        self.timers = timers
+        super().__init__(name, output, function, context, cursor, keys, timers)
         self.element_context = element_context or KeyedElementContext(cursor, keys.key_of, timers)
 
     def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
         self.emit_tagged(out, out_times)
 
-    def watermark(self, watermark: int) -> None:
-        self.timers.watermark = watermark
-        self._fire(self.timers.event, watermark, TimeDomain.EVENT_TIME)
-        super().watermark(watermark)
-
-    def resume(self, watermark: int) -> None:
-        self.timers.watermark = watermark
-        super().resume(watermark)
-
-    def next_processing_timer(self) -> int | None:
-        return self.timers.processing.next_timestamp()
-
-    def fire_processing_timers(self, now_ms: int) -> None:
-        self._fire(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
-
-    def end_key(self) -> None:
-        with self.timers.ending_key():
-            self._fire(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
-            self._fire(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
-
-    def _fire(self, queue: Any, until: int, domain: TimeDomain) -> None:
+    def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         context, cursor = self.element_context, self.cursor
         event_time = domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
@@ -244,7 +271,7 @@ class TimerOperator(KeyedOperator):
         self.emit_tagged(out, out_times)
 
 
-class KeyedProcessOperator(TimerOperator):
+class KeyedProcessOperator(TimerFunctionOperator):
     """process() on a keyed stream."""
 
     def run(

@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.connectors.protocols import RestoredSink
+from changelog_engine.operators.metrics import MetricFigure
+from changelog_engine.state.sizes import TableSize
 
 MIN_WATERMARK = -(2**63)
 MAX_WATERMARK = 2**63 - 1
+
+
+class EpochKind(Enum):
+    """What an epoch is for.
+
+    Attributes:
+        reads: sources read.
+        barrier: a checkpoint barrier ends it: every mutation becomes durable.
+        ends: the input ends with it, or the job is stopped; its checkpoint is the job's last.
+        closes: the functions are closed after it.
+    """
+
+    READ = True, False, False, False
+    CHECKPOINT = True, True, False, False
+    SETTLE = (
+        False,
+        True,
+        False,
+        False,
+    )  # a checkpoint of the first splits of a part, before anything of them is read
+    END = False, False, True, True  # of a job that makes no checkpoints
+    LAST = False, True, True, True
+    LAST_TO_CONFIRM = False, True, True, False  # CONFIRM follows
+    CONFIRM = (
+        False,
+        False,
+        False,
+        True,
+    )  # what the last checkpoint made durable is committed, and nothing else is done
+
+    def __init__(self, reads: bool, barrier: bool, ends: bool, closes: bool) -> None:
+        self.reads = reads
+        self.barrier = barrier
+        self.ends = ends
+        self.closes = closes
 
 
 class EpochOrder(NamedTuple):
@@ -20,6 +58,7 @@ class EpochOrder(NamedTuple):
         attempt: the attempt; state of an older one is dropped.
         restarts: how often this run was restarted (RuntimeContext.get_attempt_number()).
         epoch: number of the epoch in the attempt, from 1.
+        kind: what it is for.
         committed_epoch: newest epoch whose effects are in the restore point. A subtask that does not hold the state of
             ``epoch - 1`` may restore only if this is it; else the job must rewind.
         restore: where the state is found.
@@ -27,15 +66,12 @@ class EpochOrder(NamedTuple):
         operator_state: small non-keyed state of this subtask at the restore point.
         shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state).
         checkpoint_id: the number that the next checkpoint will have.
-        barrier: a checkpoint barrier ends the epoch: make every mutation durable.
         positions: source uid -> split id -> position, for the splits this subtask reads.
         max_records: how many elements each source of this subtask may read.
         budget_ms: stop reading after this time, whatever max_records says.
-        final: the job ends after this epoch: close the functions.
         paced: watermarks keep to real time: one comes when 200 ms of work lie behind the last.
         sinks: uid of a committing sink -> what the writers whose place this subtask takes had prepared in the restore point.
-        commits_only: the checkpoint before was the last: commit what was prepared for it, and nothing else.
-        ends: the checkpoint at the end of this epoch is the job's last.
+        sinks_beside: the same of the subtasks beside this one; None in an attempt's later epochs.
         drains: the input ends here although the sources have more.
         folder, branches: see SinkContext; empty for a job without committing sinks.
     """
@@ -44,24 +80,36 @@ class EpochOrder(NamedTuple):
     attempt: int
     restarts: int
     epoch: int
+    kind: EpochKind
     committed_epoch: int
     restore: RestorePoint | None
     restored_operators: list[dict[str, Any]]
     operator_state: dict[str, Any]
     shared_state: dict[str, Any]
     checkpoint_id: int
-    barrier: bool
     positions: dict[str, dict[str, Any]]
     max_records: int
     budget_ms: int
-    final: bool
     paced: bool = False
     sinks: dict[str, list[RestoredSink]] = {}  # noqa: RUF012 # one for all orders without any; nobody changes it
-    commits_only: bool = False
-    ends: bool = False
+    sinks_beside: dict[str, list[RestoredSink]] | None = None
     drains: bool = False
     folder: str = ""
     branches: frozenset[int] = frozenset()
+
+
+class SourceReport(NamedTuple):
+    """What a subtask read of one source in an epoch.
+
+    Args:
+        records: how many elements.
+        behind: how many are known to wait behind them; None when not known.
+        watermark: of what it sends on; None while it has nothing to read, and holds nothing back.
+    """
+
+    records: int
+    behind: int | None
+    watermark: int | None
 
 
 @dataclass
@@ -71,7 +119,7 @@ class EpochReport:
     Args:
         stage, subtask: who reports.
         parts: parts made durable, in order.
-        records_in, records_out: elements read and elements sent on.
+        records_in: elements read.
         mutations: rows of the changelog.
         sources: source uid -> split id -> (position, finished).
         operator_state: small non-keyed state at a barrier.
@@ -81,7 +129,14 @@ class EpochReport:
         barrier_ms: wall clock when the last element was processed.
         work_ms: how long it worked on elements, up to the barrier, waiting for the last answers of async functions left out.
         moved: a watermark or the idleness of an input changed; that is state too.
-        metrics: figures of the functions' metrics, by full name.
+        metrics: figures of the functions' metrics.
+        records_out: elements given to sinks.
+        logged: uid -> state -> rows of the changelog.
+        sizes: uid -> state -> (entries, bytes), when asked for; see state.sizes.
+        read: source uid -> what was read of it.
+        watermark: of a stage that has inputs.
+        times_ms: how long it took to "read" from sources, to "process" elements, to "encode" changes and blocks, and to
+            "write" parts and what sinks prepare.
         restored_ms: how long the subtask took to build its operators and take its state first; None when it held them.
     """
 
@@ -89,7 +144,6 @@ class EpochReport:
     subtask: int
     parts: list[Part] = field(default_factory=list)
     records_in: int = 0
-    records_out: int = 0
     mutations: int = 0
     sources: dict[str, dict[str, tuple[Any, bool]]] = field(default_factory=dict)
     operator_state: dict[str, Any] = field(default_factory=dict)
@@ -101,4 +155,10 @@ class EpochReport:
     work_ms: float = 0.0
     moved: bool = False
     restored_ms: float | None = None
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: list[MetricFigure] = field(default_factory=list)
+    records_out: int = 0
+    logged: dict[str, dict[str, int]] = field(default_factory=dict)
+    sizes: dict[str, dict[str, TableSize]] = field(default_factory=dict)
+    read: dict[str, SourceReport] = field(default_factory=dict)
+    watermark: int | None = None
+    times_ms: dict[str, float] = field(default_factory=dict)

@@ -3,25 +3,52 @@
 Invariants:
     * A name stands for one metric in its group; asking again gives the same one.
     * What a meter remembers is bounded by its time span in seconds.
-    * Metrics are no state: they are not logged and begin anew when a subtask does.
+    * Metrics are not state: they are not logged and begin anew when a subtask does.
 """
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import InvalidJobError
 
 Seconds = Callable[[], float]
 _M = TypeVar("_M", bound="TaskMetric")
 
 
+class MetricFigure(NamedTuple):
+    """What there is to see of one metric.
+
+    Args:
+        operator: name of the operator whose function keeps it.
+        subtask: which.
+        kind: "counter", "gauge", "meter" or "distribution".
+        names: of the groups round it, and its own.
+        variables: the pairs of key-value groups round it.
+        figure: plain numbers; None of a gauge that failed.
+    """
+
+    operator: str
+    subtask: int
+    kind: str
+    names: tuple[str, ...]
+    variables: dict[str, str]
+    figure: Any
+
+    @property
+    def full_name(self) -> str:
+        """Its identifier."""
+        return ".".join((self.operator, str(self.subtask), *self.names))
+
+
 class TaskMetric(ABC):
     """Base of the metrics."""
+
+    kind: str
 
     @abstractmethod
     def figure(self) -> Any:
@@ -30,6 +57,8 @@ class TaskMetric(ABC):
 
 class TaskCounter(TaskMetric):
     """Counter."""
+
+    kind = "counter"
 
     def __init__(self) -> None:
         self._count = 0
@@ -52,6 +81,8 @@ class TaskCounter(TaskMetric):
 class TaskGauge(TaskMetric):
     """A number that is asked for."""
 
+    kind = "gauge"
+
     def __init__(self, ask: Callable[[], Any]) -> None:
         self._ask = ask
 
@@ -62,6 +93,8 @@ class TaskGauge(TaskMetric):
 
 class TaskDistribution(TaskMetric):
     """Distribution."""
+
+    kind = "distribution"
 
     def __init__(self) -> None:
         self._sum: float = 0
@@ -97,7 +130,9 @@ class TaskMeter(TaskMetric):
         now: seconds on a clock that never goes back.
     """
 
-    def __init__(self, span_s: int, now: Seconds = time.monotonic) -> None:
+    kind = "meter"
+
+    def __init__(self, span_s: int, now: Seconds = monotonic_s) -> None:
         self._span_s = span_s
         self._now = now
         self._count = 0
@@ -189,20 +224,23 @@ class TaskMetricGroup:
         """The full name of a metric."""
         return ".".join((*self._scope, metric_name))
 
-    def figures(self) -> dict[str, Any]:
-        """Every metric of this group and those inside, by full name. A gauge that fails is None."""
-        found: dict[str, Any] = {}
+    def figures(self) -> list[MetricFigure]:
+        """Every metric of this group and those inside. A gauge that fails is None."""
+        found: list[MetricFigure] = []
+        operator, subtask, *groups = self._scope
         for name, metric in self._metrics.items():
             try:
-                found[self.get_metric_identifier(name)] = metric.figure()
+                figure = metric.figure()
             except (
                 Exception,
                 SystemExit,
                 GeneratorExit,
             ):  # a gauge may do anything, and must not fail the job
-                found[self.get_metric_identifier(name)] = None
+                figure = None
+            names = (*groups, name)
+            found.append(MetricFigure(operator, int(subtask), metric.kind, names, self._variables, figure))
         for group in self._groups.values():
-            found.update(group.figures())
+            found += group.figures()
         return found
 
     def _group(self, name: str, is_key: bool, variables: dict[str, str]) -> TaskMetricGroup:

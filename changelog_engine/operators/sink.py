@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.protocols import (
     Committable,
     CommittingSink,
@@ -24,35 +25,36 @@ from changelog_engine.operators.base import Operator
 from changelog_engine.operators.failures import element_in, user_failure
 from changelog_engine.operators.messages import EpochOrder
 
-_Write = Callable[[Sequence[Any], Sequence[int] | None, int], None]
 
-
-class _WritingOperator(Operator):
-    """Hands elements to a writer, with their times if it wants them.
+class WritingOperator(Operator):
+    """Hands elements to a writer.
 
     Args:
         name: of the sink.
+
+    Attributes:
+        records: how many elements it was given.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name, None)
         self.typed = True
+        self.records = 0
         self._writer: Any = None
-        self._write_timed: _Write | None = None
+        self._write: Any = None  # the writer's write_timed
 
-    def _open_writer(self, make: Callable[[], Any]) -> None:
+    def _open_writer(self, make: Callable[[], Any], demand: str, base: type) -> None:
         try:
-            self._writer = make()
+            writer = make()
+            check_inherits(writer, demand, base)
         except BaseException as error:
             raise user_failure(error, self.name, "opening the sink") from error
-        self._write_timed = getattr(self._writer, "write_timed", None)
+        self._writer, self._write = writer, writer.write_timed
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        self.records += len(values)
         try:
-            if self._write_timed is not None:
-                self._write_timed(values, times, self.current_watermark)
-            else:
-                self._writer.write(values)
+            self._write(values, times, self.current_watermark)
         except BaseException as error:
             raise user_failure(error, self.name, "writing", element=element_in(error)) from error
 
@@ -64,7 +66,7 @@ class _WritingOperator(Operator):
                 raise user_failure(error, self.name, "closing the sink") from error
 
 
-class SinkOperator(_WritingOperator):
+class SinkOperator(WritingOperator):
     """Writes elements with a sink's writer; an epoch ends with a flush."""
 
     _writer: SinkWriter
@@ -76,7 +78,8 @@ class SinkOperator(_WritingOperator):
         self.parallelism = parallelism
 
     def open(self) -> None:
-        self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism))
+        demand = f"{type(self.sink).__name__}.writer() must return"
+        self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism), demand, SinkWriter)
 
     def end_epoch(self, now_ms: int) -> None:
         try:
@@ -85,7 +88,7 @@ class SinkOperator(_WritingOperator):
             raise user_failure(error, self.name, "flushing") from error
 
 
-class CommittingSinkOperator(_WritingOperator):
+class CommittingSinkOperator(WritingOperator):
     """Writes elements with a committing sink's writer."""
 
     _writer: CommittingWriter
@@ -98,8 +101,10 @@ class CommittingSinkOperator(_WritingOperator):
         self._kept: dict[str, Any] | None = None
         self._waiting: list[tuple[int, list[Committable]]] = []  # epoch that prepared them, oldest first
 
-    def begin(self, order: EpochOrder, restored: Sequence[RestoredSink]) -> None:
-        """Open the writer, which commits what a checkpoint before kept."""
+    def begin(
+        self, order: EpochOrder, restored: Sequence[RestoredSink], beside: Sequence[RestoredSink] | None
+    ) -> None:
+        """Open the writer, which commits what a checkpoint before kept; see SinkContext."""
         context = self.context._replace(
             run=order.run,
             attempt=order.attempt,
@@ -107,8 +112,10 @@ class CommittingSinkOperator(_WritingOperator):
             restored=restored,
             folder=order.folder,
             branches=order.branches,
+            beside=beside,
         )
-        self._open_writer(lambda: self.sink.committing_writer(context))
+        demand = f"{type(self.sink).__name__}.committing_writer() must return"
+        self._open_writer(lambda: self.sink.committing_writer(context), demand, CommittingWriter)
 
     def end_epoch(self, now_ms: int) -> None:
         try:

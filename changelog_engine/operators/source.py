@@ -11,11 +11,12 @@ Invariants:
 from __future__ import annotations
 
 import pickle
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.protocols import SourceOfParts, Split, SplitReader, is_endless
+from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.inherits import check_inherits
+from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
@@ -61,14 +62,30 @@ class SourceStart(PassOperator):
 
 
 class SourceHead:
-    """Reads the splits of one source that belong to this subtask and pushes them down the chain."""
+    """Reads the splits of one source that belong to this subtask and pushes them down the chain.
 
-    def __init__(self, uid: str, name: str, source: Any, head: SourceStart) -> None:
+    Args:
+        uid, name: of the source's operator.
+        source: what is read.
+        head: where the elements go.
+        monotonic: the clock in seconds that ends epochs.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        name: str,
+        source: Source,
+        head: SourceStart,
+        monotonic: Callable[[], float] = monotonic_s,
+    ) -> None:
+        self._monotonic = monotonic
         self.uid = uid
         self.name = name
         self.source = source
         self.head = head
         self.records = 0
+        self.read_s = 0.0  # spent in readers
         self.endless = is_endless(source)
         self.idle = False
         self._parts = source if isinstance(source, SourceOfParts) else None
@@ -77,10 +94,10 @@ class SourceHead:
         self._readers: dict[str, SplitReader] = {}
         self._step = _FIRST_STEP
 
-    def _go_by(self, source: Any) -> None:
-        self._acknowledges = getattr(source, "acknowledges", False)
-        self._by_split = getattr(source, "watermarks_by_split", False)
-        self._in_turn = not getattr(source, "bounded", True) or self._by_split
+    def _go_by(self, source: Source) -> None:
+        self._acknowledges = source.acknowledges
+        self._by_split = source.watermarks_by_split
+        self._in_turn = not source.bounded or self._by_split
 
     def more_may_come(self, positions: dict[str, Any] | None) -> bool:
         """Whether parts of the source follow on the one that is read.
@@ -111,7 +128,8 @@ class SourceHead:
         Returns:
             Split id to (next position, finished).
         """
-        began = time.monotonic()
+        monotonic = self._monotonic
+        began = monotonic()
         left, room = max_records, float(_LARGEST_EPOCH_BYTES)
         waiting = len(positions)  # splits that have yet to be read
         reached: dict[str, tuple[Any, bool]] = {
@@ -126,9 +144,10 @@ class SourceHead:
             reader = self._reader(split)
             if self._by_split:
                 self.head.turn_to(split)
-            begin_epoch = getattr(reader, "begin_epoch", None)
-            if begin_epoch is not None:
-                begin_epoch(durable)
+            try:
+                reader.begin_epoch(durable)
+            except BaseException as error:
+                raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
             finished = False
             # Splits without an end get equal shares, or the first would keep the others waiting for ever.
             share = waiting if self._in_turn else 1
@@ -137,13 +156,14 @@ class SourceHead:
             used = 1 - waiting / len(positions) if self._in_turn else 1
             deadline = began + used * budget_ms / 1000
             while split_left > 0 and not finished:
-                began_step = time.monotonic()
+                began_step = monotonic()
                 wanted = min(split_left, self._step)
                 try:
                     values, position, finished, times, aside = reader.read(position, wanted)
                 except BaseException as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
                 count = len(values)
+                self.read_s += monotonic() - began_step
                 if count:
                     left -= count
                     split_left -= count
@@ -155,13 +175,13 @@ class SourceHead:
                 if aside:
                     for tag, element in aside:
                         self.head.emit_aside(tag, [element], None)
-                watermark = getattr(reader, "watermark", None)
+                watermark = reader.watermark
                 if watermark is not None and watermark > self.head.current_watermark:
                     self.head.watermark(watermark)
                 reached[split] = (position, finished)
                 if self._acknowledges:
                     self._reached[split] = position
-                now = time.monotonic()
+                now = monotonic()
                 self._adapt(now - began_step, count)
                 if (now >= deadline or split_room <= 0) and not self._in_turn:
                     return reached
@@ -169,12 +189,42 @@ class SourceHead:
                     break
         return reached
 
+    def behind(self, splits: Iterable[str]) -> int | None:
+        """How many elements are known to wait in these splits; None when a reader doesn't know, or can't say."""
+        total = 0
+        for split in splits:
+            reader = self._readers.get(split)
+            try:
+                behind = None if reader is None else reader.behind
+            except Exception:  # it is for people, and must not fail the job
+                return None
+            if type(behind) is not int:
+                return None
+            total += behind
+        return total
+
+    @property
+    def watermark(self) -> int:
+        """The largest watermark that left the source, or the assigner of timestamps right behind it."""
+        marks = [
+            each.current_watermark for each in self.head.receivers if isinstance(each, TimestampsOperator)
+        ]
+        return max(marks, default=self.head.current_watermark)
+
+    def at_barrier(self, reached: dict[str, tuple[Any, bool]]) -> None:
+        """Put in the positions that a checkpoint is to keep for those that an epoch ended at."""
+        for split, (position, finished) in reached.items():
+            try:
+                reached[split] = (self._reader(split).at_barrier(position), finished)
+            except BaseException as error:
+                raise user_failure(error, self.name, f"preparing a checkpoint of split {split!r}") from error
+
     def acknowledge(self) -> None:
         """All that was read is part of a durable checkpoint."""
         reached, self._reached = self._reached, {}
         for split, position in reached.items():
             try:
-                self._reader(split).acknowledged(position)  # type: ignore[attr-defined] # a source that says so has it
+                self._reader(split).acknowledged(position)
             except BaseException as error:
                 raise user_failure(error, self.name, f"acknowledging split {split!r}") from error
 
@@ -182,7 +232,9 @@ class SourceHead:
         reader = self._readers.get(split)
         if reader is None:
             try:
-                reader = self._readers[split] = self.source.reader(Split(split, None))
+                reader = self.source.reader(Split(split, None))
+                check_inherits(reader, f"{type(self.source).__name__}.reader() must return", SplitReader)
+                self._readers[split] = reader
             except BaseException as error:
                 raise user_failure(error, self.name, f"opening split {split!r}") from error
         return reader

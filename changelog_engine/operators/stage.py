@@ -8,7 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.changelog.model import Part
@@ -24,11 +25,18 @@ from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.keyed import KeyedOperator
-from changelog_engine.operators.messages import MAX_WATERMARK, EpochOrder, EpochReport
-from changelog_engine.operators.sink import CommittingSinkOperator
+from changelog_engine.operators.messages import (
+    MAX_WATERMARK,
+    EpochKind,
+    EpochOrder,
+    EpochReport,
+    SourceReport,
+)
+from changelog_engine.operators.sink import CommittingSinkOperator, WritingOperator
 from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.state_types import describe
 from changelog_engine.operators.stateless import TimestampsOperator
-from changelog_engine.operators.store import KeyedStore, describe
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import operator_of
 from changelog_engine.types.copies import separate
 
@@ -36,6 +44,7 @@ _STEP = 16_384
 _PACE_MS = 200
 
 
+@dataclass(kw_only=True, eq=False)
 class StageRuntime:
     """One subtask of one stage.
 
@@ -58,63 +67,55 @@ class StageRuntime:
         copies: operators that read one edge have elements of their own.
     """
 
-    def __init__(
-        self,
-        stage: int,
-        subtask: int,
-        operators: dict[int, Operator],
-        uids: dict[int, str],
-        contexts: dict[int, TaskContext],
-        sources: list[SourceHead],
-        heads: dict[int, list[Any]],
-        exchanges: list[Exchange],
-        offsets: list[int],
-        outputs: dict[int, DriverOutput],
-        store: KeyedStore | None,
-        inputs: Inputs,
-        keys: KeyCodec | None,
-        clock: WallClock,
-        exchange_context: TaskContext,
-        batch: bool = False,
-        copies: bool = True,
-    ) -> None:
-        self.copies = copies
-        self.exchange_context = exchange_context
-        self.stage = stage
-        self.subtask = subtask
-        self.operators = operators
-        self.uids = uids
-        self.contexts = contexts
-        self.sources = sources
-        self.heads = heads
-        self.exchanges = exchanges
-        self.offsets = offsets
-        self.outputs = outputs
-        self.store = store
-        self.inputs = inputs
-        self.keys = keys
-        self.clock = clock
+    stage: int
+    subtask: int
+    operators: dict[int, Operator]
+    uids: dict[int, str]
+    contexts: dict[int, TaskContext]
+    sources: list[SourceHead]
+    heads: dict[int, list[Any]]
+    exchanges: list[Exchange]
+    offsets: list[int]
+    outputs: dict[int, DriverOutput]
+    store: KeyedStore | None
+    inputs: Inputs
+    keys: KeyCodec | None
+    clock: WallClock
+    exchange_context: TaskContext
+    batch: bool
+    copies: bool
+
+    def __post_init__(self) -> None:
         self.done: int | None = None
-        self.batch = batch
         self._busy_ms = 0.0
-        self._assigners = [op for op in operators.values() if isinstance(op, TimestampsOperator)]
-        self._async = [op for op in operators.values() if isinstance(op, AsyncOperator)]
+        self._assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
+        self._async = [op for op in self.operators.values() if isinstance(op, AsyncOperator)]
+        self._writing = [op for op in self.operators.values() if isinstance(op, WritingOperator)]
         self._sinks = {
-            uids[node]: op for node, op in operators.items() if isinstance(op, CommittingSinkOperator)
+            self.uids[node]: op
+            for node, op in self.operators.items()
+            if isinstance(op, CommittingSinkOperator)
         }
         self._idle = False  # whether all inputs are idle, as the heads were told
-        self._heads = list(dict.fromkeys(operator_of(head) for group in heads.values() for head in group))
+        self._heads = list(
+            dict.fromkeys(operator_of(head) for group in self.heads.values() for head in group)
+        )
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
         self._batch = (
-            KeyedBatch(list(dict.fromkeys(head for group in heads.values() for head in group)))
-            if batch and keys is not None
+            KeyedBatch(list(dict.fromkeys(head for group in self.heads.values() for head in group)))
+            if self.batch and self.keys is not None
             else None
         )
 
-    def start(self, order: EpochOrder) -> None:
-        """Open the functions and take the state of the order's restore point (or none, for an empty start)."""
+    def start(self, order: EpochOrder, tell: Callable[[int, int], None] | None = None) -> None:
+        """Open the functions and take the state of the order's restore point (or none, for an empty start).
+
+        Args:
+            order: of the first epoch.
+            tell: is told how many rows and bytes of the state have been read, as they are.
+        """
         if self.store is not None:
-            self.store.load(order.restore, order.restored_operators)
+            self.store.load(order.restore, order.restored_operators, tell)
         for operator in self.operators.values():
             operator.open()
         for exchange in self.exchanges:
@@ -131,7 +132,8 @@ class StageRuntime:
             if self.uids[node] in order.shared_state:
                 operator.restore_shared(order.shared_state[self.uids[node]])
         for uid, sink in self._sinks.items():
-            sink.begin(order, order.sinks.get(uid, []))
+            beside = None if order.sinks_beside is None else order.sinks_beside.get(uid, [])
+            sink.begin(order, order.sinks.get(uid, []), beside)
         if self.store is not None:
             self.store.begin(order)
         self.done = order.committed_epoch
@@ -159,7 +161,7 @@ class StageRuntime:
         self.done = None
         blocks, passed_on = _sorted(data)
         self._acknowledge(order)
-        if order.commits_only:
+        if order.kind is EpochKind.CONFIRM:
             return self._passed_on(passed_on), report
         began_ms = monotonic_ms()
         if self.store is not None:
@@ -177,17 +179,34 @@ class StageRuntime:
         now = self.clock()
         for operator in self.operators.values():
             operator.end_epoch(now)
-        if order.final and not order.checkpoint_id:
+        for source in self.sources:  # the assigners behind them have given their watermarks now
+            mark = None if source.idle else source.watermark
+            report.read[source.uid] = report.read[source.uid]._replace(watermark=mark)
+        if order.kind is EpochKind.END:
             for sink in self._sinks.values():
                 sink.commit_without_checkpoint(order.epoch)
         report.barrier_ms, report.work_ms = self.clock(), monotonic_ms() - began_ms
         for waiting in self._async:  # waiting for last answers takes as long however few records there are
             report.work_ms -= waiting.waited_s * 1000
             waiting.waited_s = 0.0
-        self._finish(order, report)
-        sent = self._collect_blocks(report) + self._passed_on(passed_on)
+        times = self._times(report.work_ms)
+        self._finish(order, report, times)
+        began_ms = monotonic_ms()
+        sent = self._collect_blocks() + self._passed_on(passed_on)
+        times["encode"] += monotonic_ms() - began_ms
+        report.times_ms = times
         self.done = order.epoch
         return sent, report
+
+    def _times(self, work_ms: float) -> dict[str, float]:
+        """What the work on elements was, in ms; see EpochReport.times_ms."""
+        read_ms = 0.0
+        for source in self.sources:
+            read_ms += source.read_s * 1000
+            source.read_s = 0.0
+        encode_ms, write_ms = (0.0, 0.0) if self.store is None else self.store.take_times()
+        process_ms = max(0.0, work_ms - read_ms - encode_ms - write_ms)
+        return {"read": read_ms, "process": process_ms, "encode": encode_ms, "write": write_ms}
 
     def _passed_on(self, reports: list[bytes]) -> list[tuple[int, bytes]]:
         target = 0 if self.exchanges else -1
@@ -206,14 +225,19 @@ class StageRuntime:
         positions = order.positions.get(source.uid)
         if positions:
             self._has_splits(source, True)
-            durable = order.barrier or not order.checkpoint_id
+            durable = order.kind.barrier or not order.checkpoint_id
             reached = source.read(positions, order.max_records, order.budget_ms, durable)
             if order.checkpoint_id:
                 source.head.note(positions, reached)
+            if order.kind.barrier:
+                source.at_barrier(reached)
             report.sources[source.uid] = reached
         else:
             reached = {}
-        report.records_in += source.records - before
+        records = source.records - before
+        report.records_in += records
+        behind = source.behind(split for split, (_, finished) in reached.items() if not finished)
+        report.read[source.uid] = SourceReport(records, behind, source.watermark)
         if source.more_may_come(positions):
             pass  # it waits for them, and time waits with it
         elif source.endless and not order.drains:
@@ -288,42 +312,52 @@ class StageRuntime:
             for head in self._heads:
                 head.idleness(self._idle)
 
-    def _finish(self, order: EpochOrder, report: EpochReport) -> None:
+    def _finish(self, order: EpochOrder, report: EpochReport, times: dict[str, float]) -> None:
         parts: list[Part] = []
         if self.store is not None:
             parts = self.store.end_epoch(order)
-            report.mutations = self.store.take_count()
+            encode_ms, write_ms = self.store.take_times()
+            times["encode"] += encode_ms
+            times["write"] += write_ms
+            report.logged = self.store.take_counts()
+            report.mutations = sum(sum(states.values()) for states in report.logged.values())
+            if order.kind.barrier or not order.checkpoint_id:
+                report.sizes = self.store.sizes()
             due = [t for t in (keyed.next_processing_timer() for keyed in self._keyed) if t is not None]
             report.next_timer_ms = min(due, default=None)
         report.parts = parts
         report.moved, self.inputs.moved = self.inputs.moved, False
+        if self.inputs.watermarks:
+            report.watermark = self.inputs.current
+        for writing in self._writing:
+            report.records_out += writing.records
+            writing.records = 0
         for node, output in self.outputs.items():
             collected = output.take()
             if collected:
+                report.records_out += len(collected)
                 report.driver_output[node] = collected
         for context in self.contexts.values():
             if context.metrics is not None:
-                report.metrics.update(context.metrics.figures())
-        if order.barrier:
+                report.metrics += context.metrics.figures()
+        if order.kind.barrier:
             report.operator_state = self._snapshot()
+            began_ms = monotonic_ms()
             self._prepare_sinks(order, report)
+            times["write"] += monotonic_ms() - began_ms
             if self.subtask == 0:
                 report.shared_state = self._snapshot_shared()
             report.states = {
                 self.uids[node]: [_described(spec) for spec in context.declared]
                 for node, context in self.contexts.items()
-                if context.declared or self._has_timers(node)
+                if context.declared or self.operators[node].has_timers()
             }
 
     def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:
-        kept = {uid: sink.prepare(order.epoch, order.ends) for uid, sink in self._sinks.items()}
+        kept = {uid: sink.prepare(order.epoch, order.kind.ends) for uid, sink in self._sinks.items()}
         if any(kept.values()):
             report.operator_state["sinks"] = {uid: sink for uid, sink in kept.items() if sink is not None}
         report.moved = report.moved or any(sink.moved for sink in self._sinks.values())
-
-    def _has_timers(self, node: int) -> bool:
-        timers = getattr(self.operators[node], "timers", None)
-        return timers is not None and bool(timers.event.live or timers.processing.live)
 
     def _snapshot(self) -> dict[str, Any]:
         state: dict[str, Any] = {}
@@ -341,11 +375,9 @@ class StageRuntime:
         shared = {self.uids[node]: operator.snapshot_shared() for node, operator in self.operators.items()}
         return {uid: state for uid, state in shared.items() if state is not None}
 
-    def _collect_blocks(self, report: EpochReport) -> list[tuple[int, bytes]]:
+    def _collect_blocks(self) -> list[tuple[int, bytes]]:
         sent: list[tuple[int, bytes]] = []
         for exchange, offset in zip(self.exchanges, self.offsets, strict=False):
-            report.records_out += exchange.sent
-            exchange.sent = 0
             sent.extend((offset + target, block) for target, block in exchange.blocks())
         return sent
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from changelog_engine.changelog.conversion import DROPPED, Version, Versions, versions_of
+from changelog_engine.changelog.conversion import DROPPED, TypeVersions, Version, versions_of
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
@@ -67,7 +67,7 @@ def spec_of(described: dict[str, Any]) -> StateSpec:
 
 def restored_versions(
     operator: str, found: dict[str, Any], spec: StateSpec, key_type: TypeInformation | None
-) -> Versions:
+) -> TypeVersions:
     """How a restored state's values become those of the state that is declared.
 
     Args:
@@ -103,7 +103,7 @@ def restored_versions(
             was = {**found, "value_type": version.type.spec()}
             raise RestoreError(_refusal(operator, spec, was, declared, ["value_type"], REMEDY))
         made.append(converted)
-    return Versions(made[0], tuple(made[1:]), written.since)
+    return TypeVersions(made[0], tuple(made[1:]), written.since)
 
 
 def same_type(found: Any, declared: Any) -> bool:

@@ -8,12 +8,13 @@ from itertools import compress
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.operators.base import UNCHECKED, Operator, close_function, results_of
+from changelog_engine.operators.base import UNCHECKED, Operator, call_hook, results_of
 from changelog_engine.operators.context import ElementContext, milliseconds
-from changelog_engine.operators.failures import element_at, shortened, user_failure
+from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
+from changelog_engine.types.typeinfo import shown
 
 
 class FunctionOperator(Operator):
@@ -25,15 +26,10 @@ class FunctionOperator(Operator):
         self.context = context
 
     def open(self) -> None:
-        open_function = getattr(self.function, "open", None)
-        if open_function is not None:
-            try:
-                open_function(self.context)
-            except BaseException as error:
-                raise user_failure(error, self.name, "open") from error
+        call_hook(self.function, "open", self.name, self.context)
 
     def close(self) -> None:
-        close_function(self.function, self.name)
+        call_hook(self.function, "close", self.name)
 
 
 class MapOperator(FunctionOperator):
@@ -244,8 +240,8 @@ class TimestampsOperator(Operator):
             whole = milliseconds(time)
             if whole is None:
                 raise TypeMismatchError(
-                    f"extract_timestamp of operator {self.name!r} returned {shortened(time)} for the element "
-                    f"{shortened(value)}; a timestamp is a number of milliseconds since 1970, such as "
+                    f"extract_timestamp of operator {self.name!r} returned {shown(time)} for the element "
+                    f"{shown(value)}; a timestamp is a number of milliseconds since 1970, such as "
                     "moment.timestamp() * 1000"
                 )
             found.append(whole)

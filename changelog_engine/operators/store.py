@@ -9,38 +9,45 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.changelog.buffer import ChangelogBuffer, StateLog
+from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
-from changelog_engine.changelog.conversion import Versions, clear_all, fill_versions
+from changelog_engine.changelog.conversion import clear_all, fill_versions
+from changelog_engine.changelog.fold import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.changelog.replay import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
-from changelog_engine.changelog.wrapper import ChangelogBackend
-from changelog_engine.clock import WallClock, wall_ms
+from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import give_parts, read_parts
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
-from changelog_engine.state.backend import NamespaceScope, StateBackend
+from changelog_engine.operators.state_types import REMOVED, restored_versions, spec_of
+from changelog_engine.state.backend import StateBackend, StateTable
+from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
+from changelog_engine.state.sizes import TableSize, size_of_dict
+from changelog_engine.state.timer_table import TimerTable
 from changelog_engine.state.timers import TimerQueue
-from changelog_engine.state.ttl import TtlStates, stored_spec
+from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import TypeInformation
-
-__all__ = ["KeyedStore", "describe"]
 
 FLUSH_ROWS = 131_072
 
 
-class KeyedStore:
-    """State tables, their backend, and the log.
+def _count(number: Any) -> int | None:
+    return None if number is None else int(number)  # it becomes JSON
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreConfig:
+    """Whose state a store keeps, and how it is logged.
 
     Args:
         folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
@@ -52,117 +59,133 @@ class KeyedStore:
         max_parallelism: number of key groups.
         part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
         operators: uids of the stage's operators; rows of others are not read.
-        clock: wall clock in ms, for state with a time to live.
-        backend: keeps the tables; None for one on the heap.
         max_state_bytes: bound of one state in a full snapshot; None for none.
     """
 
+    folder: str | None
+    changelog: bool
+    stage: int
+    subtask: int
+    key_groups: range
+    key_type: TypeInformation | None
+    timed: bool
+    max_parallelism: int
+    part_max_bytes: int
+    operators: frozenset[str]
+    max_state_bytes: int | None = None
+
+
+class KeyedStore:
+    """State tables, their backend, and the log.
+
+    Args:
+        config: whose state it is, and how it is logged.
+        clock: wall clock in ms, for state with a time to live.
+        backend: keeps the tables; None for one on the heap.
+    """
+
     def __init__(
-        self,
-        folder: str | None,
-        changelog: bool,
-        stage: int,
-        subtask: int,
-        key_groups: range,
-        key_type: TypeInformation | None,
-        timed: bool,
-        max_parallelism: int,
-        part_max_bytes: int,
-        operators: frozenset[str],
-        clock: WallClock = wall_ms,
-        backend: StateBackend | None = None,
-        max_state_bytes: int | None = None,
+        self, config: StoreConfig, clock: WallClock = wall_ms, backend: StateBackend | None = None
     ) -> None:
-        self.operators = operators
+        self.config = config
+        self.key_type = config.key_type
+        self.changelog = config.changelog and config.folder is not None
         self.expiring = TtlStates(clock)
-        self.folder = folder
-        self.changelog = changelog and folder is not None
-        self.stage = stage
-        self.subtask = subtask
-        self.key_groups = key_groups
-        self.key_type = key_type
-        self.part_max_bytes = part_max_bytes
-        self.max_parallelism = max_parallelism
-        self.max_state_bytes = max_state_bytes
-        self.inner: StateBackend = backend or HeapBackend()
-        self._rows_folder: Callable[[], LocalFolder] | None = getattr(self.inner, "rows_folder", None)
-        self.cursor = self.inner.cursor
-        self.buffer = ChangelogBuffer(self.cursor, key_type, timed, max_parallelism)
-        self.backend: Any = ChangelogBackend(self.inner, self.buffer) if self.changelog else self.inner
+        self.backend: StateBackend = backend or HeapBackend()
+        self.cursor = Cursor()
+        self.buffer = ChangelogBuffer(config.key_type, config.timed, config.max_parallelism)
+        self._handles = HandleFactory(
+            self.backend, self.cursor, self.buffer if self.changelog else None, self.expiring
+        )
         self.specs: dict[tuple[str, str], StateSpec] = {}
         self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
         self._pending: Pending = {}
         self._described: dict[tuple[str, str], dict[str, Any]] = {}
         self._sequence = 0
         self._part_number = 0
-        self._count = 0
+        self._counts: dict[tuple[str, str], int] = {}
+        self._encode_ms = 0.0
+        self._write_ms = 0.0
         self._attempt = 0
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None
         self._closed: list[Part] = []
+
+    @property
+    def tables(self) -> Mapping[tuple[str, str], StateTable]:
+        """The tables of the states that are declared, by (operator, state)."""
+        return self._handles.tables
+
+    @property
+    def timer_tables(self) -> Mapping[tuple[str, str], TimerTable]:
+        """The tables of timers, by (operator, domain)."""
+        return self._handles.timer_tables
 
     def state(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> Any:
         """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
         name = operator, spec.name
         found = self._described.get(name)
         versions = None if found is None else restored_versions(operator, found, spec, self.key_type)
-        user, spec = spec, stored_spec(spec)
-        self.specs[name] = spec
-        if scope is not None:
-            self.namespaces[name] = scope.codec
-        handle = self.backend.state(operator, spec, self.key_type, scope)
-        self._fill(name, spec, versions)
-        if user.ttl is not None:
-            cursor = self.cursor if scope is None else scope.cursor
-            handle = self.expiring.handle(operator, user, handle, self.inner.table(*name), cursor)
-        return handle
-
-    def _fill(self, name: tuple[str, str], spec: StateSpec, versions: Versions | None) -> None:
-        """Decode what a restore left for a state; what is converted meanwhile goes into the log."""
+        state = self._handles.opened(operator, spec, scope)
+        self.specs[name] = stored = state.stored
+        namespaces = None if scope is None else scope.codec
+        if namespaces is not None:
+            self.namespaces[name] = namespaces
         waiting = self._pending.pop(name, None)
-        if not waiting:
-            return
-        table, namespaces = self.inner.table(*name), self.namespaces.get(name)
-        if versions is None:  # the rows are of one with its name that was dropped, and cleared
-            fill_state([fold_state(waiting)], spec, self.key_type, table, namespaces)
-            return
-        log = self._log_of(name) if self.changelog else None
-        fill_versions(waiting, versions, name[0], spec, self.key_type, table, namespaces, log)
-
-    def _log_of(self, name: tuple[str, str]) -> StateLog:
-        return next(log for log in self.buffer.logs if (log.operator, log.state) == name)
+        if waiting and versions is None:  # the rows are of one with its name that was dropped, and cleared
+            fill_state([fold_state(waiting)], stored, self.key_type, state.table, namespaces)
+        elif waiting and versions is not None:  # what is converted goes into the log
+            fill_versions(
+                waiting, versions, operator, stored, self.key_type, state.table, namespaces, state.log
+            )
+        return self._handles.handle(state)
 
     def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
-        """An operator's timer queue; with a scope, of timers by key and namespace."""
+        """An operator's timers; with a scope, those by key and namespace."""
+        name = operator, domain
         if scope is not None:
-            self.namespaces[operator, domain] = scope.codec
-        queue: TimerQueue = self.backend.timers(operator, domain, self.key_type, scope)
-        self._restore_timers((operator, domain), queue)
+            self.namespaces[name] = scope.codec
+        queue = self._handles.timers(operator, domain, scope)
+        self._restore_timers(name)
         return queue
 
-    def _restore_timers(self, name: tuple[str, str], queue: TimerQueue) -> None:
+    def _restore_timers(self, name: tuple[str, str]) -> None:
         waiting = self._pending.pop(name, None)
         if waiting:
-            queue.restore(timers_of(waiting, self.key_type, self.namespaces.get(name)))
+            timers = timers_of(waiting, self.key_type, self.namespaces.get(name))
+            self.timer_tables[name].fill(timers)
 
-    def load(self, point: RestorePoint | None, described: list[dict[str, Any]]) -> None:
+    def load(
+        self,
+        point: RestorePoint | None,
+        described: list[dict[str, Any]],
+        tell: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Read the rows of a restore point; states take theirs when they are declared.
 
         Args:
             point: the restore point.
             described: Checkpoint.operators there.
+            tell: see ``read_parts``.
         """
         if point is not None and point.checkpoint is not None:
             self._describe(described)
-            folder = self._rows_folder
-            if folder is None:
-                self._pending = group_by_state(read_parts(point, self.key_groups, self.operators))
-            else:
-                self._pending = give_parts(
-                    lambda tables: spilled(tables, folder()), point, self.key_groups, self.operators
+            root = self.backend.rows_folder()
+            if root is None:
+                self._pending = group_by_state(
+                    read_parts(point, self.config.key_groups, self.config.operators, tell=tell)
                 )
-        for name, queue in self.inner.queues.items():
-            self._restore_timers(name, queue)
+            else:
+                name = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
+                self._pending = give_parts(
+                    lambda tables: spilled(tables, LocalFolder(root, name)),
+                    point,
+                    self.config.key_groups,
+                    self.config.operators,
+                    tell,
+                )
+        for timers in self.timer_tables:
+            self._restore_timers(timers)
 
     def take(self, tables: Iterable[Any], described: list[dict[str, Any]]) -> None:
         """Keep log rows for the states that will be declared; see load."""
@@ -210,44 +233,79 @@ class KeyedStore:
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
-        self.expiring.end_epoch(order.barrier and not self.changelog and self.folder is not None)
-        self.inner.end_epoch()
-        if self.folder is None:
+        self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
+        self.backend.end_epoch()
+        if self.config.folder is None:
             self.buffer.drain()
             return []
         if self.changelog:
-            if order.barrier or self.buffer.rows() >= FLUSH_ROWS:
+            if order.kind.barrier or self.buffer.rows() >= FLUSH_ROWS:
                 self._flush()
-            if order.barrier:
+            if order.kind.barrier:
                 self._close_part()
-        elif order.barrier:
-            sizes = StateSizes(self.max_state_bytes)
+        elif order.kind.barrier:
+            sizes = StateSizes(self.config.max_state_bytes)
+            began_ms, written_ms = monotonic_ms(), self._write_ms
             for rows, columns in self.live_columns():
                 sizes.add(columns)
                 self._write(rows, columns)
+            self._encode_ms += monotonic_ms() - began_ms - (self._write_ms - written_ms)
             self._close_part()
         closed, self._closed = self._closed, []
         return closed
 
-    def take_count(self) -> int:
-        """Rows written since the last call."""
-        count, self._count = self._count, 0
-        return count
+    def take_counts(self) -> dict[str, dict[str, int]]:
+        """Rows written since the last call, by operator and state."""
+        counts, self._counts = self._counts, {}
+        found: dict[str, dict[str, int]] = {}
+        for (operator, state), count in counts.items():
+            found.setdefault(operator, {})[state] = count
+        return found
+
+    def take_times(self) -> tuple[float, float]:
+        """Milliseconds since the last call: spent encoding what changed, and writing it."""
+        times = self._encode_ms, self._write_ms
+        self._encode_ms = self._write_ms = 0.0
+        return times
+
+    def sizes(self) -> dict[str, dict[str, TableSize]]:
+        """About how large the tables are, by operator and state; those of which nothing is known are left out."""
+        found: dict[str, dict[str, TableSize]] = {}
+        try:
+            known = dict(self.backend.sizes())
+            for tables in (self.tables, self.timer_tables):
+                for name, table in tables.items():
+                    if isinstance(table, dict):
+                        known[name] = size_of_dict(table)
+            for (operator, state), (entries, size) in known.items():
+                found.setdefault(operator, {})[state] = TableSize(_count(entries), _count(size))
+        except Exception:  # a backend, or objects, of the user's: it is for people, and must not fail the job
+            return {}
+        return found
 
     def close(self) -> None:
         """Let go of the state."""
         self.expiring.close()
+        self._handles.close()
         self.backend.close()
         self._pending.clear()
 
     def _flush(self) -> None:
-        for rows, columns in self.buffer.drain():
+        began_ms = monotonic_ms()
+        drained = self.buffer.drain()
+        self._encode_ms += monotonic_ms() - began_ms
+        for rows, columns in drained:
             self._write(rows, columns)
 
     def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every live entry as columns of the changelog; see snapshot_columns."""
         yield from snapshot_columns(
-            self.inner, self.specs, self.key_type, self.max_parallelism, self.namespaces
+            self.tables,
+            self.timer_tables,
+            self.specs,
+            self.key_type,
+            self.config.max_parallelism,
+            self.namespaces,
         )
         for (operator, state), tables in self._pending.items():  # restored, and not declared until now
             table = fold_state(tables)
@@ -259,26 +317,31 @@ class KeyedStore:
                 yield table.num_rows, {**columns, "operator": operator, "state": state}
 
     def _write(self, rows: int, columns: dict[str, Any]) -> None:
+        began_ms = monotonic_ms()
         if self._writer is None:
-            assert self.folder is not None
+            assert self.config.folder is not None
             self._part_number += 1
             self._writer = PartWriter(
-                self.folder,
+                self.config.folder,
                 checkpoint_id=self._checkpoint_id,
                 attempt=self._attempt,
-                stage=self.stage,
-                subtask=self.subtask,
+                stage=self.config.stage,
+                subtask=self.config.subtask,
                 number=self._part_number,
                 first_sequence=self._sequence,
-                key_groups=self.key_groups,
+                key_groups=self.config.key_groups,
             )
         self._writer.write(rows, columns)
         self._sequence += rows
-        self._count += rows
-        if self._writer.size >= self.part_max_bytes:
+        name = columns["operator"], columns["state"]
+        self._counts[name] = self._counts.get(name, 0) + rows
+        self._write_ms += monotonic_ms() - began_ms
+        if self._writer.size >= self.config.part_max_bytes:
             self._close_part()
 
     def _close_part(self) -> None:
         if self._writer is not None:
+            began_ms = monotonic_ms()
             self._closed.append(self._writer.finish())
             self._writer = None
+            self._write_ms += monotonic_ms() - began_ms

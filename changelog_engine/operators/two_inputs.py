@@ -9,7 +9,7 @@ from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext
 from changelog_engine.operators.failures import element_at, user_failure
-from changelog_engine.operators.keyed import TimerOperator, run_process
+from changelog_engine.operators.keyed import TimerFunctionOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
 Call = Callable[[Any, Any], Any]
@@ -105,7 +105,7 @@ class TwoInputs(FunctionOperator):
         super().resume(watermark)
 
 
-class KeyedTwoInputs(TimerOperator):
+class KeyedTwoInputs(TimerFunctionOperator):
     """A function over two keyed streams that share their state; CO_PROCESS has timers."""
 
     kind = NodeKind.CO_PROCESS
@@ -138,7 +138,7 @@ class KeyedTwoInputs(TimerOperator):
         self.emit_tagged(out, out_times)
 
 
-def operator_of(head: Any) -> Operator:
+def operator_of(head: Operator | InputPort) -> Operator:
     """The operator that a stage's head belongs to: itself, or the owner of the port."""
-    operator: Operator = getattr(head, "operator", head)
+    operator: Operator = head.operator if isinstance(head, InputPort) else head
     return operator

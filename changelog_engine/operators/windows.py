@@ -18,11 +18,12 @@ from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.operators.base import close_function
+from changelog_engine.operators.base import call_hook
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
-from changelog_engine.operators.failures import NOTHING, user_call, user_failure
-from changelog_engine.operators.keyed import KeyedOperator
+from changelog_engine.operators.failures import NOTHING, user_call
+from changelog_engine.operators.keyed import TimerOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows_context import (
     AssignerContext,
@@ -33,7 +34,8 @@ from changelog_engine.operators.windows_context import (
     merge_entries,
 )
 from changelog_engine.operators.windows_merging import MergingWindows
-from changelog_engine.state.backend import Cursor, NamespaceScope
+from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.assigner import MergingWindowAssigner
 from changelog_engine.windowing.namespaces import WindowCodec
@@ -59,7 +61,7 @@ _CALLS |= {
 _FIRING_CALLS = {Firing.APPLY: "apply", Firing.APPLY_ALL: "apply"}
 
 
-class WindowOperator(KeyedOperator):
+class WindowOperator(TimerOperator):
     """Elements of a key in windows.
 
     Args:
@@ -88,13 +90,12 @@ class WindowOperator(KeyedOperator):
         scope: NamespaceScope,
         timers: KeyedTimerService,
     ) -> None:
-        super().__init__(name, output, spec.function, context, cursor, keys)
+        super().__init__(name, output, spec.function, context, cursor, keys, timers)
         self.spec = spec
         self.assigner, self.trigger = spec.assigner, spec.trigger
         self.codec = codec
         self.scope = scope
         self.place = scope.cursor
-        self.timers = timers
         self.event_time = bool(spec.assigner.is_event_time())
         self.lateness = spec.allowed_lateness_ms if self.event_time else 0
         merges = isinstance(spec.assigner, MergingWindowAssigner)
@@ -104,23 +105,18 @@ class WindowOperator(KeyedOperator):
         self.function_context = FunctionContext(timers, context, NoWindowStates() if merges else states)
         self.call = self._element_call = _ELEMENT_CALLS[spec.contents.kind]
         self.listed = spec.contents.kind is StateKind.LIST
-        self._clear = getattr(spec.function, "clear", None) if spec.firing in _WITH_CONTEXT else None
+        self._clear = hook_of(spec.function, "clear") if spec.firing in _WITH_CONTEXT else None
         self._late: tuple[list[Any], list[int]] = ([], [])
 
     def open(self) -> None:
         super().open()
-        open_function = getattr(self.spec.contents.function, "open", None)
-        if open_function is not None:
-            try:
-                open_function(self.context)
-            except BaseException as error:
-                raise user_failure(error, self.name, "open") from error
+        call_hook(self.spec.contents.function, "open", self.name, self.context)
         self.contents = self.context.declare(self.spec.contents, self.scope)
         if isinstance(self.assigner, MergingWindowAssigner):
             self.merging = MergingWindows(self.assigner, self.codec, self.context)
 
     def close(self) -> None:
-        close_function(self.spec.contents.function, self.name)
+        call_hook(self.spec.contents.function, "close", self.name)
         super().close()
 
     def run(
@@ -175,26 +171,6 @@ class WindowOperator(KeyedOperator):
         else:
             self.emit_tagged(out, out_times)
 
-    def watermark(self, watermark: int) -> None:
-        self.timers.watermark = watermark
-        self._fire_timers(self.timers.event, watermark, True)
-        super().watermark(watermark)
-
-    def resume(self, watermark: int) -> None:
-        self.timers.watermark = watermark
-        super().resume(watermark)
-
-    def next_processing_timer(self) -> int | None:
-        return self.timers.processing.next_timestamp()
-
-    def fire_processing_timers(self, now_ms: int) -> None:
-        self._fire_timers(self.timers.processing, now_ms, False)
-
-    def end_key(self) -> None:
-        with self.timers.ending_key():
-            self._fire_timers(self.timers.event, MAX_WATERMARK, True)
-            self._fire_timers(self.timers.processing, MAX_WATERMARK, False)
-
     def on_timer(self, time: int, event_time: bool, out: list[Any], out_times: list[int] | None) -> None:
         """A timer of the window at the cursor is due."""
         place, merging = self.place, self.merging
@@ -211,12 +187,12 @@ class WindowOperator(KeyedOperator):
         if event_time is self.event_time and time == self._cleanup_time(window):
             self._remove(window, own, state)
 
-    def _due(self, queue: Any, until: int) -> Iterable[Any]:
+    def _due(self, queue: TimerQueue, until: int) -> Iterable[Any]:
         """Take timers that are due off their queue, those included that are set meanwhile."""
         return iter(partial(queue.pop_due, until), None)  # drives our own code
 
-    def _fire_timers(self, queue: Any, until: int, event_time: bool) -> None:
-        cursor, place = self.cursor, self.place
+    def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
+        cursor, place, event_time = self.cursor, self.place, domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
         out_times: list[int] | None = [] if event_time else None
         self.call = "on_event_time" if event_time else "on_processing_time"

@@ -150,7 +150,7 @@ class AlignedWindowOperator(WindowOperator):
             key = cursor.key
             if not last <= time < end:
                 first = time - (time - offset) % slide
-                # Windows end at times of their own when they are no whole number of slides long.
+                # Windows end at times of their own when they are not a whole number of slides long.
                 last, end = (first, first + slide) if size % slide == 0 else (time, time + 1)
                 windows = [(start, start + size) for start in range(first, time - size, -slide)]
             taken = False

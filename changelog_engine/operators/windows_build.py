@@ -10,12 +10,8 @@ from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.operators.windows_aligned import AlignedWindowOperator, is_aligned
 from changelog_engine.operators.windows_sessions import SessionWindowOperator, is_session
-from changelog_engine.state.backend import (
-    EVENT_TIMERS,
-    PROCESSING_TIMERS,
-    NamespaceCursor,
-    NamespaceScope,
-)
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.windowing.namespaces import window_codec
 from changelog_engine.windowing.spec import WindowSpec
 
@@ -41,7 +37,7 @@ def build_window_operator(
         clock: wall clock in ms.
     """
     codec = window_codec(spec.assigner.get_window_serializer())
-    scope = NamespaceScope(NamespaceCursor(), codec)
+    scope = NamespaceScope(Cursor(), codec)
     timers = KeyedTimerService(
         store.timers(uid, EVENT_TIMERS, scope), store.timers(uid, PROCESSING_TIMERS, scope), clock
     )

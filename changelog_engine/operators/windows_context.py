@@ -8,7 +8,7 @@ from typing import Any
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
-from changelog_engine.state.backend import NamespaceCursor, NamespaceScope
+from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.reserved import RESERVED
 from changelog_engine.windowing.trigger import Trigger
@@ -95,7 +95,7 @@ class TriggerContext(Trigger.OnMergeContext):
     """
 
     def __init__(
-        self, timers: KeyedTimerService, runtime: TaskContext, states: WindowStates, cursor: NamespaceCursor
+        self, timers: KeyedTimerService, runtime: TaskContext, states: WindowStates, cursor: Cursor
     ) -> None:
         self._timers = timers
         self._runtime = runtime
@@ -176,9 +176,7 @@ class FunctionContext:
         return self._runtime
 
 
-def merge_entries(
-    handle: Any, spec: StateSpec, cursor: NamespaceCursor, target: Any, sources: list[Any]
-) -> None:
+def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sources: list[Any]) -> None:
     """Move entries of namespaced state into another one, in order.
 
     Args:

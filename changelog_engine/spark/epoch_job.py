@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import re
 import threading
@@ -22,11 +23,13 @@ from pyspark import SparkContext
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
+from changelog_engine.clock import Deadline
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, spark_ended
+from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.shipping import ShippedJob
@@ -34,7 +37,14 @@ from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spar
 
 Orders = Callable[[int, int], EpochOrder]
 _EXECUTORS_WAIT_S = 20
-_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+_CALL_SITE = ("callSite.short", "callSite.long")  # what Spark's interface calls a stage
+_GROUP_PROPERTIES = (
+    "spark.jobGroup.id",
+    "spark.job.description",
+    "spark.job.interruptOnCancel",
+    *_CALL_SITE,
+)
+_LONGEST_NAME = 120
 
 
 class SparkEpochRunner:
@@ -54,6 +64,9 @@ class SparkEpochRunner:
         self._job = context.broadcast(job)
         self._functions = PinnedFunctions(context, self._job, files)
         self._printed = printed_output(context)
+        self._notes = None
+        if self._printed is not None:
+            self._notes = WorkerNotes(os.path.dirname(self._printed.path), job.run)
         # Each step of a path such as jvm.org.apache.spark is a call, so classes are looked up once.
         jvm: Any = context._jvm
         self._scala_context: Any = context._jsc.sc()
@@ -66,6 +79,11 @@ class SparkEpochRunner:
         self._to_sequence: Any = jvm.PythonUtils.toSeq
         module = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
         self._byte_array: Any = module.apply(jvm.java.lang.Class.forName("[B"))
+        names = {node.id: node.name for node in self.plan.graph.nodes}
+        self._stage_names = {
+            stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
+            for stage in self.plan.stages
+        }
         self._located = not context.master.startswith("local") or context.master.startswith("local-cluster")
         self._executors: list[str] = []
         self._placed = 0
@@ -128,9 +146,15 @@ class SparkEpochRunner:
         with contextlib.suppress(*LOST):  # the epoch's own failure says more
             self.context.cancelJobGroup(self.run_id)
 
+    def noted(self, attempt: int) -> tuple[int, int, int] | None:
+        """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
+        return None if self._notes is None else self._notes.read(attempt)
+
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
         self._functions.close()
+        if self._notes is not None:
+            self._notes.clear()
         with contextlib.suppress(Exception):
             for name, value in self._group_before or ():
                 self.context.setLocalProperty(name, value)  # None removes it
@@ -144,6 +168,8 @@ class SparkEpochRunner:
         shuffled: dict[int, Any] = {}
         ends: list[Any] = []
         for stage in self.plan.stages:
+            for name in _CALL_SITE:
+                self.context.setLocalProperty(name, self._stage_names[stage.id])
             subtasks = [
                 self._subtask(stage, subtask, orders(stage.id, subtask), shuffled)
                 for subtask in range(stage.parallelism)
@@ -164,7 +190,8 @@ class SparkEpochRunner:
             source = start.cartesian(source.toJavaRDD()).rdd()
         partitions = stage.partitions(self._parallelism)[-1]
         printed = None if self._printed is None else self._printed.path
-        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located, printed)
+        notes = None if self._notes is None else self._notes.path(order.attempt, stage.id, subtask)
+        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located, printed, notes)
         return self._functions.rdd(source, task)
 
     def _input(self, stage: Stage, subtask: int, shuffled: dict[int, Any]) -> Any:
@@ -219,8 +246,8 @@ class SparkEpochRunner:
         found = self._find_executors()
         if self._executors and attempt == self._placed and set(self._executors) <= set(found):
             return
-        deadline = time.monotonic() + _EXECUTORS_WAIT_S
-        while len(found) < self._expected_executors() and time.monotonic() < deadline:
+        deadline = Deadline(_EXECUTORS_WAIT_S)
+        while len(found) < self._expected_executors() and not deadline.passed:
             time.sleep(0.1)
             found = self._find_executors()
         self._placed = attempt

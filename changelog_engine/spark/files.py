@@ -227,12 +227,12 @@ def _install(requirements: Requirements, executable: str | None, target: Path) -
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise EnvironmentNotReadyError(
-            f"pip could not be run for {requirements.path}: {error}. {remedy}"
+            f"pip could not be run for {requirements.path}: {error}", remedy
         ) from error
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()[-1000:]
         raise EnvironmentNotReadyError(
-            f"pip could not install the packages of {requirements.path}: {said}. {remedy}"
+            f"pip could not install the packages of {requirements.path}: {said}", remedy
         )
     target.mkdir(exist_ok=True, parents=True)
 

@@ -117,7 +117,7 @@ def printed_output(context: SparkContext) -> PrintedOutput | None:
 
 
 class _IntoPipe(io.RawIOBase):
-    """Standard output of a worker, for which a lost reader is no error."""
+    """Standard output of a worker, for which a lost reader is not an error."""
 
     def writable(self) -> bool:
         return True
@@ -163,7 +163,7 @@ def print_to(path: str | None) -> None:
 
 
 def flush_printed() -> None:
-    """In a worker, at the end of an epoch: what is no whole line goes out too."""
+    """In a worker, at the end of an epoch: what is not a whole line goes out too."""
     for stream in {sys.stdout, _Worker.stream}:
         if stream is not None:
             with contextlib.suppress(Exception):  # somebody's own, or closed

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -15,8 +13,7 @@ import pyspark
 from pyspark import SparkConf, SparkContext
 
 import changelog_engine
-from changelog_engine.errors import EnvironmentNotReadyError
-from changelog_engine.java import LEAST_JAVA, find_java
+from changelog_engine.java import check_java
 from changelog_engine.spark.jvm import answers
 
 _DEFAULTS = {
@@ -96,26 +93,6 @@ def active_context() -> SparkContext | None:
     if active is not None and active._jsc is not None and answers(active):
         return active
     return None
-
-
-def check_java() -> None:
-    """Make sure that Spark will find a Java it can use.
-
-    Raises:
-        EnvironmentNotReadyError: it is missing or older than 17.
-    """
-    java, remedy = find_java()
-    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
-    if found is None:
-        raise EnvironmentNotReadyError(
-            f"{java} -version gave no version: {answer.stderr.strip()[:200]}. {remedy}"
-        )
-    version = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
-    if version < LEAST_JAVA:
-        raise EnvironmentNotReadyError(
-            f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {version}. {remedy}"
-        )
 
 
 def _driver_memory() -> str:

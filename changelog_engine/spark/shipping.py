@@ -18,6 +18,7 @@ from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializab
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.spark.files import enter
+from changelog_engine.spark.logs import LoggingSetup, logging_here
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ShippedJob:
         folder: where parts go; None when checkpointing is off.
         search_path: the driver's import path, so that modules beside the user's script are found.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
+        logs: what ``logging`` is set to in the driver, and so in the workers.
     """
 
     run: str
@@ -41,6 +43,7 @@ class ShippedJob:
     folder: str | None
     search_path: tuple[str, ...]
     names: Names
+    logs: LoggingSetup
 
     def functions_of(self, nodes: set[int]) -> dict[int, Any]:
         """Fresh copies of the functions of some nodes.
@@ -49,6 +52,7 @@ class ShippedJob:
             NotLoadableError: one of them needs a module that isn't there, or its pickled form does not fit.
         """
         self.names.use()
+        self.logs.use()
         enter()
         for entry in self.search_path:
             if entry not in sys.path:
@@ -90,5 +94,12 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
                 "function's constructor or in variables it closes over"
             ) from error
     return ShippedJob(
-        run, plan.without_functions(), functions, settings, folder, tuple(sys.path), names_here()
+        run,
+        plan.without_functions(),
+        functions,
+        settings,
+        folder,
+        tuple(sys.path),
+        names_here(),
+        logging_here(),
     )

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
 from changelog_engine import errors
-from changelog_engine.checkpoint.mistakes import in_engine, origin_of
+from changelog_engine.driver.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.spark.printed import flush_printed, print_to
 
@@ -39,6 +39,7 @@ class SubtaskTask:
             0 for a stage whose output goes to the driver.
         located: True when the elements are (location, block) pairs.
         printed: the pipe to which functions print; None for what Spark gives them.
+        notes: where the subtask notes how its start goes; None for nowhere.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SubtaskTask:
         partitions: int,
         located: bool,
         printed: str | None,
+        notes: str | None = None,
     ) -> None:
         self.job = job
         self.order = order
@@ -58,6 +60,7 @@ class SubtaskTask:
         self.partitions = partitions
         self.located = located
         self.printed = printed
+        self.notes = notes
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         gc.freeze()
@@ -78,7 +81,9 @@ class SubtaskTask:
             try:
                 _refuse_a_second_run(TaskContext.get())
                 print_to(self.printed)
-                return REGISTRY.run(lambda: self.job.value, self.order, self.stage, self.subtask, blocks)
+                return REGISTRY.run(
+                    lambda: self.job.value, self.order, self.stage, self.subtask, blocks, self.notes
+                )
             except (
                 BaseException
             ) as error:  # SystemExit as well: the process holds the state of all its subtasks

@@ -13,19 +13,20 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.clock import WallClock, wall_ms
+from changelog_engine.clock import WallClock, monotonic_s, wall_ms
+from changelog_engine.driver.structured_logs import log_as_json
 from changelog_engine.errors import StateLostError
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.forked import ends_in_forked_children
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.stage import StageRuntime
+from changelog_engine.spark.notes import teller
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
@@ -54,6 +55,7 @@ class Registry:
         stage: int,
         subtask: int,
         data: Iterable[bytes],
+        notes: str | None = None,
     ) -> list[tuple[int, bytes]]:
         """Run one subtask's epoch.
 
@@ -63,6 +65,7 @@ class Registry:
             stage: which stage.
             subtask: which subtask of it.
             data: blocks and reports from upstream.
+            notes: where it notes how a start goes; None for nowhere.
 
         Returns:
             (partition, bytes) pairs for the next stages; partition -1 goes to the driver.
@@ -72,17 +75,22 @@ class Registry:
             UserFunctionError: a user's function raised.
         """
         with ends_in_forked_children():
-            runtime, restored_ms = self._runtime(load_job, order, stage, subtask)
+            runtime, restored_ms = self._runtime(load_job, order, stage, subtask, notes)
             sent, report = runtime.run(order, data)
             report.restored_ms = restored_ms
             sent.append((0 if runtime.exchanges else -1, encode_report(report)))
-            if order.final:
+            if order.kind.closes:
                 del self.held[stage, subtask]
                 runtime.close()
             return sent
 
     def _runtime(
-        self, load_job: Callable[[], ShippedJob], order: EpochOrder, stage: int, subtask: int
+        self,
+        load_job: Callable[[], ShippedJob],
+        order: EpochOrder,
+        stage: int,
+        subtask: int,
+        notes: str | None,
     ) -> tuple[StageRuntime, float | None]:
         for name, other in list(self.held.items()):
             if other.run != order.run:
@@ -97,24 +105,31 @@ class Registry:
                 f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
                 f"{order.epoch - 1}, which is newer than the last checkpoint"
             )
-        began = time.monotonic()
+        began = monotonic_s()
+        tell = teller(notes)
         runtime = self._build(load_job(), order, stage, subtask)
         try:
-            runtime.start(order)
+            runtime.start(order, tell)
         except BaseException:
             _close_quietly(runtime)
             raise
         self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
-        return runtime, (time.monotonic() - began) * 1000
+        return runtime, (monotonic_s() - began) * 1000
 
     def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
         use_options(job.settings.file_systems)
+        if job.settings.json_logs:
+            log_as_json()
         planned = job.plan.stages[stage]
         wanted = set(planned.nodes) | {edge.route.id for edge in planned.outputs if edge.route is not None}
         functions = job.functions_of(wanted)
         builder = StageBuilder(
             job.plan, functions, job.settings, planned, subtask, job.folder, order.restarts, self.clock
         )
+        return self.assemble(builder)
+
+    def assemble(self, builder: StageBuilder) -> StageRuntime:
+        """The runtime of a builder; explaining a replay puts its wrappers round the parts here."""
         return builder.build()
 
     def _drop(self, name: tuple[int, int]) -> None:
@@ -146,14 +161,14 @@ def _end_quietly() -> None:
 
 REGISTRY = Registry()
 _end_quietly()
-_last_collection = time.monotonic()
+_last_collection = monotonic_s()
 
 
 def tidy() -> None:
     """Keep PySpark's gc.collect() after each task cheap: freeze what lives, and really collect once a minute."""
     global _last_collection
-    if time.monotonic() - _last_collection > _COLLECT_SECONDS:
+    if monotonic_s() - _last_collection > _COLLECT_SECONDS:
         gc.unfreeze()
         gc.collect()
-        _last_collection = time.monotonic()
+        _last_collection = monotonic_s()
     gc.freeze()

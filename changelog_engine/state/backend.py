@@ -1,93 +1,46 @@
-"""What a state backend promises.
+"""What a state backend is: it gives tables, and has a life cycle. docs/state-backends.md shows how to write one.
 
-A backend keeps tables: one per operator and state, from key identity to what the state's kind stores there (a value, a
-list, a dict by map-key identity). One subtask owns one backend and uses it from one thread. A backend promises nothing
-about durability: the changelog (or a snapshot) makes state durable, and a lost backend is filled again from there.
+A backend keeps one table for each state of a subtask, from key identity to what the state's kind stores there, and one for
+the timers of each operator and time domain. The engine makes the handles that user functions hold; they work on these
+tables, and with the changelog on they log each mutation before it. A backend knows nothing of handles or of the log.
 
 Invariants:
+    * One subtask owns one backend and uses it from one thread.
+    * Tables are created empty. A backend promises nothing about durability: the changelog (or a full snapshot) makes state
+      durable, and an empty backend is filled again from there.
     * A table never holds None, an empty list or an empty dict: absence is the only form of "nothing".
-    * Handles see only the entry of the cursor's key.
-    * Namespaced state (of windows) is a table by (key identity, namespace identity): its handles have a cursor of their own,
-      whose key is that pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
-from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.errors import NoCurrentKeyError
-from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.types import TypeInformation
+from changelog_engine.graph.nodes import StateKind
+from changelog_engine.state.sizes import TableSize
+from changelog_engine.state.timer_table import HeapTimers, TimerTable
 
-KeyIdentity = Any  # int, str or bytes; in namespaced state, a pair of such a one and the namespace's identity
+__all__ = ["KeyIdentity", "StateBackend", "StateKind", "StateTable", "TableSize", "TimerTable"]
+
+KeyIdentity = Any
+"""An int, a str or bytes; in namespaced state, a pair of such a one and the namespace's identity, which may be a tuple."""
 
 EVENT_TIMERS = "__event_time_timers"
 PROCESSING_TIMERS = "__processing_time_timers"
 
-
-class Cursor:
-    """Where the subtask stands: the current key and the current element's timestamp (ms, or the smallest long).
-
-    It stands nowhere until a key is set, and after ``leave()``: reading ``key`` raises then. That costs nothing where there
-    is a key, because a cursor that stands nowhere is of another class, in which ``key`` is no slot.
-    """
-
-    __slots__ = ("key", "timestamp")
-    placed: ClassVar[bool] = True  # whether there is a current key
-
-    def __init__(self) -> None:
-        self.key: KeyIdentity
-        self.timestamp: int = -(2**63)
-        self.leave()
-
-    def leave(self) -> None:
-        """From now on there is no current key."""
-        self.__class__ = _Nowhere
+PAGE = "docs/state-backends.md"  # for messages
 
 
-class _Nowhere(Cursor):
-    """A cursor without a key: setting one makes it a cursor again."""
-
-    __slots__ = ()
-    placed = False
-
-    @property
-    def key(self) -> KeyIdentity:
-        """There is none.
-
-        Raises:
-            NoCurrentKeyError: always.
-        """
-        raise NoCurrentKeyError()
-
-    @key.setter
-    def key(self, key: KeyIdentity) -> None:
-        self.__class__ = Cursor  # type: ignore[assignment]
-        self.key = key
-
-
-class NamespaceCursor(Cursor):
-    """A cursor in namespaced state: ``key`` is the pair (key identity, namespace identity)."""
-
-    __slots__ = ()
-
-
-class NamespaceScope(NamedTuple):
-    """Where namespaced state of one operator lives.
-
-    Args:
-        cursor: tells key and namespace to the handles.
-        codec: namespaces in the log.
-    """
-
-    cursor: NamespaceCursor
-    codec: NamespaceCodec
-
-
+@runtime_checkable
 class StateTable(Protocol):
-    """A dict by key identity, as far as handles use one."""
+    """A dict by key identity, as far as the engine uses one; a dict is one.
+
+    An entry is a value for VALUE, REDUCING (what was folded) and AGGREGATING (the accumulator), a list of values for LIST,
+    and for MAP a dict by map-key identity, which keeps the order of insertion. The engine may change the list or the dict
+    that ``get`` gave, and sets it again afterwards, before it reads that key again: a table may give the same object each
+    time or a new one. It changes no value that ``get`` gave.
+    """
 
     def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
         """The entry, or the default."""
@@ -97,47 +50,51 @@ class StateTable(Protocol):
 
     def __setitem__(self, key: KeyIdentity, entry: Any, /) -> None: ...
 
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[KeyIdentity]: ...
-
     def items(self) -> Iterable[tuple[KeyIdentity, Any]]:
-        """All entries. A table that is no dict gives them as they are at the first one, whatever changes meanwhile."""
+        """All entries, in any order. A table that is not a dict gives them as they are at the first one, whatever changes
+        meanwhile; of a dict, the engine reads none while it changes.
+        """  # noqa: D205
 
 
-class StateBackend(Protocol):
-    """Keeps the keyed state of one subtask.
+class StateBackend(ABC):
+    """Keeps the keyed state of one subtask. Only ``table`` must be written; the others have defaults."""
 
-    One member more is optional: ``rows_folder()`` makes a `LocalFolder` for restored rows that wait for their state to be
-    declared. Without it they wait in memory.
-    """
+    @abstractmethod
+    def table(self, operator: str, state: str, kind: StateKind) -> StateTable:
+        """An empty table for a state. It is asked for once for each state, when the state is declared.
 
-    cursor: Cursor
-    queues: dict[tuple[str, str], Any]
+        Args:
+            operator: uid of the operator that has the state.
+            state: its name; unique within the operator.
+            kind: what its entries are. State with a time to live that reduces or aggregates is of kind VALUE here.
+        """
 
-    def table(self, operator: str, state: str, kind: StateKind | None = None) -> StateTable:
-        """The table of a state, created empty at first; whoever declares the state says its kind."""
+    def timer_table(self, operator: str, domain: str) -> TimerTable:
+        """An empty table for an operator's timers in a time domain, asked for once; by default one on the heap.
 
-    def state(
-        self,
-        operator: str,
-        spec: StateSpec,
-        key_type: TypeInformation | None,
-        scope: NamespaceScope | None = None,
-    ) -> Any:
-        """The handle of a state, created empty at first; with a scope, of namespaced state."""
+        Args:
+            operator: uid of the operator.
+            domain: tells the two time domains from each other.
+        """
+        return HeapTimers()
 
-    def timers(
-        self,
-        operator: str,
-        domain: str,
-        key_type: TypeInformation | None,
-        scope: NamespaceScope | None = None,
-    ) -> Any:
-        """The timer queue of an operator; domain is EVENT_TIMERS or PROCESSING_TIMERS."""
+    def rows_folder(self) -> str | None:
+        """A local folder below which restored rows may wait until their state is declared; the engine removes them.
 
-    def end_epoch(self) -> None:
-        """An epoch has ended: the time for a backend on disk to write what changed."""
+        By default None: they wait in memory. A backend for more state than fits there names a folder.
+        """
+        return None
 
-    def close(self) -> None:
-        """Let go of everything."""
+    def sizes(self) -> Mapping[tuple[str, str], TableSize]:
+        """About how large tables are, by (operator, state), for people; asked at checkpoints, so it must take no time.
+
+        A state "" stands for all those of the operator, an operator "" for all. Tables that are dicts need not be named.
+        By default nothing is known.
+        """
+        return {}
+
+    def end_epoch(self) -> None:  # optional
+        """An epoch has ended: the time for a backend on disk to write what changed. By default nothing happens."""
+
+    def close(self) -> None:  # optional
+        """Let go of everything; nothing is asked of the backend or its tables afterwards. By default nothing happens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import pickle
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from changelog_engine.config import ConfigLayers, local_path
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings
-from changelog_engine.state.backend import StateBackend
+from changelog_engine.state.backend import PAGE, StateBackend
 from changelog_engine.state.heap import HeapBackend
 
 HASHMAP, ROCKSDB, CUSTOM = "hashmap", "rocksdb", "custom"
@@ -23,7 +24,7 @@ _FLINK_FACTORIES = (
     "org.apache.flink.contrib.streaming.state.DefaultConfigurableOptionsFactory",
     "org.apache.flink.state.rocksdb.DefaultConfigurableOptionsFactory",
 )
-_METHODS = ("table", "state", "timers", "end_epoch", "close")
+_OLDER = ("state", "timers")  # what backends had to implement before they gave tables only
 
 
 def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> StateBackend:
@@ -36,7 +37,7 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
         subtask: of that stage.
 
     Raises:
-        ConfigurationError: a custom backend that is none, or options that RocksDB does not take.
+        ConfigurationError: a custom backend that is not one, or options that RocksDB does not take.
     """
     if settings.state_backend == HASHMAP:
         return HeapBackend()
@@ -52,13 +53,11 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
     roots = local_dirs(ConfigLayers(code=options).get(keys.LOCAL_DIR))
     root = roots[(stage + subtask) % len(roots)] if roots else None
 
-    def folder() -> LocalFolder:
-        return LocalFolder(root, f"{job}-stage-{stage}-subtask-{subtask}")
-
     def open_store() -> RocksStore:
-        return RocksStore(folder(), rocksdb_options(options, loaded))
+        folder = LocalFolder(root, f"{job}-stage-{stage}-subtask-{subtask}")
+        return RocksStore(folder, rocksdb_options(options, loaded))
 
-    return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE), folder)
+    return RocksDBBackend(open_store, ConfigLayers(code=options).get(keys.CACHE_SIZE), root)
 
 
 def local_dirs(text: str | None) -> list[str]:
@@ -122,30 +121,40 @@ def check_backend_class(found: Any, what: str) -> None:
     """Refuse what cannot make a state backend.
 
     Raises:
-        ConfigurationError: it is no class or function, or a class without the methods of StateBackend.
+        ArgumentTypeError: it is not a class or a function.
+        ConfigurationError: a class that does not derive from StateBackend, or one for its older form.
     """
     if not callable(found):
-        raise ArgumentTypeError(
-            f"{what} must be a class that follows the StateBackend protocol, got {found!r}"
-        )
-    missing = [name for name in _METHODS if isinstance(found, type) and not hasattr(found, name)]
-    if missing:
+        raise ArgumentTypeError(f"{what} must be a class that derives from StateBackend, got {found!r}")
+    if isinstance(found, type):
+        _check_class(found, what)
+
+
+def _check_class(found: type, what: str) -> None:
+    older = [name for name in _OLDER if name in dir(found)]
+    if older:
         raise ConfigurationError(
-            f"{what}: {found.__qualname__} has no {', '.join(missing)}: see changelog_engine.state.backend.StateBackend"
+            f"{what}: {found.__qualname__} has {' and '.join(f'{name}()' for name in older)}, which state backends "
+            "no longer have. A backend gives tables, and the engine makes the handles: derive from "
+            "changelog_engine.state.StateBackend, keep table(operator, state, kind), end_epoch() and close(), and remove "
+            f"state(), timers(), cursor and queues; see {PAGE}"
         )
+    if not issubclass(found, StateBackend):
+        raise ConfigurationError(
+            f"{what}: {found.__qualname__} does not derive from changelog_engine.state.StateBackend: see {PAGE}"
+        )
+    if inspect.isabstract(found):
+        raise ConfigurationError(f"{what}: {found.__qualname__} has no method table(): see {PAGE}")
 
 
 def _custom(factory: Any) -> StateBackend:
+    check_backend_class(factory, "the custom state backend")
     try:
-        backend: StateBackend = factory()
+        backend = factory()
     except Exception as error:
         raise ConfigurationError(f"the custom state backend {factory!r} cannot be made: {error!r}") from error
-    missing = [name for name in (*_METHODS, "cursor", "queues") if not hasattr(backend, name)]
-    if missing:
-        raise ConfigurationError(
-            f"the custom state backend {type(backend).__qualname__} has no {', '.join(missing)}: see "
-            "changelog_engine.state.backend.StateBackend"
-        )
+    _check_class(type(backend), "the custom state backend")
+    assert isinstance(backend, StateBackend)
     return backend
 
 
@@ -160,6 +169,6 @@ def load_class(path: str, what: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"{what}: {path!r} is no Python class that can be imported: {error}; "
+            f"{what}: {path!r} is not a Python class that can be imported: {error}; "
             "give 'package.module.Class', the module beside the program or installed"
         ) from error

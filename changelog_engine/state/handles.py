@@ -1,11 +1,14 @@
-"""The handles that user functions hold: the five kinds of keyed state over a table.
+"""The handles that user functions hold: the five kinds of keyed state over a table, with a log or without.
 
 Invariants:
+    * With a log, every mutation is in it before the table changes. Reads are not logged, and neither is the removal of
+      what is not there.
     * A mutable value is copied on its way in and on its way out, so changing it in place changes neither state nor log.
     * Values are checked against the declared type before anything changes.
     * ``update(None)`` and ``clear()`` are the same, as documented for ValueState.
 
-``CellHandle.update`` runs once per record in most jobs. Keep it free of what isn't needed.
+``LoggingCell.update`` and ``MapHandle.put`` run once per record in many jobs. Keep them free of what isn't needed. That is
+why a cell that logs is a class of its own (docs/decisions/0018-a-backend-gives-tables.md has the figures).
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.graph.hooks import hook_of, pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor, StateTable
+from changelog_engine.state.backend import StateTable
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REMOVE, REPLACE, MutationLog
 
 
 def _keep(value: Any) -> Any:
@@ -76,11 +83,10 @@ class CellHandle:
         self._admission = admission
         self._exact = admission.exact
         self._plain = admission.plain
-        self._default = admission.spec.default
 
     def value(self) -> Any:
-        """The current key's value, or the descriptor's default (None)."""
-        return self._get(self._cursor.key, self._default)
+        """The current key's value, or None."""
+        return self._get(self._cursor.key)
 
     def update(self, value: Any) -> None:
         """Set the current key's value; None clears it."""
@@ -97,18 +103,66 @@ class CellHandle:
         self._table.pop(self._cursor.key, None)
 
 
-class CopyingCellHandle(CellHandle):
-    """A cell of mutable values: copied in and out."""
+class LoggingCell(CellHandle):
+    """A cell of immutable values that logs them."""
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog) -> None:
+        super().__init__(table, cursor, admission)
+        self._log = log
+        self._log_key, self._log_value = log.keys.append, log.values.append
+        self._log_time = None if log.times is None else log.times.append
+
+    def update(self, value: Any) -> None:
+        if type(value) is not self._exact:
+            if value is None:
+                self.clear()
+                return
+            if self._plain is None or not self._plain(value):
+                value = self._admission.admit(value)
+        key = self._cursor.key
+        self._log_key(key)
+        self._log_value(value)
+        if self._log_time is not None:
+            self._log_time(self._cursor.timestamp)
+        self._table[key] = value
+
+    def clear(self) -> None:
+        if self._get(self._cursor.key) is not None:
+            self._log.record(self._cursor, CLEARED)
+            super().clear()
+
+
+class CopyingCell(CellHandle):
+    """A cell of mutable values: copied in and out, and for the log encoded when they are set."""
+
+    def __init__(
+        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
+    ) -> None:
+        super().__init__(table, cursor, admission)
+        self._log = log
+        self._encode = None if log is None else codec_for(admission.type).encode
 
     def value(self) -> Any:
         value = self._get(self._cursor.key)
-        return self._default if value is None else self._admission.copy(value)
+        return None if value is None else self._admission.copy(value)
 
     def update(self, value: Any) -> None:
         if value is None:
             self.clear()
             return
-        self._table[self._cursor.key] = self._admission.copy(self._admission.admit(value))
+        value = self._admission.admit(value)
+        encoded = None if self._encode is None else self._encode(value)
+        copied = self._admission.copy(value)
+        if self._log is not None:
+            self._log.record(self._cursor, encoded)
+        self._table[self._cursor.key] = copied
+
+    def clear(self) -> None:
+        if self._log is not None:
+            if self._get(self._cursor.key) is None:
+                return
+            self._log.record(self._cursor, CLEARED)
+        super().clear()
 
 
 class ReducingHandle:
@@ -176,14 +230,21 @@ class AggregatingHandle:
 
 
 class ListHandle:
-    """ListState over a table of lists."""
+    """ListState over a table of lists.
 
-    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission) -> None:
+    It logs one mutation per element: ``append``, or ``replace`` (the list becomes just this element).
+    """
+
+    def __init__(
+        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
+    ) -> None:
         self._table = table
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
         self._mutable = admission.mutable
+        self._log = log
+        self._freeze = codec_for(admission.type).encode if admission.mutable and log is not None else None
 
     def get(self) -> list[Any]:
         """The elements in order; an empty list when there are none."""
@@ -215,9 +276,16 @@ class ListHandle:
 
     def clear(self) -> None:
         """Remove all elements."""
-        self._table.pop(self._cursor.key, None)
+        key = self._cursor.key
+        if self._log is not None:
+            if self._table.get(key) is None:
+                return
+            self._log.record(self._cursor, CLEARED, CLEAR)
+        self._table.pop(key, None)
 
     def _append(self, values: list[Any]) -> None:
+        if self._log is not None:
+            self._record(self._log, values, APPEND)
         key = self._cursor.key
         entry = self._table.get(key)
         if entry is None:
@@ -227,21 +295,41 @@ class ListHandle:
         self._table[key] = entry
 
     def _replace(self, values: list[Any]) -> None:
+        if self._log is not None:
+            self._record(self._log, values, REPLACE)
         self._table[self._cursor.key] = values
+
+    def _record(self, log: MutationLog, values: list[Any], operation: str) -> None:
+        freeze = self._freeze
+        frozen = values if freeze is None else [freeze(value) for value in values]
+        for value in frozen:
+            log.record(self._cursor, value, operation)
+            operation = APPEND
 
 
 class MapHandle:
-    """MapState over a table of dicts by map-key identity."""
+    """MapState over a table of dicts by map-key identity; it logs one mutation per map key."""
 
-    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission) -> None:
+    def __init__(
+        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
+    ) -> None:
         self._table = table
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
         self._mutable = admission.mutable
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
-        exact = getattr(admission.spec.map_key_type, "exact", None)
-        self._exact_key = exact if exact in (int, str) else None
+        key_type = admission.spec.map_key_type
+        self._exact_key = key_type.exact if key_type is not None and key_type.exact in (int, str) else None
+        self._exact_value = None if log is None or admission.mutable else admission.exact
+        self._log = log
+        self._freeze: Callable[[Any], Any] | None = None
+        if log is not None:
+            assert log.map_keys is not None and log.operations is not None
+            self._freeze = codec_for(admission.type).encode if admission.mutable else None
+            self._log_key, self._log_value = log.keys.append, log.values.append
+            self._log_map_key, self._log_operation = log.map_keys.append, log.operations.append
+            self._log_time = None if log.times is None else log.times.append
 
     def _identity(self, map_key: Any) -> Any:
         try:
@@ -263,6 +351,22 @@ class MapHandle:
 
     def put(self, map_key: Any, value: Any) -> None:
         """Set the value of a map key."""
+        if type(value) is self._exact_value and type(map_key) is self._exact_key:
+            # The short way for plain keys and values with a log, which checks the range of whole numbers.
+            cursor, table = self._cursor, self._table
+            key = cursor.key
+            self._log_key(key)
+            self._log_map_key(map_key)
+            self._log_value(value)
+            self._log_operation(PUT)
+            if self._log_time is not None:
+                self._log_time(cursor.timestamp)
+            entry = table.get(key)
+            if entry is None:
+                entry = {}
+            entry[map_key] = value
+            table[key] = entry
+            return
         identity = map_key if type(map_key) is self._exact_key else self._identity(map_key)
         value = None if value is None else self._admission.admit(value)
         self._put(identity, self._copy(value))
@@ -273,8 +377,7 @@ class MapHandle:
 
     def put_all(self, entries: Any) -> None:
         """Set many values; takes a dict or pairs."""
-        pairs = entries.items() if hasattr(entries, "items") else entries
-        for map_key, value in list(pairs):
+        for map_key, value in list(pairs_of(entries)):
             self.put(map_key, value)
 
     def remove(self, map_key: Any) -> None:
@@ -313,7 +416,12 @@ class MapHandle:
 
     def clear(self) -> None:
         """Remove all map keys."""
-        self._table.pop(self._cursor.key, None)
+        key = self._cursor.key
+        if self._log is not None:
+            if self._table.get(key) is None:
+                return
+            self._record(CLEARED, CLEARED, CLEAR)
+        self._table.pop(key, None)
 
     __getitem__ = get
     __setitem__ = put
@@ -324,6 +432,8 @@ class MapHandle:
         return self.keys()
 
     def _put(self, identity: Any, value: Any) -> None:
+        if self._log is not None:
+            self._record(identity, value if self._freeze is None else self._freeze(value), PUT)
         key = self._cursor.key
         entry = self._table.get(key)
         if entry is None:
@@ -332,15 +442,25 @@ class MapHandle:
         self._table[key] = entry
 
     def _remove(self, identity: Any, entry: dict[Any, Any]) -> None:
+        if self._log is not None:
+            self._record(identity, CLEARED, REMOVE)
         del entry[identity]
         if entry:
             self._table[self._cursor.key] = entry
         else:
             self._table.pop(self._cursor.key, None)
 
+    def _record(self, identity: Any, value: Any, operation: str) -> None:
+        self._log_key(self._cursor.key)
+        self._log_map_key(identity)
+        self._log_value(value)
+        self._log_operation(operation)
+        if self._log_time is not None:
+            self._log_time(self._cursor.timestamp)
+
 
 def function_of(spec: StateSpec) -> Any:
     """The reduce callable or aggregate function of a spec."""
     if spec.kind is StateKind.REDUCING:
-        return getattr(spec.function, "reduce", spec.function)
+        return hook_of(spec.function, "reduce") or spec.function
     return spec.function

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ import uuid
 import weakref
 
 from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
 
 _LOCK = ".lock"
 
@@ -56,28 +56,28 @@ def remove_leftovers(parent: str) -> list[str]:
             continue
         path = os.path.join(parent, name.removesuffix(_LOCK))
         try:
-            lock = os.open(path + _LOCK, os.O_RDWR)
+            lock = lock_file(path + _LOCK, flags=0)
         except OSError:
-            continue  # another process removes it right now
+            continue  # its process lives, or another process removes it right now
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
-            os.unlink(path + _LOCK)
-            removed.append(os.path.basename(path))
+            if lock.held:
+                shutil.rmtree(path, ignore_errors=True)
+                os.unlink(path + _LOCK)
+                removed.append(os.path.basename(path))
         except OSError:
-            pass  # its process lives, or the folder cannot be removed: the next one tries again
+            pass  # the folder cannot be removed: the next one tries again
         finally:
-            os.close(lock)
+            lock.release()
     return removed
 
 
-def _remove(path: str, lock: int, owner: int) -> None:
+def _remove(path: str, lock: Lock, owner: int) -> None:
     if os.getpid() != owner:
         return  # a fork's copy
     shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         os.unlink(path + _LOCK)
-    os.close(lock)
+    lock.release()
 
 
 def _own(root: str) -> str:
@@ -93,12 +93,11 @@ def _own(root: str) -> str:
     return path
 
 
-def _claim(parent: str, name: str) -> tuple[int, str]:
+def _claim(parent: str, name: str) -> tuple[Lock, str]:
     while True:
         path = os.path.join(parent, f"{name}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
-        lock = os.open(path + _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.stat(path + _LOCK).st_ino == os.fstat(lock).st_ino:
+        with contextlib.suppress(LockTakenError):  # by a process that removes leftovers
+            lock = lock_file(path + _LOCK, os.O_CREAT | os.O_EXCL, 0o600)
+            if not lock.held or lock.is_of(path + _LOCK):
                 return lock, path
-        os.close(lock)  # a process that removes leftovers was faster
+            lock.release()

@@ -8,58 +8,65 @@ Timers stay on the heap (Flink's ``state.backend.rocksdb.timer-service.factory=H
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.state.backend import StateTable
-from changelog_engine.state.heap import HeapBackend
-from changelog_engine.state.local_folder import LocalFolder
+from changelog_engine.state.backend import StateBackend, StateTable, TableSize
 from changelog_engine.state.rocksdb_maps import RocksMapTable
 from changelog_engine.state.rocksdb_store import RocksStore
 from changelog_engine.state.rocksdb_tables import RocksTable
 
 
-class RocksDBBackend(HeapBackend):
+class RocksDBBackend(StateBackend):
     """Keeps every state of one subtask in a RocksDB database on the local disk, and the timers on the heap.
 
     Args:
         open_store: opens the database; called when the first state is declared.
         cache_bytes: about how much memory decoded entries may use.
-        rows_folder: makes a folder for restored rows.
+        root: local folder below which all that it keeps lies; None for the machine's folder for temporary files.
     """
 
-    def __init__(
-        self, open_store: Callable[[], RocksStore], cache_bytes: int, rows_folder: Callable[[], LocalFolder]
-    ) -> None:
-        super().__init__()
-        self.rows_folder = rows_folder
+    def __init__(self, open_store: Callable[[], RocksStore], cache_bytes: int, root: str | None) -> None:
+        self._root = root
         self._open_store = open_store
         self._store: RocksStore | None = None
         self._cache_bytes = cache_bytes
-        self._rocks: dict[tuple[str, str], RocksTable] = {}
+        self._tables: list[RocksTable] = []
+        self._names: list[tuple[str, str]] = []
 
-    def table(self, operator: str, state: str, kind: StateKind | None = None) -> StateTable:
-        """See StateBackend."""
-        name = operator, state
-        if name not in self._rocks:
-            if self._store is None:
-                self._store = self._open_store()
-            table_class = RocksMapTable if kind is StateKind.MAP else RocksTable
-            self._rocks[name] = table_class(self._store, len(self._rocks), self._room)
-        return self._rocks[name]
+    def table(self, operator: str, state: str, kind: StateKind) -> StateTable:
+        if self._store is None:
+            self._store = self._open_store()
+        table_class = RocksMapTable if kind is StateKind.MAP else RocksTable
+        table = table_class(self._store, len(self._tables), self._room)
+        self._tables.append(table)
+        self._names.append((operator, state))
+        return table
+
+    def rows_folder(self) -> str:
+        return self._root or tempfile.gettempdir()
+
+    def sizes(self) -> Mapping[tuple[str, str], TableSize]:
+        """Of one database for all states: it is told for what they have in common."""
+        if self._store is None:
+            return {}
+        operators = {operator for operator, _ in self._names}
+        name = (
+            self._names[0] if len(self._names) == 1 else (operators.pop() if len(operators) == 1 else "", "")
+        )
+        return {name: self._store.size()}
 
     def end_epoch(self) -> None:
-        """See StateBackend."""
-        for table in self._rocks.values():
+        for table in self._tables:
             table.end_epoch()
 
     def close(self) -> None:
-        """See StateBackend."""
-        super().close()
-        self._rocks.clear()
+        self._tables.clear()
+        self._names.clear()
         if self._store is not None:
             self._store.close()
             self._store = None
 
     def _room(self) -> int:
-        return self._cache_bytes // max(1, len(self._rocks))
+        return self._cache_bytes // max(1, len(self._tables))

@@ -12,14 +12,14 @@ Invariants:
 
 from __future__ import annotations
 
-import pickle
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from changelog_engine.state.backend import KeyIdentity
-from changelog_engine.state.rocksdb_keys import after, decode, encode
-from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore, dump
+from changelog_engine.state.entry_bytes import dump, load
+from changelog_engine.state.identity_bytes import after, decode, encode
+from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
 from changelog_engine.state.rocksdb_tables import UNREAD, RocksTable
 
 WHOLE_ENTRIES = 64  # a larger map is spread
@@ -92,7 +92,7 @@ class SpreadMap:
             if len(key) > start:
                 map_key = decode(key, start)[0]
                 if map_key not in self._changed:
-                    found[map_key] = pickle.loads(data)
+                    found[map_key] = load(data)
         for map_key in self._changed:
             known = self._known[map_key]
             if known is not None:
@@ -130,7 +130,7 @@ class SpreadMap:
         if found is UNREAD:
             self._table.make_room()
             data = self._table.store.get(self._prefix + encode(map_key))
-            found = self._known[map_key] = None if data is None else pickle.loads(data)
+            found = self._known[map_key] = None if data is None else load(data)
         return found  # type: ignore[no-any-return]
 
 
@@ -161,13 +161,13 @@ class RocksMapTable(RocksTable):
         prefix, parts = b"", dict[Any, tuple[int, Any]]()
         for raw, data in self._store.scan(self._prefix):
             if prefix and raw.startswith(prefix):
-                parts[decode(raw, len(prefix))[0]] = pickle.loads(data)
+                parts[decode(raw, len(prefix))[0]] = load(data)
                 continue
             if parts:
                 yield decode(prefix, len(self._prefix))[0], dict(in_order(parts))
             prefix, parts = b"", {}
             if data[:1] == _WHOLE:
-                yield decode(raw, len(self._prefix))[0], pickle.loads(data[1:])
+                yield decode(raw, len(self._prefix))[0], load(data[1:])
             else:
                 prefix = raw
         if parts:
@@ -230,7 +230,7 @@ class RocksMapTable(RocksTable):
 
     def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
         if data[:1] == _WHOLE:
-            return pickle.loads(data[1:])
+            return load(data[1:])
         return SpreadMap(self, self._prefix + encode(key), *_HEAD.unpack(data[1:]))
 
 

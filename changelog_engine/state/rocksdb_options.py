@@ -20,6 +20,7 @@ from rocksdict import (
 from changelog_engine.config import ConfigLayers
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.hooks import hook_of
 
 _COMPACTION = {
     "LEVEL": DBCompactionStyle.level,
@@ -69,7 +70,7 @@ def chosen(options: Mapping[str, str]) -> dict[str, Any]:
         options: the job's options as texts.
 
     Raises:
-        ConfigurationError: a text that does not fit.
+        ConfigurationError: a str that does not fit.
     """
     layers = ConfigLayers(code=options)
     values = dict(_PREDEFINED[layers.get(keys.PREDEFINED)])
@@ -161,20 +162,22 @@ def _blocks(made: Options, values: dict[str, Any]) -> BlockBasedOptions:
 
 
 def _from_factory(factory: Any, made: Options, options: dict[str, str]) -> Options:
-    name = getattr(factory, "__qualname__", repr(factory))
+    what = getattr(factory, "__qualname__", repr(factory))
     try:
         instance = factory()
-        if hasattr(instance, "configure"):
-            instance.configure(options)
-        for method in ("create_db_options", "create_column_options"):
-            if hasattr(instance, method):
-                made = getattr(instance, method)(made)
+        configure = hook_of(instance, "configure")
+        if configure is not None:
+            configure(options)
+        for name in ("create_db_options", "create_column_options"):
+            create = hook_of(instance, name)
+            if create is not None:
+                made = create(made)
     except Exception as error:
         raise ConfigurationError(
-            f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {name} failed: {error!r}"
+            f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {what} failed: {error!r}"
         ) from error
     if not isinstance(made, Options):
         raise ArgumentTypeError(
-            f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {name} must return the Options, got {made!r}"
+            f"option {keys.OPTIONS_FACTORY.key!r}: the options factory {what} must return the Options, got {made!r}"
         )
     return made

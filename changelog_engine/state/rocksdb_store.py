@@ -6,17 +6,16 @@ It has no write-ahead log: what makes state durable is the changelog, or the sna
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 from collections.abc import Iterator
 from typing import Any
 
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
-from changelog_engine.codec.payload import dump_payload
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import DiskFullError, StorageError
 from changelog_engine.state.local_folder import LocalFolder
+from changelog_engine.state.sizes import TableSize
 
 _BATCH_BYTES = 16 << 20
 _FULL = ("no space left on device", "disk quota exceeded")  # RocksDB gives the system's words and no number
@@ -66,6 +65,13 @@ class RocksStore:
                 yield key, data
         except Exception as error:
             raise _failure(self.folder.path, "read", error, 0) from error
+
+    def size(self) -> TableSize:
+        """About how many keys it holds, and bytes on the disk and in tables that wait to be written."""
+        entries = self._db.property_int_value("rocksdb.estimate-num-keys")
+        on_disk = self._db.property_int_value("rocksdb.estimate-live-data-size")
+        in_memory = self._db.property_int_value("rocksdb.cur-size-all-mem-tables")
+        return TableSize(entries, None if on_disk is None else on_disk + (in_memory or 0))
 
     def close(self) -> None:
         """Close the database and remove its files."""
@@ -154,15 +160,3 @@ class BatchWriter:
             self._batch = WriteBatch(raw_mode=True)
         self._bytes += self._waiting
         self._waiting = 0
-
-
-def dump(entry: Any) -> bytes:
-    """An entry as bytes.
-
-    Raises:
-        NotSerializableError: it cannot be pickled.
-    """
-    try:
-        return pickle.dumps(entry, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # classes of the user's main module are pickled by value
-        return dump_payload(entry)

@@ -9,13 +9,13 @@ Invariants:
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from changelog_engine.state.backend import KeyIdentity
-from changelog_engine.state.rocksdb_keys import decode, encode
-from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore, dump
+from changelog_engine.state.entry_bytes import dump, load
+from changelog_engine.state.identity_bytes import decode, encode
+from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
 
 FIRST_SIZE = 4096  # bytes of an entry as long as none was seen: the first cache is small
 OVERHEAD = 200  # bytes that Python needs for an entry beside its data
@@ -63,17 +63,11 @@ class RocksTable:
         if len(self._changed) > self._limit:
             self.spill()
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __iter__(self) -> Iterator[KeyIdentity]:
-        return (key for key, _ in self.items())
-
     def items(self) -> Iterator[tuple[KeyIdentity, Any]]:
         """All entries, by the order of their keys' bytes."""
         self.end_epoch()
         for key, data in self._store.scan(self._prefix):
-            yield decode(key, len(self._prefix))[0], pickle.loads(data)
+            yield decode(key, len(self._prefix))[0], load(data)
 
     def end_epoch(self) -> None:
         """Write what changed; it stays in the cache."""
@@ -119,7 +113,7 @@ class RocksTable:
         return entry
 
     def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
-        return pickle.loads(data)
+        return load(data)
 
     def _entries_of(self, size: int) -> int:
         """How many entries of a size fit, half of them changed and half of them cached."""

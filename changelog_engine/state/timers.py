@@ -1,19 +1,19 @@
-"""Timers of one operator in one time domain, by (timestamp, key).
+"""Timers of one operator in one time domain, as operators and timer services use them: a timer table, and its log.
 
 Invariants:
     * A timer exists once per key and timestamp, however often it is registered.
     * Due timers come out by timestamp, then in the order of registration, which the changelog keeps: the same after a
       restore as before.
+    * A mutation is in its log before the table changes.
 """
 
 from __future__ import annotations
 
 import enum
-from bisect import bisect_right
-from heapq import heapify, heappop, heappush
-from operator import itemgetter
 
-from changelog_engine.state.backend import Cursor, KeyIdentity
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
+from changelog_engine.state.timer_table import Timer, TimerTable
 
 
 class TimeDomain(enum.Enum):
@@ -29,59 +29,60 @@ class TimeDomain(enum.Enum):
 
 
 class TimerQueue:
-    """Pending timers; ``live`` maps (timestamp, key) to the order of registration."""
+    """Pending timers.
 
-    def __init__(self, cursor: Cursor) -> None:
-        self.live: dict[tuple[int, KeyIdentity], int] = {}
+    Args:
+        table: keeps them.
+        cursor: tells the current key.
+        log: of the timers; None logs nothing.
+    """
+
+    def __init__(self, table: TimerTable, cursor: Cursor, log: MutationLog | None = None) -> None:
+        self.table = table
         self._cursor = cursor
-        self._heap: list[tuple[int, int, KeyIdentity]] = []
-        self._order = 0
+        self._log = log
+        self._is_set, self._add, self._remove = table.__contains__, table.add, table.remove
+        self._first = table.first
+        if log is not None:
+            assert log.operations is not None
+            self._log_key, self._log_value = log.keys.append, log.values.append
+            self._log_operation = log.operations.append
+            self._log_time = None if log.times is None else log.times.append
 
     def register(self, timestamp: int) -> None:
         """Set a timer for the current key."""
         timer = (timestamp, self._cursor.key)
-        if timer not in self.live:
-            self.add(*timer)
+        if not self._is_set(timer):
+            if self._log is not None:
+                self._record(timer, REGISTER_TIMER)
+            self._add(timer)
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""
-        self.live.pop((timestamp, self._cursor.key), None)
-
-    def add(self, timestamp: int, key: KeyIdentity) -> None:
-        """Set a timer that is known not to be set."""
-        self._order += 1
-        self.live[timestamp, key] = self._order
-        heappush(self._heap, (timestamp, self._order, key))
-
-    def restore(self, timers: list[tuple[int, KeyIdentity]]) -> None:
-        """Fill an empty queue, in order of registration."""
-        self.live = {timer: order for order, timer in enumerate(timers)}
-        self._order = len(timers)
-        self._heap = [(timer[0], order, timer[1]) for timer, order in self.live.items()]
-        heapify(self._heap)
+        timer = (timestamp, self._cursor.key)
+        if self._is_set(timer):
+            if self._log is not None:
+                self._record(timer, DELETE_TIMER)
+            self._remove(timer)
 
     def next_timestamp(self) -> int | None:
         """The earliest pending timestamp, or None."""
-        heap = self._heap
-        while heap:
-            timestamp, order, key = heap[0]
-            if self.live.get((timestamp, key)) == order:
-                return timestamp
-            heappop(heap)
-        return None
+        timer = self._first()
+        return None if timer is None else timer[0]
 
-    def pop_due(self, until: int) -> tuple[int, KeyIdentity] | None:
+    def pop_due(self, until: int) -> Timer | None:
         """Take the earliest timer at or before a time off the queue; the cursor moves to its key and timestamp."""
-        timestamp = self.next_timestamp()
-        if timestamp is None or timestamp > until:
+        timer = self._first()
+        if timer is None or timer[0] > until:
             return None
-        key = heappop(self._heap)[2]
-        self._cursor.key = key
-        self._cursor.timestamp = timestamp
-        self.delete(timestamp)
-        return timestamp, key
+        cursor = self._cursor
+        cursor.timestamp, cursor.key = timer
+        if self._log is not None:
+            self._record(timer, DELETE_TIMER)
+        self._remove(timer)
+        return timer
 
-    def take_due(self, until: int) -> list[tuple[int, KeyIdentity]]:
+    def take_due(self, until: int) -> list[Timer]:
         """Take all timers at or before a time off the queue, for a caller that sets and deletes none while they fire.
 
         Args:
@@ -90,28 +91,22 @@ class TimerQueue:
         Returns:
             (timestamp, key) in the order in which ``pop_due`` would give them; the cursor stays where it is.
         """
-        heap, live = self._heap, self.live
-        taken: list[tuple[int, int, KeyIdentity]] = []
-        for _ in range(1 + len(heap) // 16):
-            if not heap or heap[0][0] > until:
-                break
-            taken.append(heappop(heap))
-        else:  # a large part of them: sorted at once, which leaves a heap as well
-            heap.sort()
-            count = bisect_right(heap, until, key=itemgetter(0))
-            taken += heap[:count]
-            del heap[:count]
-        # What is in the heap and not alive was deleted, or deleted and set again.
-        due = [(timestamp, key) for timestamp, order, key in taken if live.get((timestamp, key)) == order]
-        try:
-            self._taking(due)
-        except BaseException:  # they are still set: a heap that has lost them would never fire them
-            heap.extend(taken)
-            heapify(heap)
-            raise
-        for timer in due:
-            del live[timer]
+        due = self.table.due(until)
+        log = self._log
+        if log is not None:
+            timestamps = [timestamp for timestamp, _ in due]
+            log.keys.extend([key for _, key in due])
+            log.values.extend(timestamps)
+            if log.operations is not None:
+                log.operations.extend([DELETE_TIMER] * len(due))
+            if log.times is not None:
+                log.times.extend(timestamps)
+        self.table.remove_due(due)
         return due
 
-    def _taking(self, due: list[tuple[int, KeyIdentity]]) -> None:
-        """Called before due timers are taken off the queue; if it raises, they stay."""
+    def _record(self, timer: Timer, operation: str) -> None:
+        self._log_key(timer[1])
+        self._log_value(timer[0])
+        self._log_operation(operation)
+        if self._log_time is not None:
+            self._log_time(self._cursor.timestamp)

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
-from changelog_engine.state.backend import Cursor, StateTable
+from changelog_engine.state.backend import StateTable
+from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import Admission, AggregatingHandle, ReducingHandle, function_of
 from changelog_engine.state.ttl_sweep import Sweep
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types
@@ -60,7 +62,7 @@ def stored_spec(spec: StateSpec) -> StateSpec:
     if spec.ttl is None:
         return spec
     kind = StateKind.VALUE if spec.kind in _FOLDED else spec.kind
-    return replace(spec, kind=kind, value_type=stored_type(spec), function=None, default=None, ttl=None)
+    return replace(spec, kind=kind, value_type=stored_type(spec), function=None, ttl=None)
 
 
 class TtlStates:
@@ -94,7 +96,7 @@ class TtlStates:
             return TtlList(*shared)
         if spec.kind is StateKind.MAP:
             return TtlMap(*shared)
-        cell = TtlCell(spec.default, *shared)
+        cell = TtlCell(*shared)
         if spec.kind is StateKind.REDUCING:
             return TtlReducing(cell, function_of(spec), admission)
         if spec.kind is StateKind.AGGREGATING:
@@ -155,28 +157,19 @@ class TtlHandle:
 
 
 class TtlCell(TtlHandle):
-    """ValueState with a time to live, and the cell under reducing and aggregating state.
-
-    Args:
-        default: what value() gives when nothing is set.
-        more: see TtlHandle.
-    """
-
-    def __init__(self, default: Any, *more: Any) -> None:
-        super().__init__(*more)
-        self._default = default
+    """ValueState with a time to live, and the cell under reducing and aggregating state."""
 
     def value(self) -> Any:
-        """The current key's value, or the descriptor's default (None)."""
+        """The current key's value, or None."""
         self.accessed()
         entry = self._inner.value()
         if entry is None:
-            return self._default
+            return None
         since, value = entry
         now = self._clock()
         if since + self._ttl_ms <= now:
             self._inner.clear()
-            return value if self._show else self._default
+            return value if self._show else None
         if self._renew and since != now:
             self._inner.update((now, value))
         return value
@@ -301,8 +294,7 @@ class TtlMap(TtlHandle):
         """Set many values; takes a dict or pairs."""
         self.accessed()
         now, admit = self._clock(), self._admission.admit
-        pairs = entries.items() if hasattr(entries, "items") else entries
-        self._inner.put_all([(map_key, (now, admit(value))) for map_key, value in list(pairs)])
+        self._inner.put_all([(map_key, (now, admit(value))) for map_key, value in list(pairs_of(entries))])
 
     def remove(self, map_key: Any) -> None:
         """Remove a map key, if it is there."""

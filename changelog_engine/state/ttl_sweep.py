@@ -19,7 +19,8 @@ from typing import Any
 
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import Cursor, StateTable
+from changelog_engine.state.backend import StateTable
+from changelog_engine.state.cursor import Cursor
 
 EPOCH_ENTRIES = 4_096  # keys of a table on disk that the end of an epoch looks at
 
@@ -40,7 +41,8 @@ class Sweep:
     ) -> None:
         assert spec.ttl is not None
         self.ttl = spec.ttl
-        self.incremental = isinstance(table, dict)
+        self._dict = table if isinstance(table, dict) else None
+        self.incremental = self._dict is not None
         self._inner = inner
         self._table = table
         self._cursor = cursor
@@ -77,11 +79,10 @@ class Sweep:
         return checked
 
     def _entries(self) -> Iterator[tuple[Any, Any]]:
-        table = self._table
-        if isinstance(table, dict):
-            keys = list(table)
-            return ((key, table.get(key)) for key in keys)  # each entry as it is when its turn comes
-        return iter(table.items())  # as the table is now, whatever changes until the round's end
+        table = self._dict
+        if table is not None:
+            return ((key, table.get(key)) for key in list(table))  # each entry as it is when its turn comes
+        return iter(self._table.items())  # as the table is now, whatever changes until the round's end
 
     def check_all(self) -> int:
         """Check the whole table now.
@@ -97,8 +98,8 @@ class Sweep:
 
     def after_records(self, records: int) -> None:
         """Clean up for so many records."""
-        if self.incremental and self.ttl.every_record:
-            self.check(min(records * self.ttl.incremental_size, len(self._table)))
+        if self._dict is not None and self.ttl.every_record:
+            self.check(min(records * self.ttl.incremental_size, len(self._dict)))
 
     def end_epoch(self) -> None:
         """The check that stands for the compaction filter."""

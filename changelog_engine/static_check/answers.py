@@ -218,7 +218,7 @@ def bad_call(function: Any, given: int, keywords: list[str], takes_self: bool) -
         signature.bind(*values, **dict.fromkeys(keywords))
     except TypeError as error:
         near = ""
-        if "unexpected keyword" in str(error):
+        if not all(has_keyword(function, name) for name in keywords):
             names = [
                 each.name for each in signature.parameters.values() if each.kind is not each.POSITIONAL_ONLY
             ]
@@ -248,7 +248,13 @@ def returned(function: Any, owner: type | None, exact: bool = True) -> Value:
     """What a function of the API gives, by its annotation."""
     function = getattr(function, "__func__", function)
     annotation = getattr(function, "__annotations__", {}).get("return")
-    return annotated(annotation, getattr(function, "__globals__", {}), owner, exact)
+    return annotated(annotation, globals_of(function), owner, exact)
+
+
+def globals_of(function: Any) -> dict[str, Any]:
+    """The names that a function's annotations are written with."""
+    found: dict[str, Any] = getattr(inspect.unwrap(function), "__globals__", {})
+    return found
 
 
 def annotated(annotation: Any, names: dict[str, Any], owner: type | None, exact: bool = True) -> Value:
@@ -294,13 +300,20 @@ def _promised(cls: type) -> Value:
 
 @functools.cache
 def classes() -> dict[str, type]:
-    """Every class of the API by its name; of a name that several have, none."""
+    """Every class of the API by its name, ``Outer.Inner`` of one inside another; of a name that several have, none."""
     found: dict[str, type | None] = {}
     for module in _modules():
         for name, each in vars(module).items():
             if isinstance(each, type) and each.__module__.startswith(_OURS):
                 found[name] = each if found.get(name, each) is each else None
+                found |= {
+                    f"{name}.{inner}": below for inner, below in vars(each).items() if _is_inside(below, each)
+                }
     return {name: each for name, each in found.items() if each is not None}
+
+
+def _is_inside(found: Any, outer: type) -> bool:
+    return isinstance(found, type) and found.__qualname__ == f"{outer.__qualname__}.{found.__name__}"
 
 
 @functools.cache

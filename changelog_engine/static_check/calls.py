@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check import answers, trial
 from changelog_engine.static_check.findings import Level
 from changelog_engine.static_check.imports import Say
-from changelog_engine.static_check.reading import Reading, Source
+from changelog_engine.static_check.reading import Reading, SourceFile
 from changelog_engine.static_check.values import (
     UNKNOWN,
     Bound,
@@ -78,7 +79,7 @@ class Calls:
         workers: whether the code runs in workers.
     """
 
-    def __init__(self, reading: Reading, source: Source, say: Say, workers: bool) -> None:
+    def __init__(self, reading: Reading, source: SourceFile, say: Say, workers: bool) -> None:
         self._reading = reading
         self._source = source
         self._say = say
@@ -122,6 +123,11 @@ class Calls:
             if not warnings:
                 self._difference(what, method.function, node)
             self._key(method, said, node)
+            self._needs(method.function, said, node)
+            if isinstance(
+                inspect.getattr_static(method.owner, method.name, None), staticmethod | classmethod
+            ):
+                self._needs(method.owner, said, node)
         return answers.returned(method.function, method.owner, method.exact)
 
     def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:
@@ -137,6 +143,7 @@ class Calls:
             else:
                 is_value = isinstance(made, (TypeInformation, Row))
                 return Known(made) if is_value else Instance(type(made))
+        self._needs(function, said, node)
         if isinstance(function, type):
             return Instance(function)
         return answers.returned(function, None)
@@ -193,6 +200,12 @@ class Calls:
         if found is not None:
             level = Level.WARNING if found.matters else Level.NOTE
             self._say(level, node, f"{what} {found.what}; docs/compatibility.md, {found.section}")
+
+    def _needs(self, function: Any, said: tuple[list[Any], dict[str, Any]] | None, node: ast.Call) -> None:
+        """A package that is not installed."""
+        missing = importlib.import_module(f"{API}._needs").missing_for(function, said)
+        if missing is not None:
+            self._say(Level.ERROR, node, missing)
 
     def _hand_over(self, arguments: Arguments) -> None:
         """Functions that the API is given run in workers, and are called by it."""

@@ -11,7 +11,7 @@ from changelog_engine.static_check import answers
 from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.modules import absolute_name
-from changelog_engine.static_check.reading import Reading, Source
+from changelog_engine.static_check.reading import Reading, SourceFile
 from changelog_engine.static_check.scopes import Scope
 from changelog_engine.static_check.values import UNKNOWN, Foreign, Known, Missing, ProgramModule, Value
 
@@ -32,8 +32,8 @@ class Imports:
     def __init__(
         self,
         reading: Reading,
-        source: Source,
-        load: Callable[[Source], ProgramModule],
+        source: SourceFile,
+        load: Callable[[SourceFile], ProgramModule],
         say: Say,
         later: bool,
     ) -> None:

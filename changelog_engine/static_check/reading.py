@@ -15,7 +15,7 @@ from changelog_engine.static_check.values import Missing, ProgramFunction, Progr
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file of the program.
 
     Args:
@@ -55,10 +55,10 @@ class Sources:
         self.path = ModulePath(os.path.dirname(os.path.realpath(script)))
         self._shown = os.path.dirname(script)
         self._folder = os.path.dirname(os.path.realpath(script))
-        self._read: dict[str, Source] = {}
-        self.main = Source("__main__", script, parsed(script, script))
+        self._read: dict[str, SourceFile] = {}
+        self.main = SourceFile("__main__", script, parsed(script, script))
 
-    def beside(self, name: str) -> Source | None:
+    def beside(self, name: str) -> SourceFile | None:
         """A module beside the script; None when there is none."""
         if name not in self._read:
             found = self.path.beside(name)
@@ -67,7 +67,7 @@ class Sources:
             file, folder = found
             shown = os.path.join(self._shown, os.path.relpath(file or folder or "", self._folder))
             tree = parsed(file, shown) if file else ast.Module([], [])
-            self._read[name] = Source(name, shown, tree, folder)
+            self._read[name] = SourceFile(name, shown, tree, folder)
         return self._read[name]
 
 
@@ -101,13 +101,13 @@ class Reading:
     learnt: Knowledge = field(default_factory=Knowledge)
     report: Report = field(default_factory=Report)
     modules: dict[str, ProgramModule] = field(default_factory=dict)
-    waiting: list[tuple[ProgramFunction, Source, bool]] = field(default_factory=list)
+    waiting: list[tuple[ProgramFunction, SourceFile, bool]] = field(default_factory=list)
     missing_at: dict[tuple[str, str], Finding] = field(default_factory=dict)
     missing_in: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     path_changes: bool = False  # the program changes its own import path
     brings_files: bool = False  # the job brings modules of its own to the workers
 
-    def add(self, level: Level, source: Source, line: int, message: str) -> Finding:
+    def add(self, level: Level, source: SourceFile, line: int, message: str) -> Finding:
         """Note a finding."""
         finding = Finding(level, source.path, line, " ".join(message.split()))
         self.report.add(finding)
@@ -124,7 +124,7 @@ class Reading:
             self.missing_at.setdefault((finding.file, name), finding)
         return Missing(name)
 
-    def scope_of(self, source: Source) -> Scope:
+    def scope_of(self, source: SourceFile) -> Scope:
         """A new scope for a module."""
         if source.path not in self.report.files:
             self.report.files.append(source.path)

@@ -117,7 +117,7 @@ def _environment(configuration: Any = None) -> Any:
     cls = importlib.import_module(f"{API}.datastream").StreamExecutionEnvironment
     environment = cls.get_execution_environment(configuration)
     if configuration is not None:
-        environment._settings.dependencies.job_files()
+        environment._settings.job_files()
     return environment
 
 

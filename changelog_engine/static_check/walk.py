@@ -18,7 +18,7 @@ from changelog_engine.static_check.calls import Arguments, Calls
 from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.imports import Imports
 from changelog_engine.static_check.operators import folded, negated
-from changelog_engine.static_check.reading import Reading, Source
+from changelog_engine.static_check.reading import Reading, SourceFile
 from changelog_engine.static_check.scopes import Scope, names_bound, names_given_away
 from changelog_engine.static_check.values import (
     PLAIN,
@@ -44,7 +44,7 @@ _MUTABLE = (list, dict, set)
 _PATH_CALLS = ("sys.path.append", "sys.path.insert", "sys.path.extend", "site.addsitedir")
 
 
-def module_of(reading: Reading, source: Source) -> ProgramModule:
+def module_of(reading: Reading, source: SourceFile) -> ProgramModule:
     """A module of the program, read when it is imported first."""
     known = reading.modules.get(source.name)
     if known is None:
@@ -56,7 +56,7 @@ def module_of(reading: Reading, source: Source) -> ProgramModule:
     return known
 
 
-def function_of(reading: Reading, function: ProgramFunction, source: Source, workers: bool) -> None:
+def function_of(reading: Reading, function: ProgramFunction, source: SourceFile, workers: bool) -> None:
     """The body of a function, when what is round it has been read."""
     node = function.node
     workers = workers or id(node) in reading.before.workers
@@ -88,7 +88,7 @@ class Walk:
     def __init__(
         self,
         reading: Reading,
-        source: Source,
+        source: SourceFile,
         scope: Scope,
         function: ProgramFunction | None = None,
         workers: bool = False,
@@ -568,7 +568,7 @@ def _overridden(function: ProgramFunction, index: int) -> Value:
             continue
         parameters = list(signature.parameters.values())
         if index < len(parameters):
-            names = getattr(method.function, "__globals__", {})
+            names = answers.globals_of(method.function)
             found = answers.annotated(parameters[index].annotation, names, base)
             return Instance(found.cls, exact=False) if isinstance(found, Instance) else PLAIN  # an element
     return UNKNOWN

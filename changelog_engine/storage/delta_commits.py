@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from changelog_engine.errors import ConnectorError
-from changelog_engine.storage.filesystem import Storage
-
-_LOG = "_delta_log"
+from changelog_engine.storage.delta_names import commit_path, last_checkpoint_version
+from changelog_engine.storage.opening import open_storage
 
 
 class TableFile(NamedTuple):
@@ -56,7 +55,7 @@ class CommitLog:
     """
 
     def __init__(self, root: str, changes: bool) -> None:
-        self._storage = Storage(root)
+        self._storage = open_storage(root)
         self._changes = changes
 
     def files_of(self, version: int) -> list[TableFile] | None:
@@ -66,9 +65,9 @@ class CommitLog:
             ConnectorError: the commit is gone, or took rows away that a stream cannot take back.
         """
         try:
-            text = self._storage.read(_commit_path(version)).to_pybytes()
+            text = self._storage.read(commit_path(version)).to_pybytes()
         except FileNotFoundError:
-            if self._checkpointed() >= version:
+            if last_checkpoint_version(self._storage) >= version:
                 raise ConnectorError(
                     f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
                     "(delta.logRetentionDuration) before it was read"
@@ -106,12 +105,6 @@ class CommitLog:
             raise ConnectorError(deletion_vectors(self._storage.root, version))
         return TableFile(unquote(action["path"]), action.get("partitionValues") or {})
 
-    def _checkpointed(self) -> int:
-        try:
-            return int(json.loads(self._storage.read(f"{_LOG}/_last_checkpoint").to_pybytes())["version"])
-        except (FileNotFoundError, ValueError, KeyError):
-            return -1
-
 
 def text_of(value: Any) -> str:
     """A partition value as Delta's log has it."""
@@ -125,7 +118,3 @@ def deletion_vectors(root: str, version: int) -> str:
         "engine does not read; run REORG TABLE ... APPLY (PURGE), or let Spark read it: "
         "env.from_spark(spark.read.format('delta').load(...))"
     )
-
-
-def _commit_path(version: int) -> str:
-    return f"{_LOG}/{version:020d}.json"

@@ -2,7 +2,7 @@
 
 Invariants:
     * A commit is a compare-and-swap on the table's version: of two commits made from one version, one fails.
-    * On a local disk a commit is durable when ``commit`` returns: its file and its folder are fsynced.
+    * A commit is durable when ``commit`` returns, and so is all else that is written here on a local disk.
     * A commit is made only on top of the one that this object wrote or saw last, as it was: in a folder that was replaced by
       an older copy, or that lost its newest commit, nothing is committed that no reader could find.
     * A Delta checkpoint that this engine wrote is checked against its CRC-32 before the list of files is taken from it.
@@ -11,48 +11,53 @@ Invariants:
     * The protocol stays plain (reader 1, writer 2), so every Delta reader opens the table; one with more is refused.
     * What the log lists are names of files in the table's folder: nothing else that stands there leaves this module.
 
-Why commits to local disks are written here: a commit is one small JSON file, but delta-rs replays the log and rebuilds its
-list of files at each commit and each refresh (delta-rs issue 4276), so it takes 130 ms after 1,000 commits of three files,
-and it does not fsync. Other file systems go through delta-rs, whose object store offers the put-if-absent they need.
+Why commits are written here: a commit is one small JSON file, but delta-rs replays the log and rebuilds its list of files at
+each commit and each refresh (delta-rs issue 4276), so it takes 130 ms after 1,000 commits of three files, and it does not
+fsync. It makes tables and Delta checkpoints in a folder for temporary files, from where they go through the storage.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
+import tempfile
 import uuid
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
+from changelog_engine.storage.delta_names import (
+    CHECKPOINT_NAME,
+    COMMIT_NAME,
+    LAST_CHECKPOINT,
+    LOG,
+    NUMBERED,
+    checkpoint_path,
+    commit_path,
+    last_checkpoint_version,
+)
 from changelog_engine.storage.file_systems import FileSystems
-from changelog_engine.storage.filesystem import Entry, Storage
+from changelog_engine.storage.new_table import FIRST_COMMIT, SCRATCH, first_commit
+from changelog_engine.storage.protocol import Entry, Storage
 
-_LOG = "_delta_log"
-_LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
-_COMMIT_NAME = re.compile(r"^(\d{20})\.json$")
-_CHECKPOINT_NAME = re.compile(r"^(\d{20})\.checkpoint\.")
 _PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._+=-]*$"  # others' compactions give such names too
 _READER_VERSION = 1
-_LOG_FILE = re.compile(r"^(\d{20})\.(json$|checkpoint\.)")
 # An empty file whose name has a Delta checkpoint's CRC-32; readers of Delta pass over names that begin so.
 _CHECKSUM_NAME = re.compile(r"^_checksum-(\d{20})-([0-9a-f]{8})$")
 KEPT_S = 600.0  # commits of so long stay, for writers and readers that are behind
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _ENGINE_INFO = "changelog-engine"
-_REOPEN_COMMITS = 50
+CHECKSUM = "checksum"  # of a commit, among its operation's parameters
 
 
 class CommitConflictError(StorageError):
@@ -97,14 +102,11 @@ class DeltaLog:
 
     Args:
         storage: the table's folder.
-        through_delta_rs: commit through delta-rs even on a local disk.
     """
 
-    def __init__(self, storage: Storage, through_delta_rs: bool = False) -> None:
+    def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._commits_here = storage.local is not None and not through_delta_rs
         self._table: DeltaTable | None = None
-        self._table_commits = 0
         self._last_checkpoint_mark: tuple[int, int] | None = None
         self._checkpointed = 0
         self._tip: tuple[int, bytes] | None = (
@@ -113,12 +115,12 @@ class DeltaLog:
         self.version = -1
         self.version = self._newest_version()
         if self.version < 0:
-            raise StorageError(f"{storage.root} is not a Delta table: it has no {_LOG} with a commit")
+            raise StorageError(f"{storage.root} is not a Delta table: it has no {LOG} with a commit")
 
     @staticmethod
     def exists(storage: Storage) -> bool:
         """Whether the folder is a Delta table."""
-        return any(_COMMIT_NAME.match(e.name) or _CHECKPOINT_NAME.match(e.name) for e in storage.list(_LOG))
+        return any(COMMIT_NAME.match(e.name) or CHECKPOINT_NAME.match(e.name) for e in storage.list(LOG))
 
     @classmethod
     def create(cls, storage: Storage, schema: pa.Schema, properties: dict[str, str]) -> DeltaLog:
@@ -133,41 +135,25 @@ class DeltaLog:
             CommitConflictError: somebody made it first.
             StorageError: it could not be written.
         """
-        storage.make_dirs(_LOG)
+        storage.make_dirs(LOG)
         if cls.exists(storage):
             raise CommitConflictError(f"{storage.root} is a Delta table already")
         try:
-            DeltaTable.create(
-                storage.root,
-                schema=Schema.from_arrow(schema),
-                storage_options=_options(storage),
-                mode="error",
-                configuration=properties,
-                raise_if_key_not_exists=False,
-                post_commithook_properties=_NO_HOOKS,
-            )
+            made = storage.put_if_absent(FIRST_COMMIT, first_commit(schema, properties))
         except (DeltaError, OSError) as error:
-            if cls.exists(storage):
-                raise CommitConflictError(f"{storage.root} was made by somebody else just now") from error
-            raise StorageError(f"could not make the Delta table {storage.root}: {error}") from error
-        if storage.local is not None:  # delta-rs leaves it to the kernel when its file reaches the disk
-            try:
-                _sync_file(storage.join(f"{_LOG}/{0:020d}.json"))
-                storage.sync_folder(_LOG)
-            except OSError as error:
-                raise StorageError(
-                    f"could not make the Delta table {storage.root} durable: {error}"
-                ) from error
+            raise StorageError(f"could not make the Delta table {storage.root} durable: {error}") from error
+        if not made:
+            raise CommitConflictError(f"{storage.root} was made by somebody else just now")
         return cls(storage)
 
     def properties(self) -> dict[str, str]:
         """The table's properties."""
-        known = self._remembered(self.storage.list(_LOG))
+        known = self._remembered(self.storage.list(LOG))
         return dict(self._open().metadata().configuration if known is None else known.properties)
 
     def table_id(self) -> str:
         """The id that the table got when it was made; copies of it have the same."""
-        known = self._remembered(self.storage.list(_LOG))
+        known = self._remembered(self.storage.list(LOG))
         return str(self._open().metadata().id) if known is None else known.table_id
 
     def refresh(self) -> int:
@@ -184,7 +170,7 @@ class DeltaLog:
                 self._leave_tip()
                 self.version = self._newest_version()
         newer = self.version
-        while self.storage.size(_commit_path(newer + 1)) is not None:
+        while self.storage.size(commit_path(newer + 1)) is not None:
             newer += 1
         if newer != self.version:
             self._leave_tip()
@@ -197,7 +183,7 @@ class DeltaLog:
         Raises:
             LostCommitError: it is another one: an older copy took the place of the folder, and somebody went on with it.
         """
-        path = _commit_path(self.version)
+        path = commit_path(self.version)
         try:
             if self._tip is not None and self._differs(self.storage.read(path).to_pybytes()):
                 raise self._lost(path, "is not the commit that this process wrote or saw")
@@ -207,11 +193,7 @@ class DeltaLog:
 
     def _differs(self, commit: bytes) -> bool:
         """Whether the commit of this version is another one than was written or seen here."""
-        if self._tip is None or self._tip[0] != self.version:
-            return False
-        known = self._tip[1]
-        # Of a commit through delta-rs this writer knows a part only, until it has seen the whole.
-        return commit != known and (self._commits_here or known not in commit)
+        return self._tip is not None and self._tip[0] == self.version and self._tip[1] != commit
 
     def commit(
         self, adds: Sequence[AddFile], removes: Sequence[str] = (), metadata: dict[str, Any] | None = None
@@ -232,20 +214,23 @@ class DeltaLog:
             StorageError: anything else. The commit may or may not be there: look.
         """
         self.check_predecessor()
-        if self._commits_here:
-            tip = document = _commit_document(adds, removes, metadata)
-            if not self.storage.put_if_absent(_commit_path(self.version + 1), document):
-                raise CommitConflictError(
-                    f"version {self.version + 1} of {self.storage.root} was committed by another"
-                )
-            self._refuse_forgotten()
-        else:
-            name = uuid.uuid4().hex  # by which this writer knows its own: delta-rs writes the rest
-            tip = name.encode()
-            self._commit_through_delta_rs(adds, removes, {**(metadata or {}), "commit": name})
+        document = _commit_document(adds, removes, metadata)
+        if not self.storage.put_if_absent(commit_path(self.version + 1), document):
+            raise CommitConflictError(
+                f"version {self.version + 1} of {self.storage.root} was committed by another"
+            )
+        self._refuse_forgotten()
         self.version += 1
-        self._tip = self.version, tip
+        self._tip = self.version, document
         return self.version
+
+    def make_durable(self) -> None:
+        """After a ``commit`` whose error may have been that only this failed, and which is in the log.
+
+        Raises:
+            StorageError: it failed again.
+        """
+        self.storage.sync(LOG)
 
     def added_since(self, version: int) -> list[str]:
         """Paths of the files that commits after a version added, up to the current version."""
@@ -270,7 +255,7 @@ class DeltaLog:
             ForeignPathError: somebody else changed what the table is, or added what is not a file in its folder.
             CorruptChangelogError: a file of the log is missing or cannot be read; names it.
         """
-        entries = self.storage.list(_LOG)
+        entries = self.storage.list(LOG)
         self._refuse_damaged(entries)
         content = self._remembered(entries) or self._read_content(entries)
         if content.version > self.version:
@@ -286,7 +271,8 @@ class DeltaLog:
         self._table = None
         table = self._open()
         self._refuse_features(table)
-        files = pa.table(table.get_add_actions(flatten=True))
+        # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
+        files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
         strange = files.filter(pc.invert(pc.match_substring_regex(files["path"], _PLAIN_NAME)))
         self._names(strange["path"].to_pylist())
         metadata = table.metadata()
@@ -302,16 +288,16 @@ class DeltaLog:
         newest, checksums = "", {}
         for entry in entries:
             checksum = _CHECKSUM_NAME.match(entry.name)
-            if _COMMIT_NAME.match(entry.name) and not entry.size:
-                raise self._damaged(self.storage.join(f"{_LOG}/{entry.name}"), "is empty")
+            if COMMIT_NAME.match(entry.name) and not entry.size:
+                raise self._damaged(self.storage.join(f"{LOG}/{entry.name}"), "is empty")
             if checksum:
                 checksums[checksum.group(1)] = int(checksum.group(2), 16)
-            elif _CHECKPOINT_NAME.match(entry.name) and entry.name.endswith(".checkpoint.parquet"):
+            elif CHECKPOINT_NAME.match(entry.name) and entry.name.endswith(".checkpoint.parquet"):
                 newest = max(newest, entry.name)
         wanted = checksums.get(newest[:20])
         if wanted is None:
             return  # none, or somebody else's
-        path = f"{_LOG}/{newest}"
+        path = f"{LOG}/{newest}"
         try:
             found = zlib.crc32(self.storage.read(path))
         except FileNotFoundError:
@@ -363,12 +349,18 @@ class DeltaLog:
         if self.version - self._checkpointed < every:
             return False
         self._table = None
+        known = self.last_checkpoint_version()
         try:
-            table = self._open()
-            table.create_checkpoint()
             if self.storage.local is None:
+                table = self._open()
+                table.create_checkpoint()
                 table.cleanup_metadata()
+                self._checkpointed = table.version()
+            else:
+                self._checkpointed = self._write_checkpoint()
         except StorageError:
+            if self.last_checkpoint_version() > known:
+                return False  # another process did the same, and what this one had listed is gone
             raise  # an OSError, too, that knows more
         except (DeltaError, OSError) as error:
             raise StorageError(
@@ -376,39 +368,69 @@ class DeltaLog:
             ) from error
         finally:
             self._table = None
-        self._checkpointed = table.version()
         if self.storage.local is not None:
             self._forget_commits()
-        self._note_checksum(self._checkpointed)
+        self._forget_checksums(self._checkpointed)
         return True
 
-    def _note_checksum(self, version: int) -> None:
-        """Keep the CRC-32 of a Delta checkpoint that was just written, and forget those of checkpoints that are gone."""
-        names = [entry.name for entry in self.storage.list(_LOG)]
+    def _write_checkpoint(self) -> int:
+        """Write a Delta checkpoint on a local disk: the file, its checksum, and then what points to it. All are durable."""
+        with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+            log = Path(scratch, LOG)
+            log.mkdir()
+            with contextlib.suppress(FileNotFoundError):  # before the list, which then has what it points to
+                Path(scratch, LAST_CHECKPOINT).write_bytes(self.storage.read(LAST_CHECKPOINT))
+            newest = -1
+            for entry in self.storage.list(LOG):
+                if match := NUMBERED.match(entry.name):
+                    (log / entry.name).symlink_to(self.storage.place(f"{LOG}/{entry.name}"))
+                    newest = max(newest, int(match.group(1)))
+            try:
+                table = DeltaTable(scratch)
+                if table.version() < newest:  # delta-rs passes over files that are gone by now
+                    raise FileNotFoundError(f"version {newest} was listed, and is gone")
+            except (DeltaError, OSError) as error:
+                raise self._unreadable(error) from error
+            table.create_checkpoint()
+            name = checkpoint_path(table.version())
+            data, pointer = Path(scratch, name).read_bytes(), Path(scratch, LAST_CHECKPOINT).read_bytes()
+        self.storage.write_durable(name, data)
+        self._note_checksum(table.version(), data)
+        self.storage.write_durable(LAST_CHECKPOINT, pointer)
+        return table.version()
+
+    def _note_checksum(self, version: int, checkpoint: bytes | pa.Buffer) -> None:
+        """Keep the CRC-32 of a Delta checkpoint that was just written."""
+        name = f"_checksum-{version:020d}-{zlib.crc32(checkpoint):08x}"
+        self.storage.write_durable(f"{LOG}/{name}", b"")
+
+    def _forget_checksums(self, version: int) -> None:
+        """Forget those of Delta checkpoints that are gone; delta-rs' own is looked at here for the first time."""
+        names = [entry.name for entry in self.storage.list(LOG)]
         name = f"{version:020d}.checkpoint.parquet"
         if name not in names:
             return  # in several files, or cleaned up by another process already
-        checksum = zlib.crc32(self.storage.read(f"{_LOG}/{name}"))
-        self.storage.write_durable(f"{_LOG}/_checksum-{version:020d}-{checksum:08x}", b"")
+        if self.storage.local is None:
+            self._note_checksum(version, self.storage.read(f"{LOG}/{name}"))
         for old in names:
             found = _CHECKSUM_NAME.match(old)
             if found and f"{found.group(1)}.checkpoint.parquet" not in names:
-                self.storage.delete(f"{_LOG}/{old}")
+                self.storage.delete(f"{LOG}/{old}")
 
     def _forget_commits(self) -> None:
         """Delete commits and Delta checkpoints that nobody needs: before the newest Delta checkpoint but one, and old."""
-        names = [entry.name for entry in self.storage.list(_LOG)]
-        numbered = {name: int(match.group(1)) for name in names if (match := _LOG_FILE.match(name))}
-        checkpoints = sorted({number for name, number in numbered.items() if _CHECKPOINT_NAME.match(name)})
+        names = [entry.name for entry in self.storage.list(LOG)]
+        numbered = {name: int(match.group(1)) for name in names if (match := NUMBERED.match(name))}
+        checkpoints = sorted({number for name, number in numbered.items() if CHECKPOINT_NAME.match(name)})
         if len(checkpoints) < 2 or checkpoints[-1] > self.last_checkpoint_version():
             return
         now = wall_s()
         for name in sorted(numbered):
             if numbered[name] < checkpoints[-2]:
-                path = f"{_LOG}/{name}"
-                with contextlib.suppress(FileNotFoundError):  # another process does the same
-                    if now - os.stat(self.storage.place(path)).st_mtime >= KEPT_S:
-                        self.storage.delete(path)
+                path = f"{LOG}/{name}"
+                stamp = self.storage.stamp(path)  # None: another process does the same
+                if stamp is not None and now - stamp[0] / 1e9 >= KEPT_S:
+                    self.storage.delete(path)
 
     def check_predecessor(self) -> None:
         """Look whether the commit that the next one follows is there, and what this object wrote or saw.
@@ -417,7 +439,7 @@ class DeltaLog:
             CommitConflictError: it was cleaned up long after others had committed more.
             LostCommitError: it isn't.
         """
-        path = _commit_path(self.version)
+        path = commit_path(self.version)
         try:
             found = self.storage.read(path).to_pybytes()
         except FileNotFoundError:
@@ -439,7 +461,7 @@ class DeltaLog:
         full = self.storage.join(path)
         folder = self.storage.root.rpartition("/")[0]
         return LostCommitError(
-            f"{full}, which the next commit follows, {what}: somebody removed or changed it, or put an older copy in the "
+            f"{what}, and the next commit follows it: somebody removed or changed it, or put an older copy in the "
             "place of the folder. Nothing was committed over it, so no sink publishes what came after. Stop whatever "
             f"changes the folder; then put the file back from a copy, or ask 'changelog-engine verify {folder} --repair' "
             "from which checkpoint the job can go on",
@@ -452,56 +474,22 @@ class DeltaLog:
         Commits are forgotten in their order, so the one that this one follows is gone then, too.
         """
         cut = self._checkpoint_mark() != self._last_checkpoint_mark
-        if cut and self.storage.size(_commit_path(self.version)) is None:
-            self.storage.delete(_commit_path(self.version + 1))
+        if cut and self.storage.size(commit_path(self.version)) is None:
+            self.storage.delete(commit_path(self.version + 1))
             raise CommitConflictError(
                 f"version {self.version + 1} of {self.storage.root} was committed by another long ago"
             )
 
-    def _commit_through_delta_rs(
-        self, adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None
-    ) -> None:
-        table = self._open()
-        if table.version() != self.version or self._table_commits >= _REOPEN_COMMITS:
-            self._table = None
-            table = self._open()
-        if table.version() != self.version:
-            raise CommitConflictError(
-                f"{self.storage.root} is at version {table.version()}, not {self.version}"
-            )
-        now_ms = wall_ms()
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(a.path, a.size, {}, a.modification_time, True, json.dumps(a.stats)) for a in adds
-        ]
-        actions += [RemoveAction(path, True, now_ms) for path in removes]
-        properties = CommitProperties(
-            custom_metadata={"userMetadata": json.dumps(metadata or {})}, max_commit_retries=0
-        )
-        try:
-            table.create_write_transaction(
-                actions,
-                "append",
-                table.schema(),
-                commit_properties=properties,
-                post_commithook_properties=_NO_HOOKS,
-            )
-        except CommitFailedError as error:
-            self._table = None
-            raise CommitConflictError(f"{self.storage.root} was committed to by another: {error}") from error
-        except (DeltaError, OSError) as error:
-            self._table = None
-            raise StorageError(f"could not commit to {self.storage.root}: {error}") from error
-        self._table_commits += 1
-
     def _open(self) -> DeltaTable:
         if self._table is None:
             try:
-                self._table = DeltaTable(self.storage.root, storage_options=_options(self.storage))
+                self._table = DeltaTable(
+                    self.storage.root, storage_options=FileSystems().delta_options(self.storage.root)
+                )
             except TableNotFoundError as error:
                 raise StorageError(f"{self.storage.root} is not a Delta table") from error
             except (DeltaError, OSError) as error:
                 raise self._unreadable(error) from error
-            self._table_commits = 0
         return self._table
 
     def _unreadable(self, error: Exception) -> StorageError:
@@ -514,7 +502,7 @@ class DeltaLog:
     def _damaged(self, path: str, what: str) -> CorruptChangelogError:
         folder = self.storage.root.rpartition("/")[0]
         return CorruptChangelogError(
-            f"{path} {what}, so the list of files of {self.storage.root} cannot be read. Nothing was changed. Put the file "
+            f"{what}, so the list of files of {self.storage.root} cannot be read. Nothing was changed. Put the file "
             f"back from a copy, or ask 'changelog-engine verify {folder} --repair' what can still be had without it",
             path,
         )
@@ -525,21 +513,21 @@ class DeltaLog:
         Raises:
             StorageError: the folder could not be listed.
         """
-        names = [entry.name for entry in self.storage.list(_LOG)]
-        checkpoints = [name for name in names if _CHECKPOINT_NAME.match(name) and name.endswith(".parquet")]
+        names = [entry.name for entry in self.storage.list(LOG)]
+        checkpoints = [name for name in names if CHECKPOINT_NAME.match(name) and name.endswith(".parquet")]
         for name in checkpoints:
             try:
-                pq.ParquetFile(pa.BufferReader(self.storage.read(f"{_LOG}/{name}"))).read()
+                pq.ParquetFile(pa.BufferReader(self.storage.read(f"{LOG}/{name}"))).read()
             except (pa.ArrowException, OSError) as error:
-                return self.storage.join(f"{_LOG}/{name}"), f"cannot be read ({error})"
-        commits = {int(match.group(1)) for name in names if (match := _COMMIT_NAME.match(name))}
+                return self.storage.join(f"{LOG}/{name}"), f"cannot be read ({error})"
+        commits = {int(match.group(1)) for name in names if (match := COMMIT_NAME.match(name))}
         covered = max((int(name[:20]) for name in checkpoints), default=-1)
         newest = max(commits, default=-1)
         for version in range(covered + 1, newest + 1):
-            path = self.storage.join(_commit_path(version))
+            path = self.storage.join(commit_path(version))
             if version not in commits:
                 return path, "is gone"
-            wrong = _wrong_with(self.storage.read(_commit_path(version)).to_pybytes())
+            wrong = _wrong_with(self.storage.read(commit_path(version)).to_pybytes())
             if wrong:
                 return path, wrong
         return None
@@ -548,7 +536,7 @@ class DeltaLog:
         actions: list[dict[str, Any]] = []
         for number in range(version + 1, self.version + 1):
             try:
-                text = self.storage.read(_commit_path(number)).to_pybytes()
+                text = self.storage.read(commit_path(number)).to_pybytes()
             except FileNotFoundError as error:
                 raise StorageError(
                     f"commit {number} of {self.storage.root} is gone: the log was cleaned up while this process stood "
@@ -560,51 +548,28 @@ class DeltaLog:
     def _newest_version(self) -> int:
         self._last_checkpoint_mark = self._checkpoint_mark()
         newest = -1
-        for entry in self.storage.list(_LOG):
-            match = _COMMIT_NAME.match(entry.name) or _CHECKPOINT_NAME.match(entry.name)
+        for entry in self.storage.list(LOG):
+            match = COMMIT_NAME.match(entry.name) or CHECKPOINT_NAME.match(entry.name)
             if entry.is_other:
-                self.storage.place(f"{_LOG}/{entry.name}")  # delta-rs would follow it
+                self.storage.place(f"{LOG}/{entry.name}")  # delta-rs would follow it
             if match:
                 newest = max(newest, int(match.group(1)))
         return newest
 
     def _checkpoint_mark(self) -> tuple[int, int] | None:
         """Changes whenever ``_last_checkpoint`` is replaced."""
-        if self.storage.local is None:
-            return (self.last_checkpoint_version(), 0)
-        return self.storage.stamp(_LAST_CHECKPOINT)
+        return self.storage.stamp(LAST_CHECKPOINT)
 
     def last_checkpoint_version(self) -> int:
         """The version of the newest Delta checkpoint, as the table's hint has it; -1 for none."""
-        version = self.storage.read_document(_LAST_CHECKPOINT).get("version")
-        return version if isinstance(version, int) else -1
-
-
-def _options(storage: Storage) -> dict[str, str]:
-    return {} if storage.local is not None else FileSystems().delta_options(storage.root)
-
-
-def _commit_path(version: int) -> str:
-    return f"{_LOG}/{version:020d}.json"
+        return last_checkpoint_version(self.storage)
 
 
 def _commit_document(
     adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None
 ) -> bytes:
     now_ms = wall_ms()
-    actions: list[dict[str, Any]] = [
-        {
-            "commitInfo": {
-                "timestamp": now_ms,
-                "operation": "WRITE",
-                "operationParameters": {"mode": "Append"},
-                "isBlindAppend": not removes,
-                "engineInfo": _ENGINE_INFO,
-                "txnId": str(uuid.uuid4()),  # no two commits are the same bytes: a writer knows its own
-                "userMetadata": json.dumps(metadata or {}),
-            }
-        }
-    ]
+    actions: list[dict[str, Any]] = []
     for add in adds:
         actions.append(
             {
@@ -620,7 +585,33 @@ def _commit_document(
         )
     for path in removes:
         actions.append({"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}})
-    return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions).encode()
+    lines = [json.dumps(action, separators=(",", ":")).encode() for action in actions]
+    said = json.dumps(metadata or {})
+    info = {
+        "commitInfo": {
+            "timestamp": now_ms,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", CHECKSUM: commit_checksum(lines, said)},
+            "isBlindAppend": not removes,
+            "engineInfo": _ENGINE_INFO,
+            "txnId": str(uuid.uuid4()),  # no two commits are the same bytes: a writer knows its own
+            "userMetadata": said,
+        }
+    }
+    return b"\n".join([json.dumps(info, separators=(",", ":")).encode(), *lines])
+
+
+def commit_checksum(lines: Iterable[bytes], metadata: str) -> str:
+    """CRC-32, in hexadecimal, of what a commit does: of the lines of its actions and of its ``userMetadata``.
+
+    Args:
+        lines: all but that of ``commitInfo``, in their order.
+        metadata: the ``userMetadata``.
+    """
+    found = zlib.crc32(metadata.encode())
+    for line in lines:
+        found = zlib.crc32(line, found)
+    return f"{found:08x}"
 
 
 def _wrong_with(commit: bytes) -> str | None:
@@ -635,11 +626,3 @@ def _wrong_with(commit: bytes) -> str | None:
         if all(isinstance(action, dict) for action in actions)
         else "does not hold actions of a Delta table"
     )
-
-
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -22,10 +21,20 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.storage.delta_commits import NewFile, TableFile, deletion_vectors, text_of
+from changelog_engine.storage.delta_names import (
+    CHECKPOINT_NAME,
+    LAST_CHECKPOINT,
+    LAST_CHECKPOINT_NAME,
+    LOG,
+    NUMBERED,
+    checkpoint_path,
+    commit_path,
+)
 from changelog_engine.storage.file_systems import FileSystems
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.new_table import FIRST_COMMIT, first_commit
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
-_LOG = "_delta_log"
 _CONFLICTS = 100
 _FAILURES = 3
 _PAUSE_S = 0.05
@@ -46,13 +55,13 @@ class UserTable:
     """
 
     def __init__(self, root: str) -> None:
-        self.storage = Storage(root)
+        self.storage = open_storage(root)
         self._table = _open(self.storage)
 
     @staticmethod
     def exists(root: str) -> bool:
         """Whether there is one."""
-        storage = Storage(root)
+        storage = open_storage(root)
         return bool(DeltaTable.is_deltatable(storage.root, storage_options=_options(storage)))
 
     @staticmethod
@@ -64,21 +73,14 @@ class UserTable:
         Raises:
             ConnectorError: it could not be made.
         """
-        storage = Storage(root)
-        storage.make_dirs()
+        storage = open_storage(root)
+        if UserTable.exists(root):
+            return
         try:
-            DeltaTable.create(
-                storage.root,
-                schema=Schema.from_arrow(schema),
-                storage_options=_options(storage),
-                mode="ignore",
-                partition_by=list(partition_by),
-                configuration=dict(properties),
-                raise_if_key_not_exists=False,
-            )
+            storage.make_dirs(LOG)
+            storage.put_if_absent(FIRST_COMMIT, first_commit(schema, properties, partition_by))
         except (DeltaError, OSError) as error:
-            if not UserTable.exists(root):
-                raise ConnectorError(f"could not make the Delta table {storage.root}: {error}") from error
+            raise ConnectorError(f"could not make the Delta table {storage.root}: {error}") from error
 
     @property
     def version(self) -> int:
@@ -117,7 +119,11 @@ class UserTable:
             ConnectorError: the version is gone, or has rows that are marked as deleted.
         """
         try:
-            table = DeltaTable(self.storage.root, version=version, storage_options=_options(self.storage))
+            table = DeltaTable(
+                self.storage.root,
+                version=version,
+                storage_options=_options(self.storage),
+            )
             marked = pa.table(table.deletion_vectors()).num_rows if _may_mark(table) else 0
             actions = pa.table(table.get_add_actions())
         except (DeltaError, OSError) as error:
@@ -149,12 +155,14 @@ class UserTable:
             files: transaction id -> number -> files. Numbers under one id are committed in order.
 
         Returns:
-            How many files were added.
+            How many files this call added.
 
         Raises:
             ConnectorError: it failed; it may be tried again.
+            StorageError: the commit could not be made durable; it may be tried again.
         """
         failures = conflicts = 0
+        tried = 0  # files of the try before, whose answer may have been lost
         while True:
             done = {application: self.transaction(application) or 0 for application in files}
             new = {
@@ -175,10 +183,14 @@ class UserTable:
                 for file in some
             ]
             if not adds:
-                return 0
+                if files:
+                    self._make_newest_durable()
+                return tried
+            tried = len(adds)
             marks = [
                 Transaction(application, max(numbers)) for application, numbers in new.items() if numbers
             ]
+            before = self.version  # the commit follows this one or fails
             try:
                 self._table.create_write_transaction(
                     adds,
@@ -187,8 +199,6 @@ class UserTable:
                     self.partition_columns(),
                     commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
                 )
-                self._make_durable()
-                return len(adds)
             except CommitFailedError as error:
                 conflicts += 1  # somebody else was faster
                 if conflicts >= _CONFLICTS:
@@ -202,23 +212,31 @@ class UserTable:
                     raise ConnectorError(
                         f"could not commit to the Delta table {self.storage.root}: {error}"
                     ) from error
+            else:
+                self._make_durable(before + 1)
+                return len(adds)
             self._table = _open(self.storage)
 
-    def _make_durable(self) -> None:
-        """Delta-rs leaves it to the kernel when a commit reaches a local disk."""
+    def _make_durable(self, version: int) -> None:
+        """Delta-rs leaves it to the kernel when a commit, and a Delta checkpoint that it makes of it, reach a local disk."""
         if self.storage.local is None:
             return
-        folder = os.path.join(self.storage.local, _LOG)
-        path = os.path.join(folder, f"{self._table.version():020d}.json")
-        for name in (path, folder):
-            try:
-                descriptor = os.open(name, os.O_RDONLY)
-            except FileNotFoundError:
-                continue  # another version: the folder has both names
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        self.storage.sync(commit_path(version))
+        for path in (checkpoint_path(version), LAST_CHECKPOINT):
+            if self.storage.exists(path):
+                self.storage.sync(path)
+        self.storage.sync(LOG)
+
+    def _make_newest_durable(self) -> None:
+        """The same for a commit that was made before, whichever it is: for all from the newest Delta checkpoint on."""
+        if self.storage.local is None:
+            return
+        names = [entry.name for entry in self.storage.list(LOG)]
+        oldest = max((name[:20] for name in names if CHECKPOINT_NAME.match(name)), default="")
+        for name in names:
+            if name == LAST_CHECKPOINT_NAME or (NUMBERED.match(name) and name[:20] >= oldest):
+                self.storage.sync(f"{LOG}/{name}")
+        self.storage.sync(LOG)
 
 
 def schema_of_json(text: str) -> pa.Schema:
@@ -266,4 +284,4 @@ def _open(storage: Storage) -> DeltaTable:
 
 
 def _options(storage: Storage) -> dict[str, str]:
-    return {} if storage.local is not None else FileSystems().delta_options(storage.root)
+    return FileSystems().delta_options(storage.root)

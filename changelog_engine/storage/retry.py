@@ -51,13 +51,19 @@ class Retry:
     sleep: Callable[[float], None] = time.sleep
 
     def run(
-        self, operation: Callable[[], T], what: str, remote: bool = False, may_be_missing: bool = False
+        self,
+        operation: Callable[[], T],
+        what: str,
+        path: str,
+        remote: bool = False,
+        may_be_missing: bool = False,
     ) -> T:
         """Run an operation until it works, fails for good, or has been tried often enough.
 
         Args:
             operation: what to run; it must be safe to run again from its start.
-            what: for the message, e.g. "write /data/job/changelog/part-1.parquet".
+            what: for the message, e.g. "write".
+            path: what it is done to.
             remote: errors without an errno count as transient (object stores report no errno).
             may_be_missing: a missing file is for the caller to judge.
 
@@ -78,7 +84,7 @@ class Retry:
                 if may_be_missing and isinstance(error, FileNotFoundError):
                     raise
                 if not is_transient(error, remote) or attempt == self.tries:
-                    raise explain(error, what, attempt) from error
+                    raise explain(error, what, path, attempt) from error
             self.sleep(pause)
             pause = min(pause * 2, self.max_pause_s)
         raise AssertionError("unreachable")
@@ -95,16 +101,18 @@ def is_transient(error: OSError, remote: bool) -> bool:
     return remote and error.errno is None
 
 
-def explain(error: OSError, what: str, tries: int) -> StorageError:
+def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
     """The error as ours: what failed, why, and what to do next."""
     if error.errno in _FULL:
         return StorageError(
-            f"disk full: could not {what}. Nothing that was acknowledged is lost. Free space on that file system (or "
-            "raise the quota) and run the job again: it goes on from its last checkpoint"
+            f"disk full: could not {what} {path}. Nothing that was acknowledged is lost. Free space on that file system (or "
+            "raise the quota) and run the job again: it goes on from its last checkpoint",
+            path,
         )
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return StorageError(
-            f"could not {what}: {error}. Make the folder writable for this user, or set another base path"
+            f"could not {what} {path}: {error}. Make the folder writable for this user, or set another base path",
+            path,
         )
     again = f" after {tries} tries" if tries > 1 else ""
-    return StorageError(f"could not {what}{again}: {error}")
+    return StorageError(f"could not {what} {path}{again}: {error}", path)

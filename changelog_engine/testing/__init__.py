@@ -1,12 +1,6 @@
 """Tests of users' jobs without Spark: a harness for one operator, a source that follows a script, jobs in this process."""
 
-from changelog_engine.testing.capture import without_spark
-from changelog_engine.testing.harness import HarnessSnapshot, OperatorHarness
-from changelog_engine.testing.keyed_harness import KeyedCoHarness, KeyedHarness
-from changelog_engine.testing.log_rows import Mutation
-from changelog_engine.testing.replay import ReplayReport, replay_job
-from changelog_engine.testing.replay_compare import Difference
-from changelog_engine.testing.scripted_source import (
+from changelog_engine.connectors.scripted import (
     At,
     Checkpoint,
     Crash,
@@ -15,6 +9,12 @@ from changelog_engine.testing.scripted_source import (
     ScriptedSource,
     Watermark,
 )
+from changelog_engine.in_process.capture import without_spark
+from changelog_engine.replay.compare import Difference
+from changelog_engine.replay.job import ReplayReport, replay_job
+from changelog_engine.replay.log_rows import Mutation
+from changelog_engine.testing.harness import HarnessSnapshot, OperatorHarness
+from changelog_engine.testing.keyed_harness import KeyedCoHarness, KeyedHarness
 
 __all__ = [
     "At",

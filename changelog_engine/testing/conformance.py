@@ -19,15 +19,23 @@ from typing import Any
 from changelog_engine.connectors.protocols import (
     CommittingSink,
     CommittingWriter,
+    Connector,
+    DiscoveringSource,
     Position,
     Prepared,
     RestoredSink,
+    Sink,
     SinkContext,
+    SinkWriter,
     Source,
+    SourceOfParts,
     Split,
+    SplitReader,
 )
+from changelog_engine.types import TypeInformation
 
 _MOST_READS = 100_000
+_NO_WATERMARK = -(2**63)
 
 
 def check_source(
@@ -35,12 +43,16 @@ def check_source(
 ) -> list[Any]:
     """Read a bounded source in every way that the engine may.
 
-    Checked are: it can be pickled; split ids are unique texts; positions stay what they are as JSON; no read gives more than
-    asked for; every position can be read from again, by another reader, in steps of another size, and gives the same
-    elements and timestamps; a split that ended gives nothing more.
+    Checked are: it inherits `Source`, its readers `SplitReader`, and its attributes are what they are to be; it can be
+    pickled; split ids are unique str; positions stay what they are as JSON; no read gives more than asked for; every
+    position can be read from again, by another reader, in steps of another size, and gives the same elements and timestamps;
+    a split that ended gives nothing more; timestamps and records for a side output come only if it says so; a reader's
+    watermark never falls, and no element comes at or before it; the members that it overrides can be called as the engine
+    calls them: ``with_options``, ``check_before_start``, ``begin_epoch``, ``at_barrier``, ``acknowledged``, ``discover``,
+    ``job_ended``.
 
     Args:
-        source: what is checked; it must end.
+        source: what is checked; it is `Source.replayable`, and all its splits must end.
         elements: what it is to give, in any order; None compares it with itself only.
         parallelism: for which its splits are planned.
         seed: of the step sizes.
@@ -57,16 +69,19 @@ def check_source(
         [1, 2, 3, 4, 5]
     """
     randomly = random.Random(seed)
+    _check_before_start(source, Source)
+    _check_attributes(source)
+    assert source.replayable, f"{type(source).__name__} says itself that it cannot be read again"
     splits = source.splits(parallelism)
-    ids = [split.id for split in splits]
-    assert len(set(ids)) == len(ids), f"split ids are not unique: {ids}"
-    assert all(isinstance(name, str) for name in ids), f"split ids are no texts: {ids}"
+    _check_splits(splits)
     shipped: Source = pickle.loads(pickle.dumps(source))
     given: list[Any] = []
+    ends: dict[str, tuple[Position, bool]] = {}
     for split in splits:
         whole = _read_split(shipped, split.id, split.start, lambda: 1)
         read = [pair for step in whole for pair in step.elements]
         given += [value for value, _ in read]
+        ends[split.id] = (whole[-1].after, True)
         for start in randomly.sample(whole, min(len(whole), 20)):
             rest = read[start.before :]
             again = _read_split(shipped, split.id, start.position, lambda: randomly.randint(1, 50))
@@ -75,10 +90,60 @@ def check_source(
                 f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
                 f"{_first_difference(rest, found)}"
             )
+    _check_discovery(source, ends)
+    source.job_ended()
     if elements is not None:
         expected, found_all = _counted(elements), _counted(given)
         assert found_all == expected, f"missing: {expected - found_all}, not expected: {found_all - expected}"
     return given
+
+
+def _check_before_start(connector: Connector, base: type) -> None:
+    """What the engine does with a connector before the job starts."""
+    assert isinstance(connector, base), f"{type(connector).__name__} does not inherit {base.__name__}"
+    configured: Any = connector.with_options({})
+    assert isinstance(configured, base), (
+        f"with_options() gives {configured!r}, which does not inherit {base.__name__}"
+    )
+    connector.check_before_start()
+
+
+def _check_attributes(source: Source) -> None:
+    declared: list[tuple[str, Any, type | tuple[type, ...]]] = [
+        ("bounded", source.bounded, bool),
+        ("parallel", source.parallel, bool),
+        ("timed", source.timed, bool),
+        ("acknowledges", source.acknowledges, bool),
+        ("replayable", source.replayable, bool),
+        ("watermarks_by_split", source.watermarks_by_split, bool),
+        ("output_type", source.output_type, (TypeInformation, type(None))),
+        ("bad_tag", source.bad_tag, (str, type(None))),
+    ]
+    if isinstance(source, DiscoveringSource):
+        declared.append(("discovery_interval_ms", source.discovery_interval_ms, (int, type(None))))
+    for name, value, kinds in declared:
+        assert isinstance(value, kinds), f"{name} is {value!r}"
+    if isinstance(source, SourceOfParts):
+        assert source.parts, "parts is empty"
+        for part in source.parts:
+            _check_before_start(part, Source)
+            _check_attributes(part)
+
+
+def _check_splits(splits: list[Split]) -> None:
+    ids = [split.id for split in splits]
+    assert len(set(ids)) == len(ids), f"split ids are not unique: {ids}"
+    assert all(isinstance(name, str) for name in ids), f"split ids are not all str: {ids}"
+
+
+def _check_discovery(source: Source, known: dict[str, tuple[Position, bool]]) -> None:
+    """What the engine asks for between epochs: nothing that is known comes up again."""
+    if isinstance(source, SourceOfParts):
+        for part, each in enumerate(source.parts):
+            if isinstance(each, DiscoveringSource):
+                _check_splits(source.discover_in(part, known))
+    elif isinstance(source, DiscoveringSource):
+        _check_splits(source.discover(known))
 
 
 @dataclass
@@ -86,14 +151,17 @@ class _Step:
     before: int  # elements of the split before it
     position: Position
     elements: list[tuple[Any, int | None]]
+    after: Position
 
 
 def _read_split(source: Source, name: str, start: Position, size: Callable[[], int]) -> list[_Step]:
-    reader, position = source.reader(Split(name, start)), start
+    reader, position = source.reader(Split(name, None)), start
+    assert isinstance(reader, SplitReader), f"{type(reader).__name__} does not inherit SplitReader"
     steps: list[_Step] = []
-    count, finished = 0, False
+    count, finished, watermark = 0, False, _NO_WATERMARK
     try:
-        for _ in range(_MOST_READS):
+        for number in range(_MOST_READS):
+            reader.begin_epoch(durable=number % 2 == 0)
             most = size()
             position = _as_json(position, f"a position of split {name!r}")
             found = reader.read(position, most)
@@ -104,9 +172,25 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
             assert len(times) == len(found.values), (
                 f"split {name!r}: {len(found.values)} values, {len(times)} timestamps"
             )
-            steps.append(_Step(count, position, list(zip(found.values, times, strict=True))))
+            if len(found.values):
+                assert source.timed or found.timestamps is None, (
+                    f"split {name!r} gives timestamps, and timed is False"
+                )
+            assert source.bad_tag is not None or not found.aside, (
+                f"split {name!r} gives records for a side output, and bad_tag is None"
+            )
+            early = [at for at in times if at is not None and _NO_WATERMARK < at <= watermark]
+            assert not early, f"split {name!r} gives an element of {early[0]} after the watermark {watermark}"
+            if reader.watermark is not None:
+                assert reader.watermark >= watermark, (
+                    f"split {name!r}: the watermark falls from {watermark} to {reader.watermark}"
+                )
+                watermark = reader.watermark
+            steps.append(_Step(count, position, list(zip(found.values, times, strict=True)), found.next))
             count += len(found.values)
-            position, finished = found.next, found.finished
+            position, finished = reader.at_barrier(found.next), found.finished
+            if source.acknowledges:
+                reader.acknowledged(_as_json(position, f"a position of split {name!r}"))
             if finished:
                 break
         assert finished, f"split {name!r} did not end after {_MOST_READS} reads"
@@ -115,6 +199,65 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
     finally:
         reader.close()
     return steps
+
+
+def check_sink(
+    sink: Sink,
+    visible: Callable[[], Iterable[Any]],
+    element: Callable[[int], Any] = str,
+    runs: int = 10,
+    seed: int = 0,
+) -> None:
+    """Write through crashes and changes of the parallelism with a sink that writes at least once.
+
+    Checked are: it inherits `Sink`, its writers `SinkWriter`; it can be pickled; what was flushed is visible, at least once,
+    whatever becomes of the writers; nothing is visible that was not written.
+
+    Args:
+        sink: what is checked.
+        visible: every element that the outside world sees at the moment, in any order.
+        element: number -> element. Elements are compared as ``visible`` gives them.
+        runs: how many attempts, one after the other.
+        seed: of what happens.
+
+    Raises:
+        AssertionError: a promise is broken; says which, and after what.
+    """
+    randomly = random.Random(seed)
+    _check_before_start(sink, Sink)
+    shipped: Sink = pickle.loads(pickle.dumps(sink))
+    there = _counted(visible())
+    flushed = Counter[Any]()
+    written = Counter[Any]()
+    at = 0
+    for run in range(runs):
+        parallelism = randomly.randint(1, 3)
+        writers = [shipped.writer(subtask, parallelism) for subtask in range(parallelism)]
+        for writer in writers:
+            assert isinstance(writer, SinkWriter), f"{type(writer).__name__} does not inherit SinkWriter"
+        for epoch in range(randomly.randint(1, 5)):
+            values = [element(at + index) for index in range(randomly.randint(0, 10))]
+            written += _counted(values)
+            for position, value in enumerate(values):
+                writers[position % parallelism].write_timed([value], None, _NO_WATERMARK)
+            if randomly.random() < 0.3:  # a crash: they are written again
+                break
+            for writer in writers:
+                writer.flush()
+            at += len(values)
+            flushed += _counted(values)
+            found = _counted(visible()) - there
+            assert not flushed - found, (
+                f"after the flush of epoch {epoch} of run {run} these elements are not visible: {dict(flushed - found)}"
+            )
+        for writer in writers:
+            writer.close()
+        found = _counted(visible()) - there
+        assert not flushed - found, f"after run {run} was closed these are gone: {dict(flushed - found)}"
+        strange = set(found) - set(written)
+        assert not strange, (
+            f"after run {run} elements are visible that were not written: {sorted(strange, key=repr)}"
+        )
 
 
 def check_committing_sink(
@@ -126,9 +269,10 @@ def check_committing_sink(
 ) -> None:
     """Write through crashes, restores and changes of the parallelism, and look at what the world sees.
 
-    Checked are: what is not committed is not visible; what is committed is, once; what was prepared in a checkpoint that
-    became durable is committed by whoever comes after, even when it had been before; what was prepared in one that did not
-    is never seen; a writer whose attempt is dead changes nothing when it is closed late; committables and state are JSON.
+    Checked are: it inherits `CommittingSink`, its writers `CommittingWriter`; it can be pickled; what is not committed is
+    not visible; what is committed is, once; what was prepared in a checkpoint that became durable is committed by whoever
+    comes after, even when it had been before; what was prepared in one that did not is never seen; a writer whose attempt is
+    dead changes nothing when it is closed late; committables and state are JSON.
 
     Args:
         sink: what is checked.
@@ -140,6 +284,7 @@ def check_committing_sink(
     Raises:
         AssertionError: a promise is broken; says which, and after what.
     """
+    _check_before_start(sink, CommittingSink)
     shipped: CommittingSink = pickle.loads(pickle.dumps(sink))
     before = _counted(visible())
     for number in range(runs):
@@ -215,18 +360,20 @@ class _SinkJob:
         self.writers = []
         for subtask in range(parallelism):
             mine = [kept for kept in self.durable if kept.subtask % parallelism == subtask]
-            self.writers.append(self.sink.committing_writer(context._replace(subtask=subtask, restored=mine)))
+            beside = [kept for kept in self.durable if kept.subtask % parallelism != subtask]
+            here = context._replace(subtask=subtask, restored=mine, beside=beside)
+            writer = self.sink.committing_writer(here)
+            assert isinstance(writer, CommittingWriter), (
+                f"{type(writer).__name__} does not inherit CommittingWriter"
+            )
+            self.writers.append(writer)
         self.waiting = [[] for _ in self.writers]
 
     def _write(self, at: int) -> int:
         for _ in range(self.random.randint(0, 3)):
             count = self.random.randint(1, 5)
             values = [self.element(at + index) for index in range(count)]
-            writer: Any = self.random.choice(self.writers)
-            if hasattr(writer, "write_timed"):
-                writer.write_timed(values, None, -(2**63))
-            else:
-                writer.write(values)
+            self.random.choice(self.writers).write_timed(values, None, _NO_WATERMARK)
             at += count
         return at
 
@@ -246,10 +393,9 @@ class _SinkJob:
         self._commit_all(SinkContext(self.name, "sink", -1, len(self.writers), "", self.attempt, True, ()))
 
     def _commit_all(self, context: SinkContext) -> None:
-        commit = getattr(self.sink, "commit_all", None)
         committables = [each for kept in self.durable for each in kept.prepared.committables]
-        if commit is not None and committables:
-            commit(context, committables)
+        if committables:
+            self.sink.commit_all(context, committables)
 
     def _commit(self, writers: Sequence[CommittingWriter]) -> None:
         for writer, waiting in zip(writers, self.waiting, strict=False):
@@ -284,7 +430,7 @@ def _as_json(value: Any, what: str) -> Any:
     try:
         text = json.dumps(value)
     except TypeError as error:
-        raise AssertionError(f"{what} is no JSON value: {value!r} ({error})") from None
+        raise AssertionError(f"{what} is not a JSON value: {value!r} ({error})") from None
     return json.loads(text)
 
 

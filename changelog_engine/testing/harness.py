@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +21,14 @@ from changelog_engine.graph.nodes import (
     StateKind,
 )
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.exchange import Exchange
-from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.store import describe
+from changelog_engine.operators.messages import EpochKind, EpochOrder
+from changelog_engine.operators.state_types import describe
+from changelog_engine.replay.log_rows import Mutation, mutations_of, table_of, user_value
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.testing.harness_graph import cut_out, find_operator
-from changelog_engine.testing.log_rows import Mutation, mutations_of, table_of, user_value
 
 _NOWHERE = "harness"  # mutations are taken from the buffer before any would be written
 
@@ -145,17 +147,16 @@ class OperatorHarness:
             attempt=1,
             restarts=0,
             epoch=self._epoch,
+            kind=EpochKind.READ,
             committed_epoch=0,
             restore=None,
             restored_operators=[],
             operator_state={} if snapshot is None else snapshot.operator_state,
             shared_state={} if snapshot is None else snapshot.shared_state,
             checkpoint_id=1,
-            barrier=False,
             positions={},
             max_records=0,
             budget_ms=0,
-            final=False,
         )
 
     def process_element(self, value: Any, timestamp: int | None = None, input: int = 1) -> None:
@@ -232,7 +233,7 @@ class OperatorHarness:
         Args:
             tag: an OutputTag, or its id.
         """
-        return [*self._aside[getattr(tag, "tag_id", tag)][0].elements]
+        return [*self._aside[tag.tag_id if isinstance(tag, OutputTag) else tag][0].elements]
 
     def clear(self) -> None:
         """Forget output, side outputs and mutations so far; state and timers stay."""
@@ -262,7 +263,7 @@ class OperatorHarness:
                 f"state: the operator has declared no state {name!r}; it has {', '.join(known) or 'none'}"
             )
         found: dict[Any, Any] = {}
-        for identity, entry in store.inner.table(self._uid, name, spec.kind).items():
+        for identity, entry in store.tables[self._uid, name].items():
             key = self._key(name, identity)
             if spec.kind is StateKind.LIST:
                 found[key] = [user_value(spec, value) for value in entry]
@@ -291,11 +292,10 @@ class OperatorHarness:
         return self._timers(PROCESSING_TIMERS)
 
     def _timers(self, domain: str) -> list[tuple[int, Any]]:
-        queue = None if self._store is None else self._store.inner.queues.get((self._uid, domain))
-        if queue is None:
+        table = None if self._store is None else self._store.timer_tables.get((self._uid, domain))
+        if table is None:
             return []
-        order = sorted(queue.live.items(), key=lambda timer: (timer[0][0], timer[1]))
-        return [(timestamp, self._key(domain, key)) for (timestamp, key), _ in order]
+        return [(timestamp, self._key(domain, key)) for timestamp, key in sorted(table, key=itemgetter(0))]
 
     def snapshot(self) -> HarnessSnapshot:
         """All state, timers, broadcast state, watermarks and the clock, as a checkpoint would keep them."""

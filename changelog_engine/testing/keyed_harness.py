@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
 from changelog_engine.testing.harness import OperatorHarness
 from changelog_engine.testing.harness_graph import empty_source
@@ -103,13 +104,13 @@ class KeyedCoHarness(OperatorHarness):
 
 
 def _check(function: Any, what: str, *methods: str) -> None:
-    missing = [name for name in methods if not callable(getattr(function, name, None))]
+    missing = [name for name in methods if hook_of(function, name) is None]
     if missing:
         raise ConfigurationError(f"{what}: function must have {missing[0]}(value, ctx), got {function!r}")
 
 
 def _key_by(what: str, number: int, origin: int, selector: Any, key_type: Any) -> Node:
-    key_of = getattr(selector, "get_key", selector)
+    key_of = hook_of(selector, "get_key") or selector
     if not callable(key_of):
         raise ConfigurationError(
             f"{what}: key_selector must be callable or have get_key(value), got {selector!r}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from changelog_engine.testing.replay import ReplayReport
+    from changelog_engine.replay.job import ReplayReport
 
     Replay = Callable[..., ReplayReport]
 
@@ -38,7 +38,7 @@ def replay() -> Replay:
         job: str | None = None,
         arguments: Sequence[str] = (),
     ) -> ReplayReport:
-        from changelog_engine.testing.replay import replay_job
+        from changelog_engine.replay.job import replay_job
 
         if callable(program):
             report = replay_job(program, start, end, job)

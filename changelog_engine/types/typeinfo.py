@@ -19,13 +19,24 @@ from changelog_engine.types.java_members import JavaMembers
 MAX_SHOWN = 100
 
 
-def shown(value: Any) -> str:
-    """A value's repr, cut to 100 characters; never raises."""
+def shown(value: Any, most: int = MAX_SHOWN) -> str:
+    """A value's repr for a message, cut to so many characters; never raises."""
     try:
         text = repr(value)
-    except Exception as error:  # a user's __repr__ may do anything
+    except BaseException as error:  # a user's __repr__ may raise anything; the message must not
         text = f"<{type(value).__name__} whose repr failed: {type(error).__name__}>"
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+    return cut(text, most)
+
+
+def shown_bytes(data: bytes | bytearray | memoryview) -> str:
+    """The beginning of a message's or record's bytes, and how many there are."""
+    first = repr(bytes(data[:MAX_SHOWN]))
+    return first if len(data) <= MAX_SHOWN else f"{first}... ({len(data)} bytes)"
+
+
+def cut(text: str, most: int = MAX_SHOWN) -> str:
+    """A text of so many characters at most, for a message."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class Misfit(Exception):
@@ -40,6 +51,9 @@ class Misfit(Exception):
         self.value = value
         self.why = why
         self.path: list[str] = []
+
+    def __str__(self) -> str:
+        return self.message("a value")
 
     def inside(self, step: str) -> Misfit:
         """Add an outer step: a field name, or ``[3]`` for an index."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.serializers import WindowSerializer
 from changelog_engine.windowing.trigger import Trigger
 
@@ -132,7 +133,7 @@ def milliseconds(span: Any, what: str) -> int:
     Raises:
         ConfigurationError: it is neither.
     """
-    to_milliseconds = getattr(span, "to_milliseconds", None)
+    to_milliseconds = hook_of(span, "to_milliseconds")
     if to_milliseconds is None:
         raise ArgumentTypeError(f"{what} must be a Time such as Time.seconds(1), got {span!r}")
     return int(to_milliseconds())

@@ -23,6 +23,7 @@ import pyarrow as pa
 from changelog_engine.codec.canonical import canonical_text, from_canonical
 from changelog_engine.codec.columns import array_texts
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
@@ -191,12 +192,13 @@ def window_codec(serializer: Any) -> WindowCodec:
         return SerializedWindows(
             lambda window: canonical_text(window).encode(), lambda data: from_canonical(data.decode())
         )
-    if hasattr(serializer, "serialize") and hasattr(serializer, "deserialize"):
+    if hook_of(serializer, "serialize") and hook_of(serializer, "deserialize"):
         return SerializedWindows(
             lambda window: _written(serializer, window), lambda data: serializer.deserialize(BytesIO(data))
         )
-    if hasattr(serializer, "dumps") and hasattr(serializer, "loads"):
-        return SerializedWindows(serializer.dumps, serializer.loads)
+    dumps, loads = hook_of(serializer, "dumps"), hook_of(serializer, "loads")
+    if dumps and loads:
+        return SerializedWindows(dumps, loads)
     raise ConfigurationError(
         f"get_window_serializer() of the window assigner returned {serializer!r}; it must return a TypeSerializer, with "
         "serialize(window, stream) and deserialize(stream)"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
 RESERVED = "__"  # how their names begin
 
 
-class ReservedState:
+class ReservedState(StateDescription):
     """A state descriptor of the engine's own.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.assigner import (
     MergingWindowAssigner,
     SessionWindowTimeGapExtractor,
@@ -89,7 +90,7 @@ class _FixedGap(SessionWindows):
 class _DynamicGap(SessionWindows):
     def __init__(self, session_window_time_gap_extractor: Any) -> None:
         extractor = session_window_time_gap_extractor
-        if not callable(getattr(extractor, "extract", None)):
+        if hook_of(extractor, "extract") is None:
             raise ArgumentTypeError(
                 f"{type(self).__name__}: the extractor must be a SessionWindowTimeGapExtractor, got {extractor!r}"
             )

@@ -24,6 +24,7 @@ from rich.console import Console
 
 from async_requests import AsyncBench
 from engine import EngineBench
+from explaining import ExplainBench
 from files import FilesBench
 from history import HistoryBench
 from jdbc import JdbcBench
@@ -60,6 +61,8 @@ def main() -> int:
         "first_record": engine.first_record,
         "history_key": state_history.key,
         "history_view": state_history.view,
+        "console": state_history.console,
+        "explain": ExplainBench(work).key,
         "async": AsyncBench().rates,
         "files": FilesBench(work).rates,
         "jdbc": JdbcBench(work).rates,

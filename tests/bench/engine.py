@@ -19,6 +19,7 @@ from log_figures import (
 )
 from processes import Outcome, measure
 from sizes import Sizes
+from workloads import OF_ROWS
 
 HERE = Path(__file__).parent
 EPOCH_RECORDS = "python.fn-execution.bundle.size"  # of one source subtask; there are two
@@ -144,7 +145,7 @@ class EngineBench:
 
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
-        records = self.sizes.workload
+        records = self.sizes.row_workload if name in OF_ROWS else self.sizes.workload
         command = [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)]
         result = self._measure(name, command).result
         result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from changelog_engine.checkpoint.job_folder import JobFolder
+from changelog_engine.ledger.job_folder import JobFolder
 from engine import EngineBench
 from made_logs import make_log
 from processes import PREFIX, measure
@@ -37,6 +38,30 @@ class HistoryBench:
         """One key of a log that is seven times that of the fold: 8 subtasks, 50 checkpoints, a key 100 times."""
         rows = self.engine.sizes.fold * 20 // 3
         return self._query("key", make_log(self._base("key"), rows, max(rows // 100, 1), 50, subtasks=8))
+
+    def console(self) -> dict[str, Any]:
+        """The console's `history` of a key of that log, and its `diff` of two points of a state with a million keys."""
+        rows = self.engine.sizes.fold * 20 // 3
+        folder = make_log(self._base("console"), rows, max(rows // 100, 1), 50, subtasks=8)
+        history_s = self._asked("history", folder.storage.root, "--key", str(KEY))
+        folder = make_log(self._base("console"), self.engine.sizes.keys * 30, self.engine.sizes.keys * 10, 10)
+        diff_s = self._asked("diff", folder.storage.root, "9", "10")
+        status_s = self._asked("status", folder.storage.root)
+        shutil.rmtree(self._base("console"), ignore_errors=True)
+        return {"history_s": history_s, "diff_s": diff_s, "status_s": status_s}
+
+    def _asked(self, *question: str) -> float:
+        """Seconds of the second of two runs of a command, from its start to its end."""
+        for _ in range(2):
+            began = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "changelog_engine", *question],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                timeout=600,
+            )
+            spent = time.perf_counter() - began
+        return spent
 
     def view(self) -> dict[str, Any]:
         """All keys of a log as large as that of the fold, without a snapshot; with the sieve and without."""

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.checkpoint.commit import CheckpointCommitter
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder, open_job_folder
-from changelog_engine.checkpoint.ownership import begin_attempt
 from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
+from changelog_engine.ledger.committer import CheckpointCommitter
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder, open_job_folder
+from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.types import Types
 
 SUBTASKS = 2

@@ -59,6 +59,11 @@ def _against_pyflink(workload: str) -> Callable[[Results], float]:
     )
 
 
+def _against(results: Results, part: str, other: str) -> float:
+    """Both at their steady rates."""
+    return float(results[part]["steady_records_per_s"] / results[other]["steady_records_per_s"])
+
+
 def _ratio(part: str, above: str, below: str) -> Callable[[Results], float]:
     return lambda results: results[part][above] / results[part][below]
 
@@ -68,6 +73,8 @@ _WORKLOADS = {
     "session": "session windows",
     "map_state": "map state, 100 entries a key",
     "broadcast": "broadcast join",
+    "chain": "six typed functions of Rows in a chain",
+    "untyped_chain": "the same, only the last one typed",
 }
 
 GOALS = (
@@ -168,6 +175,15 @@ GOALS = (
     Goal(
         "log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes", 12, False
     ),
+    Goal("console: changes of a key, large log", ("console",), _field("console", "history_s"), "s", 2, False),
+    Goal("console: difference of two points", ("console",), _field("console", "diff_s"), "s", 5, False),
+    Goal("console: status", ("console",), _field("console", "status_s"), "s", 1, False),
+    Goal("explain a key, 1 M records", ("explain",), _field("explain", "count_s"), "s", 10, False),
+    Goal("the same, three deep", ("explain",), _field("explain", "count_deep_s"), "s", 10, False),
+    Goal(
+        "explain a key, 1 M records in windows", ("explain",), _field("explain", "windows_s"), "s", 10, False
+    ),
+    Goal("the job after it / before it was loaded", ("explain",), _field("explain", "ratio"), "x"),
     Goal("1,000 requests of 50 ms, 100 at a time", ("async",), _field("async", "seconds"), "s", 1, False),
     Goal("the same, a plain asyncio loop", ("async",), _field("async", "plain_seconds"), "s"),
     Goal("async function that does not wait", ("async",), _field("async", "us_per_element"), "us an element"),
@@ -205,6 +221,13 @@ GOALS = (
             Goal(words, (name,), _field(name, "steady_records_per_s"), "records/s"),
             Goal(f"{words}, against PyFlink", (name, f"pyflink_{name}"), _against_pyflink(name), "x", 10),
         )
+    ),
+    Goal(
+        "types are checked where elements leave a chain: typed against untyped",
+        ("chain", "untyped_chain"),
+        lambda results: _against(results, "chain", "untyped_chain"),
+        "x",
+        0.9,
     ),
 )
 

@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import JobSettings, StateKind, StateSpec
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.operators.store import KeyedStore
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.operators.store import KeyedStore, StoreConfig
 from changelog_engine.state.backends import open_backend
 from changelog_engine.types import Types
 from keyed_count import report
@@ -37,8 +37,8 @@ def restore(base: str, backend: str) -> tuple[float, list[KeyedStore]]:
     point = plan_restore(folder, checkpoint)
     stores = []
     for subtask in range(SUBTASKS):
-        store = KeyedStore(
-            folder.changelog.root,
+        config = StoreConfig(
+            folder=folder.changelog.root,
             changelog=True,
             stage=1,
             subtask=subtask,
@@ -48,8 +48,9 @@ def restore(base: str, backend: str) -> tuple[float, list[KeyedStore]]:
             max_parallelism=GROUPS,
             part_max_bytes=64 * 1024 * 1024,
             operators=frozenset(["count"]),
-            backend=open_backend(JobSettings(state_backend=backend), "bench", 1, subtask),
         )
+        opened = open_backend(JobSettings(state_backend=backend), "bench", 1, subtask)
+        store = KeyedStore(config, backend=opened)
         store.load(point, checkpoint.operators)
         store.state("count", StateSpec("count", StateKind.VALUE, Types.LONG()))
         stores.append(store)
@@ -64,7 +65,7 @@ def restores(backend: str, times: int, bases: list[str]) -> dict[str, Any]:
         for base in bases:
             gc.collect()
             seconds, stores = restore(base, backend)
-            keys = sum(len(store.inner.table("count", "count")) for store in stores)
+            keys = sum(sum(1 for _ in store.tables["count", "count"].items()) for store in stores)
             for store in stores:
                 store.close()
             found = result.setdefault(Path(base).name, {"seconds": seconds, "keys": keys})

@@ -30,6 +30,7 @@ class Sizes:
     memory_epoch: int = 50_000
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py
+    row_workload: int = 1_000_000  # and those of Rows
     pyflink_workload: int = 150_000  # its session windows need time by the square
 
 

@@ -109,8 +109,63 @@ class Workloads:
 
         return self.numbers(env, timed=False).connect(table.broadcast(rules)).process(Join(), self.pairs)
 
+    def chain(self, env: Any) -> Any:
+        """Six functions of Rows with declared types in one chain, then a count by key."""
+        return self._chain(env, self.orders())
 
-WORKLOADS = ("tumbling", "session", "map_state", "broadcast")
+    def untyped_chain(self, env: Any) -> Any:
+        """The same; only the last function, after which elements leave the chain, declares a type."""
+        return self._chain(env, None)
+
+    def orders(self) -> Any:
+        """Rows of five fields."""
+        types = self.common.Types
+        fields = [types.LONG(), types.LONG(), types.DOUBLE(), types.STRING(), types.BOOLEAN()]
+        return types.ROW_NAMED(["id", "account", "amount", "currency", "large"], fields)
+
+    def _chain(self, env: Any, between: Any) -> Any:
+        row = self.common.Row
+
+        def order(number: int) -> Any:
+            return row(
+                id=number, account=number % KEYS, amount=float(number % 1_000), currency="EUR", large=False
+            )
+
+        def same(each: Any) -> Any:
+            return each
+
+        def assessed(each: Any) -> Any:
+            each["large"] = each.amount > 900.0
+            return each
+
+        stream = self.numbers(env, timed=False).map(order, between)
+        for _ in range(4):
+            stream = stream.map(same, between)
+        stream = stream.map(assessed, self.orders()).key_by(
+            lambda each: each.account, self.common.Types.LONG()
+        )
+        return stream.process(self._count_large(), self.pairs)
+
+    def _count_large(self) -> Any:
+        types, descriptor = self.common.Types, self.state.ValueStateDescriptor
+
+        class CountLarge(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
+            """Counts the large orders of an account."""
+
+            def open(self, runtime_context: Any) -> None:
+                self.count = runtime_context.get_state(descriptor("large", types.LONG()))
+
+            def process_element(self, value: Any, ctx: Any) -> Any:
+                count = (self.count.value() or 0) + value.large
+                self.count.update(count)
+                if count and count % 1_000 == 0:
+                    yield value.account, count
+
+        return CountLarge()
+
+
+OF_ROWS = ("chain", "untyped_chain")
+WORKLOADS = ("tumbling", "session", "map_state", "broadcast", *OF_ROWS)
 
 
 def run(package: str, workload: str, records: int, settings: dict[str, str]) -> dict[str, Any]:

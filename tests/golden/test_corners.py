@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyflink_here
 import pytest
+import record as golden
 from corners.differences import DIFFERENCES
 
+from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import install_alias, remove_alias
-from changelog_engine.testing.capture import without_spark
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "corners"
@@ -93,6 +95,27 @@ def test_every_program_was_run_in_pyflink_and_says_what_it_is_for(record: Any) -
     assert [name for name, each in programs.items() if not inspect.getdoc(each)] == []
     subjects = [record.load(subject) for subject in record.subjects()]
     assert [each.__name__ for each in subjects if not each.__doc__] == []
+
+
+def test_what_is_compared_with_was_written_by_this_version(
+    record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (HERE / "expected" / "VERSION").read_text().strip() == pyflink_here.VERSION == record.VERSION
+    for version, said in (("1.20.2", "which has 1.20.2"), (pyflink_here.VERSION, "run it by python")):
+        monkeypatch.setattr(pyflink_here.metadata, "version", lambda name, version=version: version)
+        monkeypatch.setattr(sys, "argv", ["record.py", "--check"])
+        with pytest.raises(SystemExit, match=said):
+            record.main()
+
+
+def test_lines_that_were_put_right_by_hand_may_differ() -> None:
+    program = "# (Expected by hand: 'a 4'. Real PyFlink says 3"
+    assert golden.differences(["a 4", "b"], ["a 3", "b"], program) == []
+    assert golden.differences(["a 4", "b"], ["a 3", "b"], "") == ["- a 4", "+ a 3"]
+    assert golden.differences(["a 4", "b"], ["a 3", "c"], program) == ["- a 4", "- b", "+ a 3", "+ c"]
+    assert golden.differences(["a 4", "b"], ["a 4", "b"], program) == []
+    assert golden.differences(["b", "c"], ["c", "b"], program) == ["the order"]
+    assert golden.differences(["b"], [], program) == ["- b"]
 
 
 def test_every_difference_has_its_line() -> None:

@@ -1,39 +1,28 @@
 """The programs beside this file, with what real PyFlink 1.20.1 printed for them.
 
 ``NAME.expected`` was written by real PyFlink, run twice with the same result; never by this engine. A line that was
-put right by hand is named in its program. Lines are compared sorted, unless the program's first line is ``# ordered``.
-All programs run in two processes at the same time, each with a Spark session of its own: one has the programs that
-sleep, one the rest. One that sleeps measures itself against the clock: where its output differs, the machine may have
-been busy, and it is run again by itself.
+put right by hand is named in its program. ``record.py --check`` compares them with PyFlink, where that is at hand. Lines
+are compared sorted, unless the program's first line is ``# ordered``. All programs run in two processes at the same time,
+each with a Spark session of its own: one has the programs that sleep, one the rest. One that sleeps measures itself against
+the clock: where its output differs, the machine may have been busy, and it is run again by itself.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from record import lines_of
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 PROGRAMS = {path.stem: path for path in sorted(HERE.glob("[0-9]*.py"))}
-_PREFIX = re.compile(r"^(?:(?P<id>[^\s:>]+):)?\d+> ")  # of print(): the subtask
 _TIMEOUT_S = 900
-
-
-def lines_of(text: str, ordered: bool) -> list[str]:
-    """What a program printed, without subtask numbers and empty lines."""
-    lines = []
-    for raw in text.splitlines():
-        line = _PREFIX.sub(lambda m: f"{m['id']}> " if m["id"] else "", raw).rstrip()
-        if line:
-            lines.append(line)
-    return lines if ordered else sorted(lines)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changelog_engine.operators.async_queue import Entry, OrderedQueue, Signal, UnorderedQueue
+from changelog_engine.operators.async_queue import OrderedQueue, QueueEntry, Signal, UnorderedQueue
 
 PLANS = st.lists(st.sampled_from(["element", "signal", "done"]), max_size=60)
 
@@ -15,7 +15,7 @@ PLANS = st.lists(st.sampled_from(["element", "signal", "done"]), max_size=60)
 def played(queue: Any, plan: list[str], turns: st.DataObject) -> tuple[list[Any], list[Any]]:
     """Everything in the order in which it went in, and in which it left."""
     given: list[Any] = []
-    waiting: list[Entry] = []
+    waiting: list[QueueEntry] = []
 
     def finish() -> None:
         entry = waiting.pop(turns.draw(st.integers(0, len(waiting) - 1)))
@@ -24,7 +24,7 @@ def played(queue: Any, plan: list[str], turns: st.DataObject) -> tuple[list[Any]
 
     for step in plan:
         if step == "element":
-            entry = Entry(len(given), None)
+            entry = QueueEntry(len(given), None)
             given.append(entry)
             queue.add(entry)
             waiting.append(entry)
@@ -34,8 +34,8 @@ def played(queue: Any, plan: list[str], turns: st.DataObject) -> tuple[list[Any]
             queue.signal(signal)
         elif waiting:
             finish()
-        left = [item for item in queue.ready if isinstance(item, Entry)]
-        assert queue.size == sum(isinstance(item, Entry) for item in given) - len(left)
+        left = [item for item in queue.ready if isinstance(item, QueueEntry)]
+        assert queue.size == sum(isinstance(item, QueueEntry) for item in given) - len(left)
         assert all(entry.done for entry in left)
     while waiting:
         finish()
@@ -69,7 +69,7 @@ def test_unordered_never_passes_a_signal(plan: list[str], turns: st.DataObject) 
 
 def test_unordered_leaves_as_it_is_done() -> None:
     queue = UnorderedQueue()
-    entries = [Entry(number, None) for number in range(3)]
+    entries = [QueueEntry(number, None) for number in range(3)]
     for entry in entries:
         queue.add(entry)
     for entry in reversed(entries):

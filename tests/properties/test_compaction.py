@@ -9,16 +9,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changelog_engine.changelog import rows
 from changelog_engine.changelog.compaction import condensed, fold_state, live_rows
-from changelog_engine.changelog.replay import group_by_state
+from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.state import mutation_log
 
 KINDS: dict[str, tuple[str, ...]] = {
-    "value": (rows.PUT, rows.PUT, rows.CLEAR),
-    "list": (rows.APPEND, rows.APPEND, rows.REPLACE, rows.CLEAR),
-    "map": (rows.PUT, rows.PUT, rows.REMOVE, rows.CLEAR),
-    "timers": (rows.REGISTER_TIMER, rows.REGISTER_TIMER, rows.DELETE_TIMER),
+    "value": (mutation_log.PUT, mutation_log.PUT, mutation_log.CLEAR),
+    "list": (mutation_log.APPEND, mutation_log.APPEND, mutation_log.REPLACE, mutation_log.CLEAR),
+    "map": (mutation_log.PUT, mutation_log.PUT, mutation_log.REMOVE, mutation_log.CLEAR),
+    "timers": (mutation_log.REGISTER_TIMER, mutation_log.REGISTER_TIMER, mutation_log.DELETE_TIMER),
 }
 Row = tuple[
     str, str, str | None, str | None, str, str | None
@@ -30,8 +30,8 @@ def row(draw: st.DrawFn) -> Row:
     kind = draw(st.sampled_from(sorted(KINDS)))
     operation = draw(st.sampled_from(KINDS[kind]))
     namespace = draw(st.sampled_from([None, "[0,10]"])) if kind != "value" else None
-    map_key = draw(st.sampled_from("xyz")) if kind == "map" and operation != rows.CLEAR else None
-    value = None if operation in (rows.CLEAR, rows.REMOVE) else str(draw(st.integers(0, 3)))
+    map_key = draw(st.sampled_from("xyz")) if kind == "map" and operation != mutation_log.CLEAR else None
+    value = None if operation in (mutation_log.CLEAR, mutation_log.REMOVE) else str(draw(st.integers(0, 3)))
     return kind, draw(st.sampled_from("ab")), namespace, map_key, operation, value
 
 
@@ -59,13 +59,13 @@ def plain_fold(log: list[Row]) -> dict[str, Any]:
     found: dict[str, Any] = {kind: {} for kind in KINDS}
     for kind, key, namespace, map_key, operation, value in log:
         state, name = found[kind], (key, namespace)
-        if operation == rows.CLEAR:
+        if operation == mutation_log.CLEAR:
             state.pop(name, None)
         elif kind == "value":
             state[name] = value
         elif kind == "list":
-            state[name] = [value] if operation == rows.REPLACE else [*state.get(name, []), value]
-        elif operation in (rows.REMOVE, rows.DELETE_TIMER):
+            state[name] = [value] if operation == mutation_log.REPLACE else [*state.get(name, []), value]
+        elif operation in (mutation_log.REMOVE, mutation_log.DELETE_TIMER):
             state.get(name, {}).pop(map_key if kind == "map" else value, None)
             if not state.get(name, True):
                 del state[name]
@@ -79,7 +79,7 @@ def held(folded: dict[tuple[str, str], pa.Table]) -> dict[str, Any]:
     log = []
     for (_, state), table in folded.items():
         for entry in table.to_pylist():
-            assert entry["operation"] in (rows.PUT, rows.APPEND, rows.REGISTER_TIMER)
+            assert entry["operation"] in (mutation_log.PUT, mutation_log.APPEND, mutation_log.REGISTER_TIMER)
             log.append(
                 (state, *(entry[name] for name in ("key", "namespace", "map_key", "operation", "value")))
             )

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from support.same import same
 
 from api.common.typeinfo import Types
-from changelog_engine.graph.key_groups import key_group, key_group_range, subtask_of
+from changelog_engine.graph.key_groups import key_group, key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import Block, column_of, decode, encode_block, encode_report, join
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK, EpochReport
-from changelog_engine.state.backend import Cursor
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.timers import TimerQueue
 
 ANYTHING = st.one_of(
@@ -99,7 +100,7 @@ def test_hash_exchange_sends_each_key_to_its_owner_in_order(
         for key, time, value in got:
             assert same(key, key_of(value))
             assert time == (value + 100 if timed else None)
-            assert subtask_of(key_group(key, maximum), maximum, parallelism) == target
+            assert key_group(key, maximum) * parallelism // maximum == target  # Flink's formula
             assert key_group(key, maximum) in key_group_range(target, maximum, parallelism)
     for key in {key_of(value) for value in sent}:
         arrived = [value for got in recorder.got.values() for k, _, value in got if k == key]
@@ -210,13 +211,13 @@ TIMER_CALLS = st.lists(
 def test_timers_come_by_time_then_by_registration(calls: list[tuple[str, int, Any]], at: int) -> None:
     """A restored queue goes on as the one before would have."""
     cursor = Cursor()
-    queue = TimerQueue(cursor)
+    queue = TimerQueue(HeapTimers(), cursor)
     model: list[tuple[int, Any]] = []  # in order of registration
     for number, (call, timestamp, key) in enumerate(calls):
         if number == at:
-            saved = sorted(queue.live.items(), key=lambda timer: timer[1])
-            queue = TimerQueue(cursor)
-            queue.restore([timer for timer, _ in saved])
+            saved = list(queue.table)
+            queue = TimerQueue(HeapTimers(), cursor)
+            queue.table.fill(saved)
         cursor.key = key
         if call == "register":
             queue.register(timestamp)

@@ -22,13 +22,13 @@ from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.connectors import HybridSource, Range, Split
+from changelog_engine.connectors import DiscoveringSource, HybridSource, Range, Source, Split, SplitReader
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph
-from changelog_engine.testing.replay import replay_graph
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.replay.job import replay_graph
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
 
 KEYS = 3
 
@@ -51,19 +51,18 @@ class Outside:
 OUTSIDE: dict[str, Outside] = {}
 
 
-class Piecewise:
+class Piecewise(Source):
     """A source of lists, which begins where they begin, or at a place that moves on each time somebody asks.
 
     Args:
         name: of the `Outside`.
         number: which of its sources.
         moving: it begins one element later each time.
-        by_split, bounded, found: see Source; ``found``: its splits after the first are found while the job runs.
+        by_split, bounded: see Source.
     """
 
-    parallel = True
     timed = True
-    output_type = None
+    found = False  # while the job runs: its splits after the first
 
     def __init__(
         self,
@@ -72,14 +71,9 @@ class Piecewise:
         moving: bool = False,
         by_split: bool = False,
         bounded: bool = True,
-        found: bool = False,
     ) -> None:
         self.name, self.number, self.moving, self.bounded = name, number, moving, bounded
         self.watermarks_by_split = by_split
-        if found:
-            self.discovery_interval_ms = 0
-            self.discover = self._discover
-        self.found = found
 
     def splits(self, parallelism: int) -> list[Split]:
         outside = OUTSIDE[self.name]
@@ -89,7 +83,17 @@ class Piecewise:
         outside.planned.append((self.number, starts))
         return [Split(str(index), start) for index, start in enumerate(starts)]
 
-    def _discover(self, known: Any) -> list[Split]:
+    def reader(self, split: Split) -> _Reader:
+        return _Reader(OUTSIDE[self.name], self.number, split.id, self.bounded)
+
+
+class Finding(Piecewise, DiscoveringSource):
+    """Finds its splits after the first while the job runs."""
+
+    found = True
+    discovery_interval_ms = 0
+
+    def discover(self, known: Any) -> list[Split]:
         assert all(key.isdecimal() for key in known)
         return [
             Split(str(i), 0)
@@ -97,11 +101,8 @@ class Piecewise:
             if str(i) not in known
         ]
 
-    def reader(self, split: Split) -> _Reader:
-        return _Reader(OUTSIDE[self.name], self.number, split.id, self.bounded)
 
-
-class _Reader:
+class _Reader(SplitReader):
     def __init__(self, outside: Outside, number: int, split: str, bounded: bool) -> None:
         self.outside, self.number, self.split, self.bounded = outside, number, split, bounded
         self.piece = outside.pieces[number][int(split)]
@@ -111,9 +112,6 @@ class _Reader:
         values = self.piece[position : position + max_records]
         after = position + len(values)
         return Range(values, after, self.bounded and after >= len(self.piece), [time for _, time in values])
-
-    def close(self) -> None:
-        pass
 
 
 class Latest(KeyedProcessFunction):
@@ -331,14 +329,14 @@ class TestTheLastSource:
     def test_may_find_splits_and_never_end(self, tmp_path: Path) -> None:
         pieces = [elements(0, [3], 0), elements(1, [4, 5], 100)]
         OUTSIDE["endless"] = Outside(pieces)
-        sources = [Piecewise("endless", 0), Piecewise("endless", 1, bounded=False, found=True)]
+        sources = [Piecewise("endless", 0), Finding("endless", 1, bounded=False)]
         assert not HybridSource(sources).bounded
         job = TestJob(tmp_path, Script((2,), (True,)))
 
         def stop(checkpoint: Any) -> None:
             known = checkpoint.sources["hybrid"]
             if [position for position, _ in known.values()] == [3, 4, 5]:
-                job.coordinator.stopping.set()
+                job.coordinator.control.stop()
 
         job.on_commit = stop  # type: ignore[method-assign]
         job.run(job_of(sources, 2))

@@ -21,17 +21,17 @@ from unit.test_commit_helpers import Driver, fold
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import check_bytes
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.restore_plan import plan_restore
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Selection, Tables
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import AddFile
 from changelog_engine.types import Types
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention

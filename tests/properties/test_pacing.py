@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changelog_engine.checkpoint.pacing import LARGEST_RECORDS, BarrierClock, EpochSizer
-from changelog_engine.checkpoint.restart import Restarts, strategy_of
 from changelog_engine.clock import MonotonicMs
+from changelog_engine.driver.pacing import LARGEST_RECORDS, BarrierClock, EpochSizer
+from changelog_engine.driver.restart import Restarts, strategy_of
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
 
 RATES = st.floats(10, 5e6)
@@ -51,6 +51,8 @@ def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:
     assert sizer.records == 1_000
     sizer.observe(10, 0.001, 0.001)
     assert sizer.records == 1_000
+    sizer.observe(0, 30.0, 0.0)
+    assert sizer.records == 1_000, "a slow epoch without elements says nothing either"
     sizer.observe(1_000, 0.001, 0.001)
     assert sizer.records == 8_000
     sizer.observe(8_000, 1e9, 1e9)

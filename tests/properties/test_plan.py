@@ -11,7 +11,7 @@ from support.jobs import TestJob
 from support.script import Script
 
 from api.common.typeinfo import Types
-from changelog_engine.connectors.protocols import Range, Split
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, NodeKind, Partitioner
 from changelog_engine.graph.plan import JobPlan, plan_job
@@ -27,7 +27,7 @@ class Plus:
         return value + self.amount
 
 
-class Spread:
+class Spread(Source):
     """A source of ints in several splits."""
 
     bounded = True
@@ -44,7 +44,7 @@ class Spread:
         return SpreadReader(self.elements[int(split.id)])
 
 
-class SpreadReader:
+class SpreadReader(SplitReader):
     def __init__(self, elements: list[int]) -> None:
         self.elements = elements
 

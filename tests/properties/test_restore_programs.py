@@ -18,8 +18,8 @@ from support.script import Failure, Fault
 
 from api.common.typeinfo import Types
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.graph.key_groups import key_group, key_group_range
+from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -18,12 +18,12 @@ from support.profiles import PROFILES
 from support.script import Fault
 from support.scripts import EXACT, scripts
 
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder, open_job_folder
-from changelog_engine.checkpoint.savepoint_restore import import_savepoint
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.restore import import_savepoint
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends import BackendCase
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
@@ -28,7 +28,7 @@ def _quiet() -> None:
 
 
 def check_against_model(
-    stream: list[Element], config: StateTtlConfig, script: Script, parallelism: int, **settings: Any
+    stream: list[Element], config: StateTtlConfig, script: Script, parallelism: int, backend: BackendCase
 ) -> None:
     CLOCK.now = 1_000
     graph = keyed_job(stream, Expiring(config), key_type=Types.STRING(), parallelism=parallelism)
@@ -36,7 +36,7 @@ def check_against_model(
     assert spec is not None
     models: dict[str, ExpiringModel] = {}
     with tempfile.TemporaryDirectory() as base:
-        job = TestJob(base, script, CLOCK.read, **settings)
+        job = TestJob(base, script, CLOCK.read, **backend.settings(base))
         job.run(graph)
         for key, now, what, arguments, result in job.output:
             model = models.setdefault(key, ExpiringModel(spec.renew_on_read, spec.return_expired))
@@ -47,18 +47,14 @@ def check_against_model(
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("changelog", "backend"),
-    [(True, "hashmap"), (False, "hashmap"), (True, "rocksdb"), (False, "rocksdb")],
-    ids=["changelog", "snapshots", "changelog-rocksdb", "snapshots-rocksdb"],
-)
 @given(data=st.data())
-def test_any_run_equals_the_model(changelog: bool, backend: str, data: st.DataObject) -> None:
+@settings(max_examples=max(5, settings.default.max_examples // 2))
+def test_any_run_equals_the_model(every_backend: BackendCase, data: st.DataObject) -> None:
     parallelism = data.draw(st.integers(1, 2), "parallelism")
     stream = data.draw(elements(), "elements")
     config = data.draw(configs(show=False), "config")
     script = data.draw(scripts(EXACT, parallelism=parallelism), "script")
-    check_against_model(stream, config, script, parallelism, changelog=changelog, state_backend=backend)
+    check_against_model(stream, config, script, parallelism, every_backend)
 
 
 @given(data=st.data())
@@ -67,4 +63,4 @@ def test_expired_values_are_shown_until_they_are_read(data: st.DataObject) -> No
     stream = data.draw(elements(), "elements")
     config = data.draw(configs(show=True), "config")
     script = data.draw(scripts(()), "script")
-    check_against_model(stream, config, script, 1)
+    check_against_model(stream, config, script, 1, BackendCase("hashmap", True))

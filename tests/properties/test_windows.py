@@ -7,8 +7,9 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends import BackendCase
 from support.jobs import TestJob
 from support.script import Script
 from support.scripts import EXACT, scripts
@@ -89,6 +90,16 @@ def sinks(graph: JobGraph) -> list[int]:
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
 @given(data=st.data())
 def test_any_run_equals_the_model(sessions: bool, changelog: bool, data: st.DataObject) -> None:
+    check_against_model(sessions, BackendCase("hashmap", changelog), data)
+
+
+@given(data=st.data())
+@settings(max_examples=max(5, settings.default.max_examples // 4))
+def test_any_run_equals_the_model_on_every_backend(every_backend: BackendCase, data: st.DataObject) -> None:
+    check_against_model(data.draw(st.booleans(), "sessions"), every_backend, data)
+
+
+def check_against_model(sessions: bool, backend: BackendCase, data: st.DataObject) -> None:
     case = data.draw(cases(sessions), "case")
     elements = data.draw(inputs(data.draw(st.sampled_from([0, 10, 60]))), "elements")
     lag_ms = data.draw(st.sampled_from([None, 0, 5, 40]), "lag_ms")
@@ -100,14 +111,14 @@ def test_any_run_equals_the_model(sessions: bool, changelog: bool, data: st.Data
     assert is_aligned(spec) is not sessions
     graph = window_job(elements, spec, lag_ms, parallelism)
     with tempfile.TemporaryDirectory() as base:
-        job = TestJob(base, script, changelog=changelog)
+        job = TestJob(base, script, **backend.settings(base))
         job.run(graph)
         model = WindowModel(case, lag_ms)
         states = model.run(elements, job.committed_epochs)
         results, late = sinks(graph)
         assert by_key(job.outputs.get(results, []), case) == model.output
         assert sorted(job.outputs.get(late, [])) == sorted(model.late)
-        if changelog:  # older full snapshots are retired
+        if backend.changelog:  # older full snapshots are retired
             for checkpoint, epochs in job.epochs_at.items():
                 expected = states[epochs - 1] if epochs else {"contents": {}, "timers": [], "homes": {}}
                 assert folded(state_at(job.table(), checkpoint)) == expected

@@ -15,10 +15,11 @@ from support.script import DriverKilled, Failure, Fault
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import parse_part
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.verification import verify
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -86,7 +87,7 @@ def test_case_31_a_restore_reads_no_file_of_the_other_branch(tmp_path: Path) -> 
     """The checkpoints of both have ids in between: files are chosen by attempt and id, never by id alone."""
     job, _, _ = rewound(tmp_path)
     read: set[tuple[int, int]] = set()
-    inner = Storage.read
+    inner = LocalDisk.read
 
     def noted(storage: Storage, path: str, *more: Any) -> Any:
         name = parse_part(path)
@@ -94,7 +95,7 @@ def test_case_31_a_restore_reads_no_file_of_the_other_branch(tmp_path: Path) -> 
             read.add((name.attempt, name.checkpoint))
         return inner(storage, path, *more)
 
-    with mock.patch.object(Storage, "read", noted):
+    with mock.patch.object(LocalDisk, "read", noted):
         job.outputs.clear()
         job.run_driver(program(CountsTens()))
     assert read == {(1, 1), (1, 2), (2, 5), (2, 6)}

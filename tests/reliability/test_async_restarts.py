@@ -16,7 +16,7 @@ from support.script import Failure, Fault, Script
 from api.datastream import AsyncFunction
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import AsyncSpec, JobGraph, NodeKind, RestartKind, RestartSettings
-from changelog_engine.testing.replay import replay_graph
+from changelog_engine.replay.job import replay_graph
 
 RECORDS = 40
 

@@ -20,8 +20,7 @@ from api.datastream import KeyedProcessFunction, ProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, find_job_folder
-from changelog_engine.checkpoint.journal import JobJournal
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import (
     ForeignPathError,
     FormatVersionError,
@@ -32,6 +31,7 @@ from changelog_engine.errors import (
 )
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, find_job_folder
 from changelog_engine.spark.shipping import ship
 from changelog_engine.storage.delta_log import DeltaLog
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow.parquet as pq
+from support.disks import trusted
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -23,13 +24,14 @@ from support.window_jobs import graph, spec
 from api.common import Time
 from api.common.typeinfo import Types
 from api.datastream.window import TumblingEventTimeWindows
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.journal import JobJournal
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.checkpoint.verification import verify
+from changelog_engine.driver.journal import JobJournal
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.storage import delta_log
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
 from materializer import truncation
 from materializer.fold import state_at
 from materializer.materialize import materialize
@@ -76,7 +78,7 @@ def start_reads(base: str) -> tuple[int, int]:
     """Files that a driver and its subtasks open to start from the newest checkpoint; names in the Delta logs it looks at."""
     opened: list[str] = []
     looked: list[int] = []
-    read, listing = Storage.read, Storage.list
+    read, listing = LocalDisk.read, LocalDisk.list
 
     def noted_read(storage: Storage, path: str) -> Any:
         opened.append(path)
@@ -88,7 +90,7 @@ def start_reads(base: str) -> tuple[int, int]:
         return found
 
     folder = find_job_folder(base, "job")
-    with mock.patch.object(Storage, "read", noted_read), mock.patch.object(Storage, "list", noted_list):
+    with mock.patch.object(LocalDisk, "read", noted_read), mock.patch.object(LocalDisk, "list", noted_list):
         decision = Lineage(folder.open_changelog()).decide_restore("latest")
         assert decision.checkpoint is not None
         state_at(folder.changelog.root, decision.checkpoint.id)
@@ -141,7 +143,7 @@ def run_simulated(job: KeptJob, elements: list[Any]) -> None:
         mock.patch.object(truncation, "_PAUSE_S", 0),
         mock.patch.object(delta_log, "KEPT_S", 0),
         mock.patch.object(delta_log.DeltaLog.maintain, "__defaults__", (20,)),
-        mock.patch("os.fsync"),
+        trusted(job.settings.base_path),
     ):
         job.run(keyed_job(elements, Count(), key_type=Types.LONG()))
 
@@ -254,7 +256,7 @@ def test_what_a_window_purged_never_reaches_a_snapshot(tmp_path: Path) -> None:
                 rows.append(table.num_rows)
 
     job.look = look
-    with mock.patch.object(truncation, "_PAUSE_S", 0), mock.patch("os.fsync"):
+    with mock.patch.object(truncation, "_PAUSE_S", 0), trusted(tmp_path):
         job.run(
             graph(
                 elements, spec(TumblingEventTimeWindows.of(Time.milliseconds(1_000))), key_type=Types.LONG()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.materialized import AT_ONCE, damage, finishes, merging_few, states, stopped
 
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.ownership import write_row
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -6,6 +6,7 @@ A worker that is stuck for real needs processes of its own: tests/spark/test_stu
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,16 @@ from support.script import Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog import part_writer
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.journal import JobJournal
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import EpochFailedError, JobExecutionError
+from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.operators import store as store_module
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.storage.filesystem import Storage
-from changelog_engine.testing.in_process import InProcessRunner
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.memory_disk import Call, MemoryDisk
+from changelog_engine.storage.protocol import Storage
 
 ELEMENTS = rounds(3, 60)
 EXPECTED = by_key(counted(ELEMENTS))
@@ -36,35 +39,30 @@ def graph(function: Any = None, parallelism: int = 1) -> Any:
     return keyed_job(ELEMENTS, function or Count(), key_type=Types.LONG(), parallelism=parallelism)
 
 
-class SlowStorage:
-    """Parts are written when the gate is open, and not before.
+class SlowDisk(MemoryDisk):
+    """Parts get their names when the gate is open, and not before.
 
     Args:
+        folder: see MemoryDisk.
         after: so many parts find it open.
     """
 
-    def __init__(self, after: int) -> None:
+    def __init__(self, folder: Path, after: int) -> None:
+        super().__init__(str(folder))
         self.left = after
         self.reached, self.gate = threading.Event(), threading.Event()
         self.waiting = self.most_waiting = 0
-        self._inner = Storage.write_durable
+        self.on("rename", self.wait, times=1_000, path="/part-")
 
-    def write(self, storage: Storage, path: str, data: Any) -> Any:
-        """Stands for Storage.write_durable."""
-        if path.startswith("part-"):
-            self.left -= 1
-            if self.left < 0:
-                self.waiting += 1
-                self.most_waiting = max(self.most_waiting, self.waiting)
-                self.reached.set()
-                assert self.gate.wait(300)
-                self.waiting -= 1
-        return self._inner(storage, path, data)
-
-    def patched(self) -> Any:
-        """Use it."""
-        outside = self
-        return mock.patch.object(Storage, "write_durable", lambda s, path, data: outside.write(s, path, data))
+    def wait(self, call: Call) -> None:
+        """Called before a part gets its name."""
+        self.left -= 1
+        if self.left < 0:
+            self.waiting += 1
+            self.most_waiting = max(self.most_waiting, self.waiting)
+            self.reached.set()
+            assert self.gate.wait(300)
+            self.waiting -= 1
 
 
 def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list[BaseException]]:
@@ -84,7 +82,7 @@ def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list[BaseExcep
 def test_case_6_slow_storage_holds_the_source_back_and_a_stop_comes_through(tmp_path: Path) -> None:
     """While one part is written nothing more is read or held; a stop that comes meanwhile ends the job after it."""
     job = TestJob(tmp_path, Script(sizes=(5,)), part_max_bytes=1)
-    slow = SlowStorage(after=2)
+    slow = SlowDisk(tmp_path, after=2)
     counting, processed = Count.process_element, []
 
     def process_element(function: Count, value: Any, ctx: Any) -> Any:
@@ -92,14 +90,14 @@ def test_case_6_slow_storage_holds_the_source_back_and_a_stop_comes_through(tmp_
         return counting(function, value, ctx)
 
     with (
-        slow.patched(),
+        slow.mounted(),
         mock.patch.object(store_module, "FLUSH_ROWS", 1),
         mock.patch.object(Count, "process_element", process_element),
     ):
         thread, failures = in_thread(lambda: job.run_driver(graph()))
         assert slow.reached.wait(300)
         held_back, committed = len(processed), len(job.commits)
-        job.coordinator.stop()
+        job.coordinator.control.stop()
         assert len(processed) == held_back < len(ELEMENTS)
         assert len(job.commits) == committed
         slow.gate.set()
@@ -118,7 +116,7 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
     """Nine epochs without a checkpoint: each one's mutations go out as parts of bounded size, so few wait in memory."""
     elements = [(number % 7, number) for number in range(5_000)]
     sizes: list[int] = []
-    inner = Storage.write_durable
+    inner = LocalDisk.write_durable
 
     def write_durable(storage: Storage, path: str, data: Any) -> Any:
         if path.startswith("part-"):
@@ -130,7 +128,7 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
     with (
         mock.patch.object(store_module, "FLUSH_ROWS", 100),
         mock.patch.object(part_writer, "ROW_GROUP_ROWS", 100),
-        mock.patch.object(Storage, "write_durable", write_durable),
+        mock.patch.object(LocalDisk, "write_durable", write_durable),
     ):
         job.run(keyed_job(elements, Count(), key_type=Types.LONG()))
     ahead = [part for reports in job.reports[:9] for report in reports for part in report.parts]
@@ -170,6 +168,23 @@ def test_cases_13_14_an_epoch_that_times_out_goes_back_to_its_checkpoint(tmp_pat
     assert [commit.id for commit in strict.commits] == [1, 2]
 
 
+def test_cases_6_13_a_disk_that_stalls_is_a_checkpoint_that_timed_out(tmp_path: Path) -> None:
+    """Writes are part of the epoch, so its limit is theirs; the job goes back and on."""
+    job = TestJob(tmp_path, Script(sizes=(5,)), checkpoint_timeout_ms=2_000)
+    epochs = [0.0]
+
+    def times_out(epoch: int, timeout_s: float) -> None:
+        epochs.append(time.monotonic())
+        if epoch > 1 and epochs[-1] - epochs[-2] > timeout_s:
+            raise EpochFailedError(f"the epoch took longer than {timeout_s:.0f} s")
+
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        disk.stall("rename", 2.5, path="/part-3-")
+        timeouts(job, graph(parallelism=2), times_out)
+    assert job.coordinator.restarts.count >= 1
+    assert by_key(job.output) == EXPECTED
+
+
 def timeouts(
     job: TestJob, job_graph: Any, after: Callable[[int, float], None] | None = None
 ) -> list[tuple[bool, float]]:
@@ -178,7 +193,7 @@ def timeouts(
     inner = InProcessRunner.run
 
     def run(runner: InProcessRunner, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> Any:
-        given.append((orders(0, 0).barrier, timeout_s))
+        given.append((orders(0, 0).kind.barrier, timeout_s))
         reports = inner(runner, orders, timeout_s)
         if after is not None:
             after(len(given), timeout_s)

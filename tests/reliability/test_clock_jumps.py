@@ -13,7 +13,7 @@ from support.jobs import TestJob
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000
@@ -72,7 +72,7 @@ def test_case_50_checkpoints_keep_their_interval(tmp_path: Path, jumps_ms: dict[
 def test_case_50_as_of_finds_its_checkpoint_across_jumps(tmp_path: Path) -> None:
     """Of checkpoints with the same time the newest is meant; a time before a jump finds what was there before it."""
     job = run(tmp_path, {6: HOUR_MS, 14: -2 * HOUR_MS})
-    lineage = Lineage(DeltaLog(Storage(job.table())))
+    lineage = Lineage(DeltaLog(open_storage(job.table())))
     for checkpoint in job.commits:
         at = f"as-of:{_iso(checkpoint.time_ms)}"
         found = lineage.decide_restore(at).checkpoint

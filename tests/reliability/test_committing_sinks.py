@@ -16,7 +16,13 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
-from changelog_engine.connectors import NumberSequenceSource, Prepared, SinkContext
+from changelog_engine.connectors import (
+    CommittingSink,
+    CommittingWriter,
+    NumberSequenceSource,
+    Prepared,
+    SinkContext,
+)
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.testing.conformance import check_committing_sink
@@ -120,7 +126,7 @@ def test_a_sink_that_has_prepared_output_is_not_taken_away(tmp_path: Path) -> No
     assert visible(out) == exactly_once()
 
 
-class OneCommit:
+class OneCommit(CommittingSink):
     """A sink whose commit is one for all subtasks, on the driver; the file ``commits`` has a line for each."""
 
     def __init__(self, folder: str) -> None:
@@ -137,7 +143,7 @@ class OneCommit:
             target.write_text("".join(line for _, lines in sorted(committables) for line in lines))
 
 
-class OneCommitWriter:
+class OneCommitWriter(CommittingWriter):
     def __init__(self, context: SinkContext) -> None:
         self.name = f"{context.attempt}-{context.subtask}"
         self.count = 0

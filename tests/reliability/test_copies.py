@@ -24,9 +24,9 @@ from support.script import Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.connectors.protocols import Range
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.truncation import truncate

@@ -16,11 +16,11 @@ from support.script import Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.savepoints import open_savepoint
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.savepoints.folder import open_savepoint
+from changelog_engine.savepoints.writer import create_savepoint
 
 
 class CountsInText(KeyedProcessFunction):

@@ -28,15 +28,15 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog import row_files
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.protection import protect
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.savepoints import open_savepoint
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger import reading, suffix
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.protection import protect
+from changelog_engine.savepoints.folder import open_savepoint
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 from materializer import fold_task
 from materializer.fold import state_at
 from materializer.materialize import materialize

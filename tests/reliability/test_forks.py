@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from support.backends import BackendCase
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -18,12 +17,13 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint import forks
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.cli import main
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -128,34 +128,27 @@ def test_of_a_branch(parent: Path, tmp_path: Path) -> None:
     assert logged_state(str(tmp_path / "base"), "other") == logged_state(str(tmp_path / "base"))
 
 
-@pytest.mark.parametrize("changelog", [True, False])
-def test_of_a_running_job_and_of_snapshots(tmp_path: Path, changelog: bool) -> None:
+def test_of_a_running_job_and_of_snapshots(tmp_path: Path, every_backend: BackendCase) -> None:
     class Forked(TestJob):
         def on_commit(self, checkpoint: Checkpoint) -> None:
             if checkpoint.id == 4:
                 assert cli(tmp_path / "job", tmp_path / "other").exit_code == 0
 
-    job = Forked(tmp_path, Script(sizes=(5,)), changelog=changelog)
+    given = every_backend.settings(tmp_path / "local")
+    job = Forked(tmp_path, Script(sizes=(5,)), **given)
     job.run(graph())
     assert by_key(job.output) == by_key(counted(ELEMENTS))
-    other = TestJob(tmp_path, Script(sizes=(5,)), changelog=not changelog)
+    other = TestJob(tmp_path, Script(sizes=(5,)), **{**given, "changelog": not every_backend.changelog})
     other.run_driver(graph("other", parallelism=2))
     assert by_key(other.output) == {key: list(range(5, 9)) for key in range(5)}
 
 
-def test_on_another_file_system(parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_another_file_system(parent: Path, tmp_path: Path) -> None:
     """Where links are not possible the files are copied."""
-
-    def no_links(source: str, target: str) -> None:
-        raise OSError(errno.EXDEV, "another disk")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("changelog_engine.storage.sharing.os.link", no_links)
-        patched.setattr(
-            "changelog_engine.storage.filesystem._link_local",
-            lambda full, data: not os.path.exists(full) and bool(Path(full).write_bytes(data)),
-        )
-        result = cli(parent, tmp_path / "elsewhere" / "job", "--at", 5)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    with MemoryDisk(str(other)).mounted():
+        result = cli(parent, other / "job", "--at", 5)
     assert result.exit_code == 0, result.output
     assert "; 0 files shared (0 bytes), " in result.output
     expected = logged_state(str(tmp_path / "base"), checkpoint=5)
@@ -213,8 +206,8 @@ def test_killed_before_the_folder_has_its_name(
         raise DriverKilled(Fault.DRIVER)
 
     with monkeypatch.context() as patched:
-        patched.setattr(forks, "publish_folder", killed)
-        patched.setattr(forks.Storage, "delete_tree", lambda self, path="": None)
+        patched.setattr(LocalDisk, "move", killed)
+        patched.setattr(LocalDisk, "delete_tree", lambda self, path="": None)
         with pytest.raises(DriverKilled):
             cli(parent, tmp_path / "base" / "other")
     left = {path.name for path in (tmp_path / "base").iterdir()} - {"job"}

@@ -18,7 +18,7 @@ from api.common.serialization import SimpleStringSchema
 from api.datastream.connectors import FileSource, StreamFormat
 from api.datastream.connectors.hybrid_source import HybridSource
 from api.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
-from changelog_engine.checkpoint.contracts import EpochStats
+from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.graph.nodes import JobGraph
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ class Feeding(TestJob):
 
     def _observe(self, stats: EpochStats) -> None:
         if len(self.output) >= self.wanted:
-            self.coordinator.stopping.set()
+            self.coordinator.control.stop()
         super()._observe(stats)
 
 

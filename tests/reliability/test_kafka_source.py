@@ -239,7 +239,7 @@ class Stopped(TestJob):
             self.then()
             self.then = lambda: None
         if len(self.output) >= len(self.expected):
-            self.coordinator.stopping.set()
+            self.coordinator.control.stop()
 
 
 def test_new_partitions_and_topics_while_it_runs(kafka: KafkaServer, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from support.jobs import TestJob
 from support.killed_drivers import KEYS, counting
 from support.script import Script
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.verification import verify
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
 

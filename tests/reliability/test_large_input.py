@@ -15,8 +15,8 @@ from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.part_selection import part_files
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.connectors.protocols import Range, Split
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
+from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.fold import state_at
 from materializer.materialize import materialize
 
@@ -94,7 +94,7 @@ def test_case_40_a_million_mutations_of_one_key_in_one_epoch(tmp_path: Path) -> 
     assert state_at(job.table()).states["process", "number"] == {0: 999_999}
 
 
-class Hesitates:
+class Hesitates(Source, SplitReader):
     """A source that often has nothing: numbers 0 to 4, one in every fourth read."""
 
     bounded = True
@@ -114,9 +114,6 @@ class Hesitates:
         self.reads += 1
         to = position + (self.reads % 4 == 0)
         return Range(list(range(position, to)), to, to == 5)
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def test_case_40_empty_epochs_commit_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Reliability, log and commit: cases 1, 2, 3, 5, 7 and 8, on real files, with the engine's own loop.
 
-Step numbers are those of checkpoint/coordinator.py and checkpoint/commit.py.
+Step numbers are those of driver/attempt.py and ledger/committer.py.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.checkpoint import commit as commit_module
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.ledger import committer as commit_module
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.operators import store as store_module
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.memory_disk import Call, MemoryDisk
+from changelog_engine.storage.protocol import Storage
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
@@ -95,7 +97,7 @@ def test_case_1_parts_stay_small_and_in_order(tmp_path: Path) -> None:
 def test_case_2_a_failed_upload_fails_that_range_only(tmp_path: Path, parallelism: int) -> None:
     """The epoch of the upload goes back to its checkpoint; earlier ranges stay, later ones work."""
     job = TestJob(tmp_path, Script(sizes=(5,)))
-    inner, calls = Storage.write_durable, []
+    inner, calls = LocalDisk.write_durable, []
 
     def write_durable(storage: Storage, path: str, data: Any) -> Any:
         if path.startswith("part-"):
@@ -104,7 +106,7 @@ def test_case_2_a_failed_upload_fails_that_range_only(tmp_path: Path, parallelis
                 raise StorageError("the upload failed")
         return inner(storage, path, data)
 
-    with mock.patch.object(Storage, "write_durable", write_durable):
+    with mock.patch.object(LocalDisk, "write_durable", write_durable):
         job.run(graph(parallelism=parallelism))
     assert job.coordinator.restarts.count == 1
     assert by_key(job.output) == EXPECTED
@@ -136,50 +138,41 @@ def test_case_3_output_of_an_aborted_checkpoint_waits_for_the_next(tmp_path: Pat
 
 def test_case_5_transient_storage_errors_are_retried(tmp_path: Path) -> None:
     """Two I/O errors in a row are nothing that the job notices."""
-    failures = iter([errno.EIO, errno.EIO, 0, errno.ETIMEDOUT, 0])
-    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
-    job.run(graph(ELEMENTS[:0]))  # makes the folder
-    with failing_fsync(failures) as tried:
+    with failing_fsync(tmp_path, iter([errno.EIO, errno.EIO, 0, errno.ETIMEDOUT, 0])) as (job, tried):
         job.run(graph())
     assert tried
     assert final_counts(job) == COUNTS
 
 
 def test_case_5_retries_are_bounded(tmp_path: Path) -> None:
-    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
-    job.run(graph(ELEMENTS[:0]))  # makes the folder
-    with (
-        failing_fsync(iter([errno.EIO] * 1000)) as tried,
-        pytest.raises(JobExecutionError, match=r"after 4 tries"),
-    ):
-        job.run(graph())
-    assert len(tried) <= 8
+    with failing_fsync(tmp_path, iter([errno.EIO] * 1000)) as (job, tried):
+        with pytest.raises(JobExecutionError, match=r"after 4 tries"):
+            job.run(graph())
+        assert len(tried) <= 8
 
 
 def test_case_5_other_errors_are_not_retried(tmp_path: Path) -> None:
-    job = TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART)
-    job.run(graph(ELEMENTS[:0]))
-    with (
-        failing_fsync(iter([errno.ENOSPC] * 1000)) as tried,
-        pytest.raises(JobExecutionError, match="disk full"),
-    ):
-        job.run(graph())
-    assert len(tried) == 1
+    with failing_fsync(tmp_path, iter([errno.ENOSPC] * 1000)) as (job, tried):
+        with pytest.raises(JobExecutionError, match="disk full"):
+            job.run(graph())
+        assert len(tried) == 1
 
 
 @contextlib.contextmanager
-def failing_fsync(codes: Iterator[int]) -> Iterator[list[int]]:
-    inner, tried = os.fsync, []
+def failing_fsync(folder: Path, codes: Iterator[int]) -> Iterator[tuple[TestJob, list[int]]]:
+    """A job whose folder is there, and whose disk fails so at the next fsyncs; 0 does not."""
+    job, tried = TestJob(folder, Script(sizes=(10,)), restart=NO_RESTART), []
+    job.run(graph(ELEMENTS[:0]))
 
-    def fsync(descriptor: int) -> None:
+    def strike(call: Call) -> None:
         code = next(codes, 0)
         if code:
             tried.append(code)
             raise OSError(code, os.strerror(code))
-        inner(descriptor)
 
-    with mock.patch.object(os, "fsync", fsync), mock.patch("time.sleep"):
-        yield tried
+    with MemoryDisk(str(folder)).mounted() as disk, mock.patch("time.sleep"):
+        disk.on("fsync|sync", strike, times=10_000)
+        yield job, tried
 
 
 STEPS = {

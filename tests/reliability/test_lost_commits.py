@@ -24,11 +24,12 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.cli import main
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError, LostCommitError
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.opening import open_storage
 from materializer import state_at
 from materializer.materialize import materialize
 
@@ -193,7 +194,7 @@ def test_case_47_readers_name_the_file_and_repair_gives_the_last_good_checkpoint
 def test_case_47_a_damaged_delta_checkpoint_costs_nothing(stopped: Path, tmp_path: Path) -> None:
     job = shutil.copytree(stopped, tmp_path / "job")
     whole = state_at(str(job / "changelog"))
-    DeltaLog(Storage(str(job / "changelog"))).maintain(every=1)
+    DeltaLog(open_storage(str(job / "changelog"))).maintain(every=1)
     [checkpoint] = (job / "changelog" / "_delta_log").glob("*.checkpoint.parquet")
     checkpoint.write_bytes(checkpoint.read_bytes()[:-20])
     with pytest.raises(CorruptChangelogError, match=r"verify .* --repair") as caught:
@@ -210,9 +211,7 @@ def test_case_47_nothing_to_repair(stopped: Path, tmp_path: Path) -> None:
     assert cli(tmp_path, "--repair").exit_code == 1
 
 
-def test_case_47_what_cannot_be_tried_is_said_and_leaves_nothing(
-    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_case_47_what_cannot_be_tried_is_said_and_leaves_nothing(stopped: Path, tmp_path: Path) -> None:
     """As root every folder can be written to, so links are refused, as on a disk mounted read-only or without links."""
     job = shutil.copytree(stopped, tmp_path / "job")
     newest_commit(job / "changelog").write_bytes(b"")
@@ -221,12 +220,9 @@ def test_case_47_what_cannot_be_tried_is_said_and_leaves_nothing(
         (left / "changelog").mkdir(parents=True)
     os.utime(killed, (0, 0))
     before = sorted(str(path) for path in job.rglob("*") if killed not in (path, *path.parents))
-
-    def refused(source: str, target: Path) -> None:
-        raise OSError(errno.EROFS, "Read-only file system", str(target))
-
-    monkeypatch.setattr(os, "link", refused)
-    told = cli(job, "--repair")
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        disk.fail("link", errno.EROFS, times=100)
+        told = cli(job, "--repair")
     assert told.exit_code == 1
     assert "Read-only file system" in told.output
     assert "copy the job's folder" in told.output.replace("\n", " ")

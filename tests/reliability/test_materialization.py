@@ -31,13 +31,15 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import (
     StorageError,
 )
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
@@ -166,7 +168,7 @@ def test_case_17_a_schedule_that_gives_up_fails_the_attempt_once(tmp_path: Path)
 
     def on_commit(checkpoint: Any) -> None:
         if checkpoint.id == 2:
-            job.coordinator.fail(StorageError("no snapshot any more"))
+            job.coordinator.control.fail(StorageError("no snapshot any more"))
 
     job.on_commit = on_commit  # type: ignore[method-assign]
     job.run_driver(keyed_job(ELEMENTS, Count(), key_type=Types.LONG()))
@@ -205,13 +207,13 @@ def test_case_32_each_file_is_read_once_by_a_materialization(tmp_path: Path) -> 
     _, _, folder = stopped(tmp_path, parallelism=1)
     materialize(folder, 2)
     reads: list[str] = []
-    inner = Storage.read
+    inner = LocalDisk.read
 
     def read(storage: Storage, path: str) -> Any:
         reads.append(path)
         return inner(storage, path)
 
-    with mock.patch.object(Storage, "read", read):
+    with mock.patch.object(LocalDisk, "read", read):
         materialize(folder)
     parts = [path for path in reads if path.startswith("part-")]
     assert sorted(path.split("-")[1] for path in parts) == ["2", "3", "4"]
@@ -255,12 +257,11 @@ def test_what_the_log_has_not_touched_is_not_written_again(tmp_path: Path) -> No
 
 def test_case_12_disk_full_while_materializing(tmp_path: Path) -> None:
     job, graph, folder = stopped(tmp_path)
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with (
-        mock.patch("changelog_engine.storage.filesystem._write_local", side_effect=full),
-        pytest.raises(StorageError, match="disk full: could not write"),
-    ):
-        materialize(folder)
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        disk.fail("write", errno.ENOSPC, path="/snapshots/[^/]*$")
+        on_disk = find_job_folder(str(tmp_path), "job")
+        with pytest.raises(StorageError, match="disk full: could not write"):
+            materialize(on_disk)
     assert complete_snapshots(folder) == {}
     assert materialize(folder) is not None
     finishes(job, graph)

@@ -15,7 +15,7 @@ from support.jobs import TestJob
 from support.script import Script
 
 from api.datastream import KeyedProcessFunction, MapFunction
-from changelog_engine.checkpoint.mistakes import is_final, is_mistake, origin_of
+from changelog_engine.driver.mistakes import is_final, is_mistake, origin_of
 from changelog_engine.errors import (
     ConnectorError,
     EpochFailedError,

@@ -11,7 +11,9 @@ from support.materialized import stopped
 from support.readers import commits, faults, folded, readers, refusal, restored, selected
 
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.storage.delta_log import CHECKSUM
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -29,9 +31,35 @@ def job(tmp_path: Path, snapshot: int | None = 2, epochs: int = 5) -> Any:
 
 
 def rewritten(path: Path, change: Any) -> None:
-    """Change the actions of a commit."""
+    """Change the actions of a commit, as if its writer had taken no checksum."""
     actions = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps(action) for action in change(actions) if action))
+    for action in actions:
+        action.get("commitInfo", {}).get("operationParameters", {}).pop(CHECKSUM, None)
+    written = (json.dumps(action, separators=(",", ":")) for action in change(actions) if action)
+    path.write_text("\n".join(written))
+
+
+def unchecked(path: Path) -> bytes:
+    """The commit as a writer would have it that takes no checksum."""
+    rewritten(path, lambda actions: actions)
+    return path.read_bytes()
+
+
+def test_case_46_each_bit_of_what_a_commit_does_is_under_its_checksum(tmp_path: Path) -> None:
+    """One bit in the key of a modification time made a checkpoint's time None, in silence."""
+    folder = job(tmp_path, snapshot=None)
+    newest = commits(folder)[-1]
+    data = newest.read_bytes()
+    begin = data.index(b"\n")
+    for place in range(begin + 1, len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        newest.write_bytes(bytes(flipped))
+        with pytest.raises(CorruptChangelogError) as raised:
+            check_commits(folder.open_changelog())
+        assert raised.value.path == str(newest), place
+    newest.write_bytes(data)
+    check_commits(folder.open_changelog())
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -79,7 +107,7 @@ def test_case_45_a_part_that_left_the_list_is_missed_by_every_reader(tmp_path: P
 def test_case_45_a_newest_checkpoint_that_left_the_list_is_missed(tmp_path: Path, reader: str) -> None:
     folder = job(tmp_path)
     path = commits(folder)[-1]
-    path.write_bytes(path.read_bytes().replace(b'"add":{"path":"checkpoint', b'"aed":{"path":"checkpoint'))
+    path.write_bytes(unchecked(path).replace(b'"add":{"path":"checkpoint', b'"aed":{"path":"checkpoint'))
     with pytest.raises(CorruptChangelogError, match="'aed' is not an action") as raised:
         readers(str(tmp_path), 4, GROUPS)[reader]()
     assert raised.value.path == str(path)
@@ -109,7 +137,7 @@ def test_case_46_a_flipped_bit_in_a_statistic_hides_no_part(tmp_path: Path) -> N
     folder = job(tmp_path)
     truth = {name: refusal(reader) or reader() for name, reader in readers(str(tmp_path), 5, GROUPS).items()}
     path = commits(folder)[-1]
-    data = path.read_bytes()
+    data = unchecked(path)
     flipped = bytearray(data)
     place = data.index(b'\\"operator\\":\\"') + len(b'\\"operator\\":\\"')
     flipped[place] ^= 4
@@ -150,7 +178,7 @@ def test_case_46_a_snapshot_is_read_whole_whatever_the_list_says(tmp_path: Path)
     folder = job(tmp_path, snapshot=5)
     truth = restored(str(tmp_path), "latest", GROUPS), folded(str(tmp_path), None)
     path = commits(folder, "snapshots")[-1]
-    data = path.read_bytes()
+    data = unchecked(path)
     for statistic in (b"minValues", b"maxValues"):
         for name in (b"key_group", b"operator"):
             start = data.index(name, data.index(statistic)) + len(name) + 3

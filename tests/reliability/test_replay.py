@@ -28,8 +28,8 @@ from api.datastream.state import (
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.replay.job import ReplayReport, replay_graph
 from changelog_engine.testing import At, Checkpoint, Crash, Pause, ScriptedSource, Watermark
-from changelog_engine.testing.replay import ReplayReport, replay_graph
 
 
 class Sessions(KeyedProcessFunction):

@@ -17,7 +17,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
-from changelog_engine.connectors.protocols import Range, Split
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
 from changelog_engine.spark.worker import Registry
@@ -157,7 +157,7 @@ def test_case_28_timers_alone_are_state_too(tmp_path: Path) -> None:
     assert logged_state(str(tmp_path)) == {}
 
 
-class Sparse:
+class Sparse(Source, SplitReader):
     """A source of a few elements with pauses: some reads give nothing. The position counts reads."""
 
     bounded = True

@@ -21,10 +21,10 @@ from api.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.testing.replay import replay_graph
+from changelog_engine.replay.job import replay_graph
+from changelog_engine.savepoints.writer import create_savepoint
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention

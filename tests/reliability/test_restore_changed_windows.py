@@ -19,8 +19,6 @@ from api.datastream import KeyedBroadcastProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from api.datastream.window import CountTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from api.datastream.window_functions import ProcessWindowFunction
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import (
     BroadcastSpec,
@@ -30,7 +28,9 @@ from changelog_engine.graph.nodes import (
     PartitionSpec,
     StateKind,
 )
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
 from materializer.fold import state_at

@@ -16,10 +16,11 @@ from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
 from materializer.materialize import materialize
 from materializer.truncation import truncate
 
@@ -28,7 +29,7 @@ from materializer.truncation import truncate
 def reads() -> Iterator[Counter[str]]:
     """Counts how often each file with mutations is read."""
     counts: Counter[str] = Counter()
-    inner = Storage.read
+    inner = LocalDisk.read
 
     def read(storage: Storage, path: str, *more: object) -> object:
         name = path.rpartition("/")[2]
@@ -36,7 +37,7 @@ def reads() -> Iterator[Counter[str]]:
             counts[f"{storage.root.rpartition('/')[2]}/{name}"] += 1
         return inner(storage, path, *more)  # type: ignore[arg-type]
 
-    with mock.patch.object(Storage, "read", read):
+    with mock.patch.object(LocalDisk, "read", read):
         yield counts
 
 

@@ -29,10 +29,10 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from api.datastream.window import TumblingEventTimeWindows
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.writer import create_savepoint
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -20,15 +20,15 @@ from support.live import logged_state
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
 from materializer.retention import Retention
@@ -157,10 +157,10 @@ def test_the_first_of_two_drivers_is_fenced(base: str) -> None:
 
 def test_errors_name_the_place_and_no_secret(s3: S3Server, base: str) -> None:
     with pytest.raises(StorageError) as failure:
-        Storage(f"s3://no-bucket-{uuid.uuid4().hex}/x").write_durable("a", b"")
+        open_storage(f"s3://no-bucket-{uuid.uuid4().hex}/x").write_durable("a", b"")
     use_options({**options(s3), "s3.secret-key": "wrong-secret"})
     with pytest.raises(StorageError) as refused:
-        Storage(base).write_durable("a", b"")
+        open_storage(base).write_durable("a", b"")
     for text in (str(failure.value), str(refused.value)):
         assert "s3://" in text
         assert s3.secret_key not in text

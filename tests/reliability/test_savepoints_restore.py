@@ -19,12 +19,7 @@ from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint import commit, savepoint_restore, savepoint_writer
-from changelog_engine.checkpoint.contracts import EpochStats
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.protection import protections
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.savepoints import open_savepoint
+from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.errors import (
     ConfigurationError,
     CorruptChangelogError,
@@ -32,9 +27,16 @@ from changelog_engine.errors import (
     RestoreError,
     StorageError,
 )
+from changelog_engine.ledger import committer as commit
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.protection import protections
+from changelog_engine.savepoints import restore as savepoint_restore
+from changelog_engine.savepoints import writer as savepoint_writer
+from changelog_engine.savepoints.folder import open_savepoint
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
 
 ELEMENTS = rounds(5, 40)
@@ -76,18 +78,18 @@ class Asking(TestJob):
 
     def ask(self) -> None:
         """Ask now; returns when the request stands or has failed."""
-        requests = self.coordinator.savepoints
+        requests = self.coordinator.control.savepoints
         self.asking = threading.Thread(target=self._ask, daemon=True)
         self.asking.start()
         while self.asking.is_alive() and not requests._waiting:
             threading.Event().wait(0.001)
-        while self.asking.is_alive() and self.stop and not self.coordinator.stopping.is_set():
+        while self.asking.is_alive() and self.stop and not self.coordinator.control.stopping:
             threading.Event().wait(0.001)
 
     def _ask(self) -> None:
-        stop = (lambda: self.coordinator.stop_for_savepoint(self.drain)) if self.stop else None
+        stop = (lambda: self.coordinator.control.stop_for_savepoint(self.drain)) if self.stop else None
         try:
-            self.path = self.coordinator.savepoints.take(self.directory, "abcdef", stop)
+            self.path = self.coordinator.control.savepoints.take(self.directory, "abcdef", stop)
         except Exception as failure:
             self.failure = failure
 
@@ -247,11 +249,11 @@ def test_killed_while_importing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             patched.setattr(commit.CheckpointCommitter, "_commit_row", killed)
         with pytest.raises(DriverKilled):
             job.run_driver(graph(), restore=path)
-    rows = Lineage(DeltaLog(Storage(job.table())))
+    rows = Lineage(DeltaLog(open_storage(job.table())))
     assert (list(rows.attempts), list(rows.checkpoints)) == ([1], [])
     job.run_driver(graph(), restore=path)
     assert by_key(job.output) == {key: list(range(4, 9)) for key in range(5)}
-    assert Lineage(DeltaLog(Storage(job.table()))).checkpoint(1).attempt == 2
+    assert Lineage(DeltaLog(open_storage(job.table()))).checkpoint(1).attempt == 2
 
     other = TestJob(tmp_path / "second", Script(sizes=(5,)))
     other.run_driver(graph(), restore="none")
@@ -385,7 +387,7 @@ def test_a_failed_job_says_so(tmp_path: Path) -> None:
         job.answer()
     assert list(Path(job.directory).iterdir()) == []
     with pytest.raises(JobExecutionError, match="savepoint create"):
-        job.coordinator.savepoints.take(job.directory, "abcdef")
+        job.coordinator.control.savepoints.take(job.directory, "abcdef")
 
 
 def test_a_directory_that_cannot_be_used_leaves_the_job_alone(tmp_path: Path) -> None:
@@ -422,4 +424,4 @@ def test_a_job_without_checkpoints_has_no_savepoints(tmp_path: Path) -> None:
     job = TestJob(tmp_path, checkpoint_interval_ms=None, changelog=False)
     job.run_driver(graph())
     with pytest.raises(ConfigurationError, match="enable_checkpointing"):
-        job.coordinator.savepoints.take(str(tmp_path), "abcdef")
+        job.coordinator.control.savepoints.take(str(tmp_path), "abcdef")

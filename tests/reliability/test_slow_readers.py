@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from support.materialized import LATER, merging_few, rows_read, states, stopped
 
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.restore_plan import plan_restore
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.verification.verify import verify
 from materializer import fold_task
 from materializer.lock import MaterializerLock
 from materializer.materialize import materialize

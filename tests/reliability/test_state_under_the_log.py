@@ -25,10 +25,12 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine.changelog.buffer import ChangelogBuffer
-from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError
 from changelog_engine.state.backend import EVENT_TIMERS
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import TypeInformation
 
 PICKLED = Types.PICKLED_BYTE_ARRAY()
@@ -124,16 +126,16 @@ def test_case_11_nothing_of_a_failed_epoch_is_logged(tmp_path: Path, kind: str) 
 
 
 class Backend:
-    """A logging backend by itself, and how many mutations each call logs."""
+    """Handles that log by themselves, and how many mutations each call logs."""
 
     def __init__(self, key_type: TypeInformation | None = None) -> None:
-        heap = HeapBackend()
-        self.buffer = ChangelogBuffer(heap.cursor, key_type, False, 128)
-        self.backend = ChangelogBackend(heap, self.buffer)
-        heap.cursor.key = 7
+        cursor = Cursor()
+        self.buffer = ChangelogBuffer(key_type, False, 128)
+        self.handles = HandleFactory(HeapBackend(), cursor, self.buffer, TtlStates(lambda: 0))
+        cursor.key = 7
 
     def state(self, descriptor: Any) -> Any:
-        return self.backend.state("op", descriptor.to_spec(), None)
+        return self.handles.handle(self.handles.opened("op", descriptor.to_spec()))
 
     def logged(self, call: Any) -> list[str]:
         """The operations that a call logs."""
@@ -216,7 +218,7 @@ def test_case_34_reducing_and_aggregating_state() -> None:
 
 def test_case_34_timers() -> None:
     backend = Backend()
-    timers = backend.backend.timers("op", EVENT_TIMERS, None)
+    timers = backend.handles.timers("op", EVENT_TIMERS)
     assert backend.logged(lambda: (timers.register(5), timers.register(5))) == ["register_timer"]
     assert backend.logged(lambda: timers.delete(6)) == []
     assert backend.logged(lambda: timers.delete(5)) == ["delete_timer"]

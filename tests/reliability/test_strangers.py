@@ -24,17 +24,17 @@ from support.materialized import AT_ONCE
 from support.script import DriverKilled, Failure, Fault, Script
 from support.unprivileged import nobodys_copy, read_only
 
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.protection import protected_checkpoints
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.savepoints import dispose_savepoint, list_savepoints
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.cli import main
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, JobExecutionError, StorageError
 from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.ledger.protection import protected_checkpoints
+from changelog_engine.savepoints.folder import dispose_savepoint, list_savepoints
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.truncation import truncate
@@ -84,7 +84,7 @@ def _command(*arguments: object) -> None:
 
 
 def _folder(path: Path) -> JobFolder:
-    return JobFolder("job", "job", Storage(str(path)))
+    return JobFolder("job", "job", open_storage(str(path)))
 
 
 def _fork(path: Path) -> None:

@@ -17,16 +17,17 @@ from support.model import pictured
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.ownership import begin_attempt
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import RestoreError
 from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import begin_attempt
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
 from materializer import truncation
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -187,19 +188,19 @@ def test_merging_the_row_that_a_driver_starts_from_does_not_refuse_it(base: Path
 def test_what_a_start_opens(base: Path) -> None:
     """The newest rows have files of their own: no merged file is opened, however many rows it has."""
     opened: list[str] = []
-    inner = Storage.read
+    inner = LocalDisk.read
 
     def read(storage: Storage, path: str) -> Any:
         opened.append(path)
         return inner(storage, path)
 
     folder = find_job_folder(str(base), "job")
-    with mock.patch.object(Storage, "read", read):
+    with mock.patch.object(LocalDisk, "read", read):
         lineage = Lineage(folder.open_changelog())
         decision = lineage.decide_restore("auto")
     assert decision.checkpoint is not None
     assert [path.split("-")[0] for path in opened if path.endswith(".parquet")] == ["attempt", "checkpoint"]
-    with mock.patch.object(Storage, "read", read):
+    with mock.patch.object(LocalDisk, "read", read):
         opened.clear()
         for checkpoint in range(6, EPOCHS):
             assert lineage.checkpoint(checkpoint).id == checkpoint

@@ -31,21 +31,21 @@ from support.script import Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.checkpoint import commit as commit_module
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.ownership import begin_attempt
-from changelog_engine.checkpoint.protection import protecting
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import (
     CorruptChangelogError,
     FencedError,
     JobExecutionError,
     RestoreError,
 )
+from changelog_engine.ledger import committer as commit_module
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import begin_attempt
+from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.verification.verify import verify
 from materializer import truncation
 from materializer.fold import state_at
 from materializer.materialize import materialize
@@ -151,7 +151,7 @@ def test_case_20_a_reader_that_has_begun_finishes(tmp_path: Path) -> None:
     """Reliability case 20: files leave the table at once and the disk after the grace time."""
     _, _, folder = stopped(tmp_path)
     before = states(tmp_path)
-    reading = Storage(folder.changelog.root)
+    reading = open_storage(folder.changelog.root)
     names = rows_read(folder)
     materialize(folder)
     now = [1_000.0]

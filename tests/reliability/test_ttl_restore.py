@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.backends import BackendCase
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
@@ -24,12 +25,6 @@ from api.datastream.state import (
 )
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph
-
-BACKENDS = pytest.mark.parametrize(
-    ("changelog", "backend"),
-    [(True, "hashmap"), (False, "hashmap"), (True, "rocksdb")],
-    ids=["changelog", "snapshots", "rocksdb"],
-)
 
 
 class Clock:
@@ -85,13 +80,10 @@ def started(base: Path, **settings: Any) -> TestJob:
     return job
 
 
-@BACKENDS
 @pytest.mark.parametrize("show", [False, True])
-def test_case_27_a_restore_drops_what_expired(
-    tmp_path: Path, changelog: bool, backend: str, show: bool
-) -> None:
+def test_case_27_a_restore_drops_what_expired(tmp_path: Path, every_backend: BackendCase, show: bool) -> None:
     """Before any element comes, and whether or not expired values may be shown. The removals are in the log."""
-    job = started(tmp_path, changelog=changelog, state_backend=backend)
+    job = started(tmp_path, **every_backend.settings(tmp_path))
     Clock.now = 1_120
     run(job, FIRST, 100, "latest", show=show)
     assert logged_state(str(tmp_path)) == {
@@ -101,17 +93,16 @@ def test_case_27_a_restore_drops_what_expired(
     }
 
 
-@BACKENDS
 @pytest.mark.parametrize(
     ("ttl_ms", "seen"), [(50, [None, None, None]), (110, [None, 3, 4]), (1_000, [1, 3, 4])]
 )
 def test_case_27_the_length_may_change(
-    tmp_path: Path, changelog: bool, backend: str, ttl_ms: int, seen: list[int | None]
+    tmp_path: Path, every_backend: BackendCase, ttl_ms: int, seen: list[int | None]
 ) -> None:
     """What was accessed before counts by the new length."""
     Clock.now = 0
     script = Script(sizes=(len(FIRST),), failures=(Failure(1, Fault.HANDED_OUT),))
-    job = TestJob(tmp_path, script, lambda: Clock.now, changelog=changelog, state_backend=backend)
+    job = TestJob(tmp_path, script, lambda: Clock.now, **every_backend.settings(tmp_path))
     keys = ("old", "both", "new")
     elements = [*FIRST, *((key, 1_150, 9) for key in keys)]
     job.run(lambda driver: keyed_job(elements, Fill(ttl_ms if driver else 100), key_type=Types.STRING()))

@@ -20,10 +20,10 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.journal import JobJournal
-from changelog_engine.checkpoint.ownership import DriverLock
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.ownership import DriverLock
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
@@ -145,7 +145,7 @@ def test_case_10_another_driver_on_this_machine_is_refused(tmp_path: Path) -> No
     """In another process, as two in one process share what the lock protects."""
     code = (
         "import sys\n"
-        "from changelog_engine.checkpoint.journal import JobJournal\n"
+        "from changelog_engine.driver.journal import JobJournal\n"
         "JobJournal.open(sys.argv[1], 'job')\n"
     )
     journal = JobJournal.open(str(tmp_path), "job")

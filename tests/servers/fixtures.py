@@ -1,26 +1,43 @@
-"""The fixtures `kafka`, `postgres`, `s3` and `mariadb`: one server each for the whole run, started by the first test to ask.
+"""The fixtures of `FIXTURES`: one server each for the whole run, started by the first test to ask.
 
 A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it
-are skipped and say why; with ``CI`` or ``SERVERS_REQUIRED`` set they fail. Tests that use one are marked ``slow``.
+are skipped and say why; they fail where `is_required` says so. Tests that use one are marked ``slow``.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from servers.process import Server, ServerMissing
+from servers.process import Server, ServerMissing, is_required
 
 if TYPE_CHECKING:
+    from servers.cassandra_node import CassandraServer
     from servers.kafka import KafkaServer
+    from servers.kinesis import KinesisServer
     from servers.mariadb import MariaDBServer
     from servers.postgres import PostgresServer
+    from servers.pulsar import PulsarServer
+    from servers.rabbitmq import RabbitMQServer
     from servers.s3 import S3Server
+    from servers.search import ElasticsearchServer, OpenSearchServer
 
-FIXTURES = frozenset({"kafka", "postgres", "s3", "mariadb"})
+FIXTURES = frozenset(
+    {
+        "kafka",
+        "postgres",
+        "s3",
+        "mariadb",
+        "opensearch",
+        "elasticsearch",
+        "kinesis",
+        "rabbitmq",
+        "cassandra",
+        "pulsar",
+    }
+)
 _started: list[Server] = []
 AnyServer = TypeVar("AnyServer", bound=Server)
 
@@ -73,12 +90,60 @@ def mariadb() -> Iterator[MariaDBServer]:
     yield from _run(MariaDBServer)
 
 
+@pytest.fixture(scope="session")
+def opensearch() -> Iterator[OpenSearchServer]:
+    """A cluster of OpenSearch."""
+    from servers.search import OpenSearchServer
+
+    yield from _run(OpenSearchServer)
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[ElasticsearchServer]:
+    """A cluster of Elasticsearch."""
+    from servers.search import ElasticsearchServer
+
+    yield from _run(ElasticsearchServer)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq() -> Iterator[RabbitMQServer]:
+    """A RabbitMQ broker."""
+    from servers.rabbitmq import RabbitMQServer
+
+    yield from _run(RabbitMQServer)
+
+
+@pytest.fixture(scope="session")
+def cassandra() -> Iterator[CassandraServer]:
+    """A Cassandra node."""
+    from servers.cassandra_node import CassandraServer
+
+    yield from _run(CassandraServer)
+
+
+@pytest.fixture(scope="session")
+def pulsar() -> Iterator[PulsarServer]:
+    """A Pulsar broker."""
+    from servers.pulsar import PulsarServer
+
+    yield from _run(PulsarServer)
+
+
+@pytest.fixture(scope="session")
+def kinesis() -> Iterator[KinesisServer]:
+    """A simulation of Kinesis."""
+    from servers.kinesis import KinesisServer
+
+    yield from _run(KinesisServer)
+
+
 def require(kind: type[Server]) -> None:
     """Skip or fail the test when a server is not installed."""
     try:
         kind.check_installed()
     except ServerMissing as reason:
-        if os.environ.get("CI") or os.environ.get("SERVERS_REQUIRED"):
+        if is_required(kind.name):
             pytest.fail(str(reason), pytrace=False)
         pytest.skip(str(reason))
 

@@ -9,33 +9,49 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from servers import kafka, mariadb, postgres, s3
-from servers.process import CACHE, Server, ServerMissing, find_program, require_program
+from servers import (
+    cassandra_node,
+    kafka,
+    kinesis,
+    mariadb,
+    postgres,
+    pulsar,
+    rabbitmq,
+    s3,
+    search,
+    spark_classes,
+)
+from servers.process import CACHE, Server, ServerMissing, find_program, is_required, java, require_program
 
+_QUIETLY = ("-q", "-B", "-Dstyle.color=never")
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
 
 def main() -> int:
-    """The exit status: 0 when all servers can be started."""
+    """The exit status: 0 when all servers can be started, or all that ``SERVERS_REQUIRED`` names."""
     CACHE.mkdir(exist_ok=True)
-    missing = []
+    missing: dict[str, ServerMissing] = {}
     for server, install in SERVERS.items():
         try:
             if install is not None:
                 install()
             server.check_installed()
         except ServerMissing as reason:
-            missing.append(f"{server.name}: {reason}")
-    for line in missing:
-        print(line, file=sys.stderr)
-    if not missing:
-        print(f"servers: {', '.join(server.name for server in SERVERS)} are ready ({s3.kind()} is S3).")
-    return 1 if missing else 0
+            missing[server.name] = reason
+    spark_classes.install()
+    for name, reason in missing.items():
+        print(f"{name}: {reason}", file=sys.stderr)
+    ready = [server.name for server in SERVERS if server.name not in missing]
+    print(f"servers: {', '.join(ready)} are ready ({s3.kind()} is S3).")
+    asked = os.environ.get("SERVERS_REQUIRED")
+    return 1 if any(not asked or is_required(name) for name in missing) else 0
 
 
 def install_kafka() -> None:
@@ -47,16 +63,19 @@ def install_kafka() -> None:
 
 
 def _copy_kafka() -> None:
-    maven = require_program("mvn", package="maven")
     print(f"Fetching Kafka {kafka.VERSION} (43 MB) ...", flush=True)
-    pom = Path(__file__).with_name("kafka.pom.xml")
-    copy = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", f"-Dkafka.version={kafka.VERSION}"]
     _make(
         kafka.LIBRARIES,
-        lambda folder: _run(
-            [maven, "-q", "-B", "-Dstyle.color=never", "-f", str(pom), *copy, f"-DoutputDirectory={folder}"]
-        ),
+        lambda folder: _copy_jars("kafka.pom.xml", {"kafka.version": kafka.VERSION}, folder),
     )
+
+
+def _copy_jars(pom: str, properties: dict[str, str], folder: Path) -> None:
+    """What a pom beside this file names."""
+    maven = require_program("mvn", package="maven")
+    given = [f"-D{name}={value}" for name, value in properties.items()]
+    copy = [f"{_DEPENDENCY_PLUGIN}:copy-dependencies", *given, f"-DoutputDirectory={folder}"]
+    _run([maven, *_QUIETLY, "-f", str(Path(__file__).with_name(pom)), *copy])
 
 
 def _archive_classes() -> None:
@@ -74,6 +93,77 @@ def _archive_classes() -> None:
         written = broker.stop()  # the JVM writes at its end
     if written and archive.exists():
         archive.rename(kafka.CLASSES)
+
+
+def install_search(server: type[search.SearchServer]) -> None:
+    """A product's jars, by Maven, and the program that makes a node of them."""
+    if server.libraries().is_dir():
+        return
+    print(f"Fetching {server.name} {server.version} (40 MB) ...", flush=True)
+    _make(server.libraries(), lambda folder: _copy_search(server, folder))
+
+
+def _copy_search(server: type[search.SearchServer], folder: Path) -> None:
+    versions = {
+        "product": server.name,
+        "product.version": server.version,
+        "log4j.version": server.log4j_version,
+    }
+    _copy_jars("search.pom.xml", versions, folder)
+    with tempfile.TemporaryDirectory() as made:
+        copy = f"{_DEPENDENCY_PLUGIN}:copy"
+        maven = require_program("mvn", package="maven")
+        _run([maven, *_QUIETLY, copy, f"-Dartifact={search.COMPILER}", f"-DoutputDirectory={made}"])
+        (compiler,) = Path(made).glob("*.jar")
+        program = Path(made) / search.SOURCE.name
+        program.write_text(server.source(), encoding="utf-8")
+        jars = os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
+        into = ["-d", str(folder / "classes"), str(program)]
+        _run([java(), "-jar", str(compiler), "-17", "-nowarn", "-encoding", "UTF-8", "-cp", jars, *into])
+
+
+def install_cassandra() -> None:
+    """The node's jars, by Maven."""
+    if not cassandra_node.LIBRARIES.is_dir():
+        print(f"Fetching Cassandra {cassandra_node.VERSION} (66 MB) ...", flush=True)
+        versions = {"cassandra.version": cassandra_node.VERSION}
+        _make(cassandra_node.LIBRARIES, lambda folder: _copy_jars("cassandra.pom.xml", versions, folder))
+
+
+def install_pulsar() -> None:
+    """The broker's jars, by Maven."""
+    if not pulsar.LIBRARIES.is_dir():
+        print(f"Fetching Pulsar {pulsar.VERSION} (190 MB) ...", flush=True)
+        versions = {"pulsar.version": pulsar.VERSION}
+        _make(pulsar.LIBRARIES, lambda folder: _copy_jars("pulsar.pom.xml", versions, folder))
+
+
+def install_kinesis() -> None:
+    """The simulation, by npm. Its database comes built."""
+    if kinesis.FOLDER.is_dir():
+        return
+    npm = require_program("npm", package="npm")
+    print(f"Fetching {kinesis.PACKAGES[0]} (15 MB) ...", flush=True)
+    quietly = [
+        "--loglevel=error",
+        "--no-audit",
+        "--no-fund",
+        "--no-save",
+        "--ignore-scripts",
+        "--fetch-retries=1",
+    ]
+    # Node has certificates of its own, and does not look at the system's unless it is told.
+    certificates = (
+        {}
+        if os.environ.get("NODE_EXTRA_CA_CERTS") or not _CERTIFICATES.is_file()
+        else {"NODE_EXTRA_CA_CERTS": str(_CERTIFICATES)}
+    )
+    _make(
+        kinesis.FOLDER,
+        lambda folder: _run(
+            [npm, "install", *quietly, "--prefix", str(folder), *kinesis.PACKAGES], certificates
+        ),
+    )
 
 
 def install_s3() -> None:
@@ -122,6 +212,12 @@ SERVERS: dict[type[Server], Callable[[], None] | None] = {
     postgres.PostgresServer: None,
     s3.S3Server: install_s3,
     mariadb.MariaDBServer: None,
+    rabbitmq.RabbitMQServer: None,
+    cassandra_node.CassandraServer: install_cassandra,
+    pulsar.PulsarServer: install_pulsar,
+    kinesis.KinesisServer: install_kinesis,
+    search.OpenSearchServer: lambda: install_search(search.OpenSearchServer),
+    search.ElasticsearchServer: lambda: install_search(search.ElasticsearchServer),
 }
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -29,7 +28,7 @@ from servers.process import (
     ServerMissing,
     accepts_connections,
     free_port,
-    require_program,
+    java,
     wait_for,
 )
 
@@ -113,7 +112,7 @@ class KafkaServer(Server):
 
     @classmethod
     def check_installed(cls) -> None:
-        _java()
+        java()
         if not LIBRARIES.is_dir():
             raise ServerMissing(f"Kafka {VERSION} is not here ({LIBRARIES.name}): make servers")
 
@@ -311,12 +310,7 @@ def _dotted(options: dict[str, Any]) -> dict[str, Any]:
     return {name.replace("_", "."): value for name, value in options.items()}
 
 
-def _java() -> str:
-    folders = [str(Path(os.environ["JAVA_HOME"]) / "bin")] if os.environ.get("JAVA_HOME") else []
-    return require_program("java", folders, package="openjdk-17-jre-headless")
-
-
 def _java_command(*options: str) -> list[str]:
     archive = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.is_file() else []
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [_java(), "-XX:+UseSerialGC", *archive, *options, quiet, "-cp", f"{LIBRARIES}/*"]
+    return [java(), "-XX:+UseSerialGC", *archive, *options, quiet, "-cp", f"{LIBRARIES}/*"]

@@ -44,6 +44,18 @@ class ServerFailed(Exception):
     """A server did not start; the message ends with its log."""
 
 
+def is_required(name: str) -> bool:
+    """Whether tests must not do without it: ``SERVERS_REQUIRED`` names such servers, or is 1 for all; so is ``CI`` alone."""
+    named = os.environ.get("SERVERS_REQUIRED") or ("1" if os.environ.get("CI") else "")
+    return named == "1" or name in named.split()
+
+
+def java() -> str:
+    """The program that runs the jars of servers."""
+    folders = [str(Path(os.environ["JAVA_HOME"]) / "bin")] if os.environ.get("JAVA_HOME") else []
+    return require_program("java", folders, package="openjdk-17-jre-headless")
+
+
 def free_port() -> int:
     """A port that nobody listens on."""
     for _ in range(1_000):

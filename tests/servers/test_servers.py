@@ -22,6 +22,7 @@ from servers.kafka import KafkaServer
 from servers.mariadb import MariaDBServer
 from servers.postgres import PostgresServer
 from servers.process import accepts_connections, wait_for
+from servers.rabbitmq import RabbitMQServer
 from servers.s3 import S3Server
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -160,9 +161,10 @@ import sys, threading
 from servers.kafka import KafkaServer
 from servers.mariadb import MariaDBServer
 from servers.postgres import PostgresServer
+from servers.rabbitmq import RabbitMQServer
 from servers.s3 import S3Server
 
-servers = [kind() for kind in (KafkaServer, MariaDBServer, PostgresServer, S3Server)]
+servers = [kind() for kind in (KafkaServer, MariaDBServer, PostgresServer, RabbitMQServer, S3Server)]
 threads = [threading.Thread(target=server.start) for server in servers]
 for thread in threads:
     thread.start()
@@ -175,7 +177,7 @@ sys.stdin.read()
 
 @pytest.mark.slow
 def test_servers_end_with_the_process_that_started_them() -> None:
-    for kind in (KafkaServer, MariaDBServer, PostgresServer, S3Server):
+    for kind in (KafkaServer, MariaDBServer, PostgresServer, RabbitMQServer, S3Server):
         require(kind)
     process = subprocess.Popen(
         [sys.executable, "-c", START_ALL],
@@ -188,19 +190,29 @@ def test_servers_end_with_the_process_that_started_them() -> None:
         started = [line.split(":") for line in process.stdout.readline().decode().split()]
         assert all(accepts_connections(int(port)) for _, port, _ in started)
         process.send_signal(signal.SIGKILL)
-    assert len(started) == 4
+    assert len(started) == 5
     for pid, port, folder in started:
         wait_for(lambda port=port: not accepts_connections(int(port)), f"the end of process {pid}", 60)
         wait_for(lambda folder=folder: not Path(folder).exists(), f"{folder} to go", 60)
 
 
-@pytest.mark.parametrize("variable", [None, "CI", "SERVERS_REQUIRED"])
-def test_what_is_missing_is_said(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("variable", "value", "fails"),
+    [
+        ("CI", "", False),
+        ("CI", "true", True),
+        ("SERVERS_REQUIRED", "1", True),
+        ("SERVERS_REQUIRED", "s3 kafka", True),
+        ("SERVERS_REQUIRED", "s3", False),
+    ],
+)
+def test_what_is_missing_is_said(
+    variable: str, value: str, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("servers.kafka.LIBRARIES", Path("nowhere"))
     for name in ("CI", "SERVERS_REQUIRED"):
         monkeypatch.delenv(name, raising=False)
-    if variable:
-        monkeypatch.setenv(variable, "1")
-    outcome = pytest.fail.Exception if variable else pytest.skip.Exception
+    monkeypatch.setenv(variable, value)
+    outcome = pytest.fail.Exception if fails else pytest.skip.Exception
     with pytest.raises(outcome, match=r"Kafka .* is not here \(nowhere\): make servers"):
         require(KafkaServer)

@@ -28,7 +28,7 @@ from trends import Samples, trends, write_report
 
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 
 SAMPLE_S = 5.0
 KILL_EVERY_S = 60.0
@@ -110,7 +110,7 @@ def _sample(driver: Driver, folder: Path, collections: Path) -> dict[str, float]
         log = folder / table / "_delta_log"
         found[f"{table} log files"] = len(os.listdir(log)) if log.is_dir() else 0
         try:
-            found[f"{table} live files"] = DeltaLog(Storage(str(folder / table))).files().num_rows
+            found[f"{table} live files"] = DeltaLog(open_storage(str(folder / table))).files().num_rows
         except (ChangelogEngineError, OSError):
             continue  # not there yet
     return found

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from patience import Patience, session
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +30,25 @@ ROOT = HERE.parents[1]
 FLIGHTS = ROOT / "docs" / "examples" / "flights"
 PIN = b"CHANGELOG_ENGINE_SUBTASK="
 LONGEST_WAIT_S = 180
+
+
+def often_killed(log: Path, interval: str = "200 ms") -> dict[str, object]:
+    """The configuration of a job whose workers are killed while it runs.
+
+    Args:
+        log: base path of its changelog.
+        interval: between two checkpoints.
+    """
+    return {
+        "spark.master": "local[2]",
+        "parallelism.default": 2,
+        "state.changelog.enabled": True,
+        "state.changelog.dstl.dfs.base-path": log,
+        "execution.checkpointing.interval": interval,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 50,
+        "restart-strategy.fixed-delay.delay": "0 s",
+    }
 
 
 class Process(NamedTuple):
@@ -201,7 +220,7 @@ def wait_for(
 def checkpoints(table: Path) -> int:
     """How many checkpoints a job has committed, those that were truncated included; 0 before there is a table."""
     try:
-        paths = DeltaLog(Storage(str(table))).files()["path"].to_pylist()
+        paths = DeltaLog(open_storage(str(table))).files()["path"].to_pylist()
     except (ChangelogEngineError, OSError):
         return 0
     names = [parse_row(path) for path in paths]

@@ -36,7 +36,7 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from api.datastream.window import TumblingEventTimeWindows
-from changelog_engine.checkpoint.ownership import DriverLock
+from changelog_engine.ledger.ownership import DriverLock
 
 KEYS = 10
 RULES = 300

@@ -1,4 +1,4 @@
-"""A job for tests: numbers out of text files, counted by key; each count goes to text and to Parquet files.
+"""A job for tests: numbers out of text files, counted by key; each count goes to text files and to compacted Parquet files.
 
 python files_job.py INPUT TEXT PARQUET. Configuration comes from the file.
 """
@@ -11,6 +11,7 @@ from jdbc_job import KEYS, Keyed
 from api.common import Encoder, Types, WatermarkStrategy
 from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import BucketAssigner, FileSink, FileSource, RollingPolicy, StreamFormat
+from api.datastream.connectors.file_system import FileCompactor, FileCompactStrategy
 from api.datastream.formats.parquet import ParquetBulkWriters
 
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -37,6 +38,10 @@ def main(numbers, text, parquet):
     counts.sink_to(
         FileSink.for_bulk_format(parquet, ParquetBulkWriters.for_row_type(ROW))
         .with_bucket_assigner(BucketAssigner.date_time_bucket_assigner("yyyy"))
+        .enable_compact(
+            FileCompactStrategy.builder().enable_compaction_on_checkpoint(2).build(),
+            FileCompactor.record_wise_file_compactor(),
+        )
         .build()
     ).uid("parquet")
     env.execute("files")

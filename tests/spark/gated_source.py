@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from api.common import Types
-from changelog_engine.connectors.protocols import Range, Split
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 
 
-class GatedSource:
+class GatedSource(Source, SplitReader):
     """The numbers 0 to 199; from 100 on they wait for the gate.
 
     Args:
@@ -34,6 +34,3 @@ class GatedSource:
         limit = self.end if Path(self.gate).exists() else self.half
         to = min(limit, position + max_records)
         return Range(list(range(position, to)), to, to == self.end)
-
-    def close(self) -> None:
-        """Nothing to let go of."""

@@ -23,6 +23,9 @@ class Printing(MapFunction):
 
     def map(self, value):
         print("mapped", value, "ä")
+        logging.getLogger("mine").debug("debug %s", value)
+        if value == 1:
+            logging.getLogger("mine").info("logged")
         if value == 2:
             os.system("echo from a shell")
         if value == 3 and FAILS:

@@ -10,7 +10,7 @@ from typing import Any
 
 import deltalake
 import pytest
-from driver_process import Driver
+from driver_process import Driver, often_killed
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +30,7 @@ def test_each_number_is_there_once(tmp_path: Path) -> None:
     chance = random.Random(seed)
     table = tmp_path / "table"
     settings: dict[str, Any] = {
-        "options": {
-            "spark.master": "local[2]",
-            "parallelism.default": 2,
-            "state.changelog.enabled": True,
-            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-            "execution.checkpointing.interval": "200 ms",
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": 50,
-            "restart-strategy.fixed-delay.delay": "0 s",
-        },
+        "options": often_killed(tmp_path / "log"),
         "work": tmp_path,
     }
 

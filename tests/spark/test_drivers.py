@@ -15,8 +15,8 @@ import pytest
 from driver_process import Driver, checkpoints
 from final_state import assert_counted_once
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.ownership import DriverLock
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.ownership import DriverLock
 from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
@@ -98,7 +98,7 @@ def test_case_57_a_killed_jvm_is_one_clear_error(tmp_path: Path) -> None:
     assert f"the JVM of Spark (process {jvm}) was killed by SIGKILL" in error
     assert re.search(r"The state is safe up to checkpoint \d+: run the job again", error)
     # Threads of PySpark's may print what they met before; the error itself says nothing of it.
-    _, _, told = driver.output.partition("changelog_engine/checkpoint/coordinator.py")
+    _, _, told = driver.output.partition("changelog_engine/driver/coordinator.py")
     assert told
     assert "py4j" not in told
     assert "ConnectionRefused" not in driver.output

@@ -20,10 +20,10 @@ import pytest
 from driver_process import Driver, checkpoints
 from servers.kafka import KafkaServer
 
-from changelog_engine.checkpoint.compatibility import SHARED
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
-from changelog_engine.checkpoint.verification import verify
+from changelog_engine.driver.compatibility import SHARED
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 120 * int(os.environ.get("KILLS", "2")))]
@@ -135,7 +135,7 @@ def test_case_63_nothing_is_seen_in_any_sink_of_a_driver_that_wakes_after_it_was
     seed = int(os.environ.get("STOP_SEED", time.time_ns() % 100_000))
     wakes = WAKES[(seed + number) % len(WAKES)]
     print(f"STOP_SEED={seed}: it wakes {wakes}")
-    everything = Everything(kafka, postgres, tmp_path, 8_000)
+    everything = Everything(kafka, postgres, tmp_path, 16_000)
     with everything.driver(tmp_path / "first") as first:
         everything.wait_for_a_checkpoint(first)
         first.stop()

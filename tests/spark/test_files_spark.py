@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from driver_process import HERE, ROOT, Driver
+from driver_process import HERE, ROOT, Driver, often_killed
 from jdbc_job import KEYS
 
 pytestmark = pytest.mark.slow
@@ -37,16 +37,7 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
         lines = "\n".join(map(str, range(index, NUMBERS, FILES)))
         (numbers / f"{index}.txt").write_text(lines)
     settings: dict[str, Any] = {
-        "options": {
-            "spark.master": "local[2]",
-            "parallelism.default": 2,
-            "state.changelog.enabled": True,
-            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-            "execution.checkpointing.interval": "1 s",
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": 50,
-            "restart-strategy.fixed-delay.delay": "0 s",
-        },
+        "options": often_killed(tmp_path / "log", interval="1 s"),
         "work": tmp_path / "work",
     }
     arguments = ("files_job.py", numbers, text, parquet)
@@ -70,6 +61,7 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
     lines = (line for path in finished(text) for line in path.read_text().splitlines())
     assert Counter(tuple(map(int, line.strip("()").split(","))) for line in lines) == expected
     assert len(finished(text)) > 1, "files rolled"
+    assert all(path.name.startswith("compacted-part-") for path in finished(parquet))
     rows = (row for path in finished(parquet) for row in pq.read_table(path).to_pylist())
     assert Counter((row["key"], row["count"]) for row in rows) == expected
 

@@ -23,11 +23,11 @@ from support.visits import UID, VISITS, Visits, view_of, visited
 
 from api.common import Types
 from changelog_engine import history
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import RestoreError
 from changelog_engine.history import History
+from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.fold import FoldedState, state_at
 from materializer.materialize import materialize
 

@@ -24,8 +24,8 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine import history
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
+from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.materialize import materialize
 
 pytestmark = pytest.mark.slow

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import json
-import math
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from support.jobs import TestJob
 from support.script import Script
+from support.sql_cases import HOSTILE, KEYS, VALUES, D
 from support.window_jobs import graph, spec
 
 from api.common import Types
@@ -25,7 +24,6 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.history.pickles import pickled_type
 from changelog_engine.history.sql_types import key_sql_type, sql_type, value_of, window_sql_type
-from changelog_engine.types import Instant, TypeInformation
 
 pytestmark = pytest.mark.slow
 
@@ -46,96 +44,6 @@ FAST = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
-D = decimal.Decimal
-PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
-PERSON = Types.ROW_NAMED(["name", "it's `odd`"], [Types.STRING(), PAIR])
-VALUES: list[tuple[TypeInformation, Any, str, Any]] = [
-    (Types.BYTE(), -128, "TINYINT", -128),
-    (Types.SHORT(), 32_767, "SMALLINT", 32_767),
-    (Types.INT(), -(2**31), "INT", -(2**31)),
-    (Types.LONG(), 2**63 - 1, "BIGINT", 2**63 - 1),
-    (Types.LONG(), None, "BIGINT", None),
-    (Types.BIG_INT(), 2**63, "DECIMAL(38,0)", D(2**63)),
-    (Types.BIG_INT(), 10**37, "DECIMAL(38,0)", D(10**37)),
-    (Types.BIG_INT(), 10**40, "DECIMAL(38,0)", None),
-    (Types.FLOAT(), 1.5, "FLOAT", 1.5),
-    (Types.DOUBLE(), 1e300, "DOUBLE", 1e300),
-    (Types.DOUBLE(), 0.1, "DOUBLE", 0.1),
-    (Types.DOUBLE(), math.inf, "DOUBLE", math.inf),
-    (Types.DOUBLE(), -math.inf, "DOUBLE", -math.inf),
-    (Types.BOOLEAN(), True, "BOOLEAN", True),
-    (Types.STRING(), 'a"\\\n\u00e9\U0001f600\u2028', "STRING", 'a"\\\n\u00e9\U0001f600\u2028'),
-    (Types.STRING(), "null", "STRING", "null"),
-    (Types.STRING(), "", "STRING", ""),
-    (Types.STRING(), None, "STRING", None),
-    (Types.CHAR(), "]", "STRING", "]"),
-    (Types.BIG_DEC(), D("-12.34500"), "DECIMAL(38,18)", D("-12.345")),
-    (Types.BIG_DEC(), D("1E+5"), "DECIMAL(38,18)", D(100_000)),
-    (Types.BIG_DEC(), D("1.25E-7"), "DECIMAL(38,18)", D("1.25E-7")),
-    (Types.BIG_DEC(), D("1E-19"), "DECIMAL(38,18)", None),
-    (Types.BIG_DEC(), D("0." + "1" * 19), "DECIMAL(38,18)", None),
-    (Types.BIG_DEC(), D(10**25), "DECIMAL(38,18)", None),
-    (Types.BIG_DEC(), D("NaN"), "DECIMAL(38,18)", None),
-    (Types.SQL_DATE(), datetime.date(2024, 2, 29), "DATE", datetime.date(2024, 2, 29)),
-    (Types.SQL_TIME(), datetime.time(1, 2, 3, 4), "STRING", "01:02:03.000004"),
-    (
-        Types.SQL_TIMESTAMP(),
-        datetime.datetime(2024, 2, 29, 1, 2, 3, 4),
-        "TIMESTAMP_NTZ",
-        datetime.datetime(2024, 2, 29, 1, 2, 3, 4),
-    ),
-    (Types.SQL_TIMESTAMP(), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), "TIMESTAMP_NTZ", None),
-    (
-        Types.INSTANT(),
-        Instant(1_700_000_000, 123_456_789),
-        "TIMESTAMP",
-        datetime.datetime.fromtimestamp(1_700_000_000).replace(microsecond=123_456),
-    ),
-    (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"\x00\xff", "BINARY", bytearray(b"\x00\xff")),
-    (Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2], "ARRAY<INT>", [1, 2]),
-    (Types.LIST(Types.STRING()), ["a", None, "null", "[1]"], "ARRAY<STRING>", ["a", None, "null", "[1]"]),
-    (Types.LIST(Types.STRING()), [], "ARRAY<STRING>", []),
-    (Types.LIST(Types.LIST(Types.LONG())), [[1], [], None], "ARRAY<ARRAY<BIGINT>>", [[1], [], None]),
-    (Types.LIST(Types.DOUBLE()), [math.inf, 1.0], "ARRAY<DOUBLE>", [math.inf, 1.0]),
-    (PAIR, ("a", 1), "STRUCT<`f0`: STRING, `f1`: BIGINT>", ("a", 1)),
-    (PAIR, (None, None), "STRUCT<`f0`: STRING, `f1`: BIGINT>", (None, None)),
-    (PAIR, None, "STRUCT<`f0`: STRING, `f1`: BIGINT>", None),
-    (
-        Types.TUPLE([PAIR, Types.LIST(PAIR)]),
-        (("a", 1), [("b", 2), None]),
-        "STRUCT<`f0`: STRUCT<`f0`: STRING, `f1`: BIGINT>, `f1`: ARRAY<STRUCT<`f0`: STRING, `f1`: BIGINT>>>",
-        (("a", 1), [("b", 2), None]),
-    ),
-    (
-        PERSON,
-        PERSON.check(("ann", ("x", 1))),
-        "STRUCT<`name`: STRING, `it's ``odd```: STRUCT<`f0`: STRING, `f1`: BIGINT>>",
-        ("ann", ("x", 1)),
-    ),
-    (
-        Types.ROW_NAMED(["a", "A"], [Types.LONG(), Types.LONG()]),
-        Types.ROW_NAMED(["a", "A"], [Types.LONG(), Types.LONG()]).check((1, 2)),
-        "STRING",
-        '{"a":1,"A":2}',
-    ),
-    (Types.MAP(Types.STRING(), Types.LONG()), {"a": 1, "": None}, "MAP<STRING, BIGINT>", {"a": 1, "": None}),
-    (
-        Types.MAP(Types.LONG(), PAIR),
-        {-1: ("a", 1)},
-        "MAP<BIGINT, STRUCT<`f0`: STRING, `f1`: BIGINT>>",
-        {-1: ("a", 1)},
-    ),
-    (Types.MAP(Types.DOUBLE(), Types.STRING()), {1.5: "x"}, "MAP<DOUBLE, STRING>", {1.5: "x"}),
-    (Types.MAP(Types.BIG_INT(), Types.STRING()), {10**40: "x"}, "MAP<DECIMAL(38,0), STRING>", None),
-    (
-        Types.MAP(PAIR, Types.LONG()),
-        {("a", 1): 2},
-        "ARRAY<STRUCT<key: STRUCT<`f0`: STRING, `f1`: BIGINT>, value: BIGINT>>",
-        [(("a", 1), 2)],
-    ),
-    (Types.PICKLED_BYTE_ARRAY(), "text", "STRING", "text"),
-    (Types.PICKLED_BYTE_ARRAY(), {"a": [1, 2.5, None]}, "STRING", '{"a":[1,2.5,null]}'),
-]
 
 
 def plain(value: Any) -> Any:
@@ -168,23 +76,6 @@ def test_values_of_every_type(spark: SparkSession) -> None:
     assert [k.simpleString() for k in kinds] == [field.dataType.simpleString() for field in declared]
 
 
-HOSTILE = [
-    "",
-    "x",
-    "{",
-    "[",
-    "[1",
-    "null",
-    "1e400",
-    '"',
-    '{"a":{}}',
-    "[[]]",
-    '[null,"x"]',
-    '{"$exact":[1]}',
-    "NaN",
-]
-
-
 def test_text_that_does_not_fit_is_null(spark: SparkSession) -> None:
     """No text makes a query fail, whatever type it is read as; most give null."""
     types = list(dict.fromkeys(type_info for type_info, *_ in VALUES))
@@ -197,19 +88,6 @@ def test_text_that_does_not_fit_is_null(spark: SparkSession) -> None:
         for (kind, text), value in zip(part, found, strict=True):
             if kind.name in ("BIGINT", "DATE", "BINARY", "TIMESTAMP", "DECIMAL(38,18)") and text:
                 assert value is None or value == bytearray(), (kind, text)
-
-
-KEYS: list[tuple[TypeInformation | None, Any, str, Any]] = [
-    (Types.LONG(), -5, "BIGINT", -5),
-    (Types.STRING(), "a", "STRING", "a"),
-    (PAIR, ("a", 1), "STRUCT<`f0`: STRING, `f1`: BIGINT>", ("a", 1)),
-    (Types.BIG_DEC(), D("1.50"), "DECIMAL(38,18)", D("1.50")),
-    (Types.LIST(Types.PICKLED_BYTE_ARRAY()), [1], "STRING", '{"list":[1]}'),
-    (None, "a", "STRING", "a"),
-    (None, 1, "STRING", "1"),
-    (None, (1, "x"), "STRING", '[1,"x"]'),
-    (None, 1.0, "STRING", "1.0"),
-]
 
 
 def test_keys(spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_process import Driver
+from driver_process import Driver, often_killed
 from hybrid_job import KEYS
 from servers.kafka import KafkaServer
 
@@ -31,16 +31,7 @@ def test_each_count_is_there_once(kafka: KafkaServer, tmp_path: Path) -> None:
         numbers = range(part, LINES, 4)
         (folder / f"{part}.txt").write_text("".join(f"{number}\n" for number in numbers))
     settings: dict[str, Any] = {
-        "options": {
-            "spark.master": "local[2]",
-            "parallelism.default": 2,
-            "state.changelog.enabled": True,
-            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-            "execution.checkpointing.interval": "200 ms",
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": 50,
-            "restart-strategy.fixed-delay.delay": "0 s",
-        },
+        "options": often_killed(tmp_path / "log"),
         "work": tmp_path,
     }
     arguments = ("hybrid_job.py", folder, kafka.bootstrap_servers, read, written)

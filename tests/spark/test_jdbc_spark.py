@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_process import Driver
+from driver_process import Driver, often_killed
 from jdbc_job import KEYS
 
 pytestmark = pytest.mark.slow
@@ -25,16 +25,7 @@ def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
     postgres.execute("CREATE TABLE counts (k BIGINT, c BIGINT)", database=database)
     arguments = ("jdbc_job.py", postgres.jdbc_url(database), postgres.user, NUMBERS)
     settings: dict[str, Any] = {
-        "options": {
-            "spark.master": "local[2]",
-            "parallelism.default": 2,
-            "state.changelog.enabled": True,
-            "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-            "execution.checkpointing.interval": "200 ms",
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": 50,
-            "restart-strategy.fixed-delay.delay": "0 s",
-        },
+        "options": often_killed(tmp_path / "log"),
         "work": tmp_path,
         "environment": {"TEST_PASSWORD": postgres.password},
     }

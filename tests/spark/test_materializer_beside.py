@@ -8,10 +8,10 @@ import pytest
 from driver_process import Driver
 from final_state import assert_counted_once
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.protocol import Storage
 
 pytestmark = pytest.mark.slow
 

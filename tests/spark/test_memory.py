@@ -13,8 +13,8 @@ from session_jobs import Count, environment
 
 from api.common import Types, WatermarkStrategy
 from api.datastream.connectors.number_seq import NumberSequenceSource
-from changelog_engine.checkpoint.contracts import EpochStats
-from changelog_engine.spark import launch
+from changelog_engine import launch
+from changelog_engine.driver.protocols import EpochStats
 
 pytestmark = pytest.mark.slow
 

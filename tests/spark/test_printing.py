@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("printing_job.py")
-MAPPED = "opened 0\nmapped 1 ä\nmapped 2 ä\nfrom a shell\nmapped 3 ä\n"
+MAPPED = "opened 0\nmapped 1 ä\nINFO:mine:logged\nmapped 2 ä\nfrom a shell\nmapped 3 ä\n"
 PRINTED = MAPPED + "sink> 1\nsink> 2\nsink> 3\nclosed "
 
 

@@ -10,11 +10,11 @@ import pytest
 from driver_process import Driver
 from servers.s3 import S3Server
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.file_systems import options_in_use, use_options
+from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 NUMBERS, KEYS = 60_000, 100
 EPOCHS = 5
-WINDOWS = 5  # of so many epochs; where others take the machine's time, Spark gives a subtask to whoever is free first
+WINDOWS = 8  # of so many epochs; where others take the machine's time, Spark gives a subtask to whoever is free first
 
 
 def processes_of(driver: Driver, table: Path) -> dict[str, set[int]]:

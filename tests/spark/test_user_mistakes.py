@@ -27,7 +27,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(options: Any) -> None:
         raise AssertionError("Spark was to be started")
 
-    monkeypatch.setattr("changelog_engine.spark.launch.spark_context", refuse)
+    monkeypatch.setattr("changelog_engine.spark.cluster.spark_context", refuse)
 
 
 def failing(tmp_path: Path) -> StreamExecutionEnvironment:

@@ -1,68 +1,75 @@
-"""State backends for jobs in tests, by name, and RocksDB tables of their own."""
+"""State backends for jobs in tests, by name, and RocksDB tables of their own.
+
+The custom one is the example of docs/state-backends.md.
+"""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
-from changelog_engine.graph.nodes import JobSettings, StateKind
+import pytest
+
+from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.operators import build
 from changelog_engine.state import rocksdb_maps
-from changelog_engine.state.backend import StateBackend, StateTable
+from changelog_engine.state.backend import StateBackend
 from changelog_engine.state.backends import open_backend, pickled_class
-from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.rocksdb import RocksDBBackend
 from changelog_engine.state.rocksdb_options import rocksdb_options
 from changelog_engine.state.rocksdb_store import RocksStore
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "state_backends"))
+from sqlite_backend import SQLiteBackend
 
-class OwnTable:
-    """A table of a user's backend that has what the protocol asks for and nothing else."""
-
-    def __init__(self) -> None:
-        self.entries: dict[Any, Any] = {}
-
-    def get(self, key: Any, default: Any = None, /) -> Any:
-        return self.entries.get(key, default)
-
-    def pop(self, key: Any, default: Any, /) -> Any:
-        return self.entries.pop(key, default)
-
-    def __setitem__(self, key: Any, entry: Any, /) -> None:
-        self.entries[key] = entry
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.entries)
-
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter(list(self.entries.items()))
-
-
-class OwnBackend(HeapBackend):
-    """A user's backend."""
-
-    def table(self, operator: str, state: str, kind: StateKind | None = None) -> StateTable:
-        return self.tables.setdefault((operator, state), OwnTable())
-
+__all__ = [
+    "BackendCase",
+    "SQLiteBackend",
+    "backend_settings",
+    "every_backend",
+    "rocks_backend",
+    "run_all_jobs_on",
+    "small_maps",
+]
 
 BACKENDS = ("hashmap", "rocksdb", "rocksdb without cache", "custom")
+
+
+class BackendCase(NamedTuple):
+    """A state backend, with the changelog or without."""
+
+    name: str
+    changelog: bool
+
+    def settings(self, base: str | Path) -> dict[str, Any]:
+        """The fields of JobSettings that choose it; its files lie below a folder."""
+        return {"changelog": self.changelog, **backend_settings(self.name, base)}
+
+
+@pytest.fixture(
+    scope="session",
+    params=[BackendCase(name, changelog) for name in BACKENDS for changelog in (True, False)],
+    ids=lambda case: f"{case.name}, {'changelog' if case.changelog else 'snapshots'}",
+)
+def every_backend(request: pytest.FixtureRequest) -> BackendCase:
+    """What holds on one backend holds on all: tests that ask for this run on each."""
+    case: BackendCase = request.param
+    return case
 
 
 def backend_settings(name: str, base: str | Path) -> dict[str, Any]:
     """The fields of JobSettings that choose a backend."""
     if name == "custom":
-        return {"state_backend": "custom", "state_class": pickled_class(OwnBackend, "the backend")}
+        return {"state_backend": "custom", "state_class": pickled_class(SQLiteBackend, "the backend")}
     if name == "hashmap":
         return {"state_backend": "hashmap"}
     options = {"state.backend.rocksdb.localdir": str(base)}
@@ -97,7 +104,7 @@ def rocks_backend(
     """A RocksDB backend below a folder."""
     made = rocksdb_options(options or {})
 
-    def folder() -> LocalFolder:
-        return LocalFolder(str(root), "test")
+    def store() -> RocksStore:
+        return RocksStore(LocalFolder(str(root), "test"), made)
 
-    return RocksDBBackend(lambda: RocksStore(folder(), made), cache_bytes, folder)
+    return RocksDBBackend(store, cache_bytes, str(root))

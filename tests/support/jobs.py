@@ -16,18 +16,19 @@ from typing import Any
 from unittest import mock
 
 from changelog_engine.changelog.model import Checkpoint, Part
-from changelog_engine.checkpoint import attempt as attempt_module
-from changelog_engine.checkpoint.contracts import EpochStats, JobOutcome
-from changelog_engine.checkpoint.coordinator import Coordinator
-from changelog_engine.checkpoint.journal import JobJournal
-from changelog_engine.checkpoint.starting import start_job
-from changelog_engine.clock import Clock, MonotonicMs, WallMs
+from changelog_engine.clock import Clock, MonotonicMs, SystemClock, WallMs
+from changelog_engine.driver import pace as pace_module
+from changelog_engine.driver.coordinator import Coordinator
+from changelog_engine.driver.job import Job
+from changelog_engine.driver.journal import JobJournal
+from changelog_engine.driver.protocols import EpochStats, JobOutcome
+from changelog_engine.driver.starting import start_job
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.shipping import ShippedJob, ship
-from changelog_engine.testing.in_process import InProcessRunner
 from support.script import (
     KILLS_DRIVER,
     DriverKilled,
@@ -127,8 +128,9 @@ class TestJob:
             runner = _Runner(ship(run, plan, settings, folder), self)
             stack.callback(runner.registry.clear)
             stack.enter_context(self._scripted())
+            clock = SystemClock() if self.clock is None else self.clock
             self.coordinator = Coordinator(
-                run, plan, settings, runner, journal, self, self._observe, self.clock
+                Job(run, plan, settings, runner, journal, self, self._observe, clock)
             )
             return self.coordinator.run(start)
 
@@ -139,9 +141,9 @@ class TestJob:
             return
         progress = self.progress
         with (
-            mock.patch.object(attempt_module, "EpochSizer", partial(ScriptedSizer, progress)),
-            mock.patch.object(attempt_module, "BarrierClock", partial(ScriptedBarriers, progress)),
-            mock.patch.object(attempt_module, "_IDLE_MS", (1, 2)),
+            mock.patch.object(pace_module, "EpochSizer", partial(ScriptedSizer, progress)),
+            mock.patch.object(pace_module, "BarrierClock", partial(ScriptedBarriers, progress)),
+            mock.patch.object(pace_module, "_IDLE_MS", (1, 2)),
         ):
             yield
 

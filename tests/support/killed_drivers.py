@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from api.common.typeinfo import Types
-from changelog_engine.connectors.protocols import Range, Split
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from support.functions import Count
 from support.graphs import GraphBuilder
@@ -31,7 +31,7 @@ KEYS = 7
 _PATIENCE_S = 120
 
 
-class Numbers:
+class Numbers(Source, SplitReader):
     """The numbers from 0 on; they end where a file says, once it is there.
 
     Args:
@@ -59,9 +59,6 @@ class Numbers:
         to = position + max_records if end is None else min(end, position + max_records)
         return Range(list(range(position, to)), to, to == end)
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 def counting(folder: Path, parallelism: int) -> JobGraph:
     """Numbers, counted by key; (key, count) goes to files, exactly once."""
@@ -83,9 +80,12 @@ class Pair:
 
 
 def version(folder: Path) -> int:
-    """The newest version of the changelog; old ones are deleted now and then."""
-    names = os.listdir(folder / "log" / "job" / "changelog" / "_delta_log")
-    return max(int(name.removesuffix(".json")) for name in names if name.endswith(".json"))
+    """The newest version of the changelog; old ones are deleted now and then. -1 while there is none."""
+    try:
+        names = os.listdir(folder / "log" / "job" / "changelog" / "_delta_log")
+    except FileNotFoundError:
+        return -1
+    return max((int(name.removesuffix(".json")) for name in names if name.endswith(".json")), default=-1)
 
 
 def kill_drivers(folder: Path, kills: int, seed: int) -> None:
@@ -100,14 +100,16 @@ def kill_drivers(folder: Path, kills: int, seed: int) -> None:
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
-        if number and chance.random() < 0.8:
-            before, deadline = version(folder), time.monotonic() + _PATIENCE_S
-            # Its attempt, and a checkpoint. One that ended by itself is noticed below.
-            while version(folder) < before + 2 and time.monotonic() < deadline and not _ended(driver):
-                time.sleep(0.001)
-        time.sleep(chance.uniform(0, 0.05))
-        os.kill(driver, signal.SIGKILL)
-        _, status = os.waitpid(driver, 0)
+        try:
+            if number and chance.random() < 0.8:
+                before, deadline = version(folder), time.monotonic() + _PATIENCE_S
+                # Its attempt, and a checkpoint. One that ended by itself is noticed below.
+                while version(folder) < before + 2 and time.monotonic() < deadline and not _ended(driver):
+                    time.sleep(0.001)
+            time.sleep(chance.uniform(0, 0.05))
+        finally:
+            os.kill(driver, signal.SIGKILL)  # it would run for ever
+            _, status = os.waitpid(driver, 0)
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             raise SystemExit(f"driver {number} ended by itself")
 

@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -41,7 +42,7 @@ def main(what: str, base: str, steps: str) -> None:
     """In the process."""
     left = [int(steps)]
     for name in ("write_durable", "put_if_absent", "delete"):
-        inner = getattr(Storage, name)
+        inner = getattr(LocalDisk, name)
 
         def counted(storage: Storage, *arguments: Any, inner: Any = inner) -> Any:
             if left[0] == 0:
@@ -49,7 +50,7 @@ def main(what: str, base: str, steps: str) -> None:
             left[0] -= 1
             return inner(storage, *arguments)
 
-        setattr(Storage, name, counted)
+        setattr(LocalDisk, name, counted)
     folder = find_job_folder(base, "job")
     if what == "materialize":
         materialize(folder)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from changelog_engine.changelog.replay import fill_state, group_by_state, timers_of
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.changelog.fold import fill_state, group_by_state, timers_of
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
@@ -45,11 +45,10 @@ def live_state(store: KeyedStore) -> State:
     """What a subtask holds now."""
     state: State = {}
     for (operator, name), spec in store.specs.items():
-        state[operator, name] = decoded_table(store.inner.table(operator, name), spec, store.key_type)
+        state[operator, name] = decoded_table(store.tables[operator, name], spec, store.key_type)
     key_of = key_codec_for(store.key_type).key_of
-    for name, queue in store.inner.queues.items():
-        live = sorted(queue.live.items(), key=lambda timer: timer[1])
-        state[name] = [(timestamp, exact(key_of(key))) for (timestamp, key), _ in live]
+    for name, timers in store.timer_tables.items():
+        state[name] = [(timestamp, exact(key_of(key))) for timestamp, key in timers]
     return state
 
 
@@ -127,9 +126,9 @@ class LiveStates:
         inner = KeyedStore.end_epoch
 
         def end_epoch(store: KeyedStore, order: EpochOrder) -> Any:
-            if order.barrier:
+            if order.kind.barrier:
                 held = self.at.setdefault((order.attempt, order.checkpoint_id), {})
-                held[store.stage, store.subtask] = live_state(store)
+                held[store.config.stage, store.config.subtask] = live_state(store)
             return inner(store, order)
 
         with mock.patch.object(KeyedStore, "end_epoch", end_epoch):

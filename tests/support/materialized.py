@@ -12,10 +12,10 @@ from unittest import mock
 import pytest
 
 from api.common.typeinfo import Types
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
 from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
 from materializer import merge, merge_rows
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -38,16 +38,16 @@ def killed_after(steps: int | None, swallow: bool = True) -> Iterator[None]:
     left = [steps]
     with contextlib.ExitStack() as stack:
         for name in ("write_durable", "put_if_absent", "delete"):
-            inner = getattr(Storage, name)
+            inner = getattr(LocalDisk, name)
 
-            def counted(storage: Storage, *args: Any, inner: Any = inner) -> Any:
+            def counted(storage: LocalDisk, *args: Any, inner: Any = inner) -> Any:
                 if left[0] is not None:
                     if left[0] == 0:
                         raise Killed
                     left[0] -= 1
                 return inner(storage, *args)
 
-            stack.enter_context(mock.patch.object(Storage, name, counted))
+            stack.enter_context(mock.patch.object(LocalDisk, name, counted))
         with contextlib.suppress(*([Killed] if swallow else [])):
             yield
 

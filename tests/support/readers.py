@@ -14,15 +14,15 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, on_lineage
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.verification.verify import verify
 from materializer.fold import FoldedState, state_at
 from materializer.materialize import materialize
 

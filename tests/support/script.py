@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Fault(enum.Enum):
-    """What goes wrong, and at which step of the epoch (checkpoint.coordinator numbers them)."""
+    """What goes wrong, and at which step of the epoch (driver.attempt numbers them)."""
 
     WORKER = "all worker processes are lost while a subtask runs (step 1)"
     SUBTASK = "the process of one subtask is lost while it runs (step 1)"

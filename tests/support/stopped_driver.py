@@ -15,11 +15,11 @@ from unittest import mock
 from api.common import Row
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.checkpoint.ownership import DriverLock
 from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.connectors.delta import DeltaSink
 from changelog_engine.connectors.files import Rolling
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.ledger.ownership import DriverLock
 from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.part_files import sink_to

@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from api.common.typeinfo import Types
-from changelog_engine.changelog import rows
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
-from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.state import StateBackend, StateTable, mutation_log
 
 TTL = 100
+
+
+class _OneTable(StateBackend):
+    """Gives a table that is made already."""
+
+    def __init__(self, table: StateTable) -> None:
+        self._table = table
+
+    def table(self, operator: str, state: str, kind: StateKind) -> StateTable:
+        return self._table
 
 
 class TtlBench:
@@ -28,21 +38,19 @@ class TtlBench:
     ) -> None:
         self.now = 1_000
         self.readings = 0
-        self.store = KeyedStore(
-            str(tmp_path),
-            True,
-            0,
-            0,
-            range(128),
-            Types.STRING(),
-            False,
-            128,
-            1 << 20,
-            frozenset({"op"}),
-            self.clock,
+        config = StoreConfig(
+            folder=str(tmp_path),
+            changelog=True,
+            stage=0,
+            subtask=0,
+            key_groups=range(128),
+            key_type=Types.STRING(),
+            timed=False,
+            max_parallelism=128,
+            part_max_bytes=1 << 20,
+            operators=frozenset({"op"}),
         )
-        if table is not None:
-            self.store.inner.tables["op", "s"] = table
+        self.store = KeyedStore(config, self.clock, None if table is None else _OneTable(table))
         self.spec = StateSpec(
             "s",
             kind,
@@ -67,13 +75,15 @@ class TtlBench:
     @property
     def table(self) -> Any:
         """The table of the stored state."""
-        return self.store.inner.table("op", "s")
+        return self.store.tables["op", "s"]
 
     def logged(self) -> list[tuple[Any, ...]]:
         """What was logged since the last call: (operation, key, map key where there is one, value where there is one)."""
         (log,) = self.store.buffer.logs
         size = len(log.keys)
-        operations = log.operations or [rows.CLEAR if v is CLEARED else rows.PUT for v in log.values]
+        operations = log.operations or [
+            mutation_log.CLEAR if v is CLEARED else mutation_log.PUT for v in log.values
+        ]
         map_keys = log.map_keys or [CLEARED] * size
         columns = zip(operations, log.keys, map_keys, log.values, strict=True)
         found = [tuple(cell for cell in row if cell is not CLEARED) for row in columns]

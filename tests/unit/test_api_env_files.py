@@ -123,7 +123,7 @@ def test_arguments_that_are_refused(env, tmp_path):
         (lambda: env.add_python_file("missing.py"), ConfigurationError, r"add_python_file: .*missing\.py"),
         (lambda: env.add_python_file(""), ConfigurationError, "add_python_file"),
         (lambda: env.add_python_file("s3://b/m.py"), NotSupportedError, "another file system"),
-        (lambda: env.add_python_archive("m.py"), ConfigurationError, "no archive"),
+        (lambda: env.add_python_archive("m.py"), ConfigurationError, "not an archive"),
         (lambda: env.add_python_archive("a.zip", "../x"), ConfigurationError, "target_dir"),
         (lambda: env.add_python_archive("a.zip", ".."), ConfigurationError, "target_dir"),
         (lambda: env.set_python_requirements("no.txt"), ConfigurationError, "set_python_requirements"),

@@ -39,7 +39,7 @@ class TestMetrics:
         distribution.update(-1)
         meter.mark_event(20)
         assert (counter.get_count(), meter.get_count(), meter.get_rate()) == (4, 20, 2.0)
-        assert group.figures() == {
+        assert {each.full_name: each.figure for each in group.figures()} == {
             "count.1.c": 4,
             "count.1.d": {"sum": 2, "count": 2, "min": -1, "max": 3, "mean": 1.0},
             "count.1.m": {"rate": 2.0, "count": 20},
@@ -59,7 +59,9 @@ class TestMetrics:
             "region", "south"
         )
         inner.counter("x").inc()
-        assert group.figures() == {"count.0.outer.region.north.x": 1}
+        assert {each.full_name: each.figure for each in group.figures()} == {
+            "count.0.outer.region.north.x": 1
+        }
 
     def test_a_name_is_one_metric(self):
         group = context().get_metrics_group()

@@ -18,6 +18,7 @@ from api.datastream import (
 )
 from api.datastream import _settings as settings_module
 from api.serializers import PickleSerializer
+from changelog_engine.connectors import Source
 from changelog_engine.errors import ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings
 
@@ -33,7 +34,7 @@ def taken(env) -> JobSettings:
     return env._take_job("job")[1]
 
 
-class Endless:
+class Endless(Source):
     """A source that never ends."""
 
     bounded = False

@@ -19,7 +19,6 @@ from api.datastream.connectors import (
     RollingPolicy,
     StreamFormat,
     StreamingFileSink,
-    file_system,
 )
 from api.datastream.connectors.file_system import DefaultRollingPolicy, OnCheckpointRollingPolicy
 from api.datastream.formats.avro import AvroInputFormat, AvroSchema
@@ -32,7 +31,7 @@ from changelog_engine.connectors.files import (
     Rolling,
     StringEncoder,
 )
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError
 
 ENCODER = Encoder.simple_string_encoder()
 
@@ -125,9 +124,10 @@ class TestSinkBuilder:
             sink = builder.build()
         assert sink._function.names.by_subtask
 
-    def test_compaction_is_not_there(self):
-        with pytest.raises(NotSupportedError, match="FileCompactStrategy"):
-            file_system.FileCompactStrategy  # noqa: B018
+    def test_compaction_is_file_sinks(self):
+        builder = StreamingFileSink.for_row_format("/out", ENCODER)
+        with pytest.raises(AttributeError, match="enable_compact"):
+            builder.enable_compact(None, None)
 
 
 class TestSourceBuilder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.backends import OwnBackend
+from support.backends import SQLiteBackend
 from support.functions import Count, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -31,6 +31,7 @@ from api.datastream import (
 )
 from changelog_engine.errors import ConfigurationError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.state import StateBackend as StateBackendBase
 
 FIVE_MB = 5_242_880
 KEY = "state.backend.rocksdb."
@@ -52,7 +53,7 @@ def settings(env: StreamExecutionEnvironment) -> JobSettings:
         (lambda: FsStateBackend("/x"), "hashmap"),
         (EmbeddedRocksDBStateBackend, "rocksdb"),
         (lambda: RocksDBStateBackend("/x"), "rocksdb"),
-        (lambda: CustomStateBackend(OwnBackend), "custom"),
+        (lambda: CustomStateBackend(SQLiteBackend), "custom"),
     ],
     ids=["hashmap", "memory", "fs", "rocksdb", "old rocksdb", "custom"],
 )
@@ -96,14 +97,16 @@ def test_backends_by_configuration() -> None:
     assert backend.get_predefined_options() is PredefinedOptions.FLASH_SSD_OPTIMIZED
     assert backend.get_number_of_transfer_threads() == 9
     assert backend.get_options() is None
-    own = configured({"state.backend.type": "support.backends.OwnBackend"})
-    assert repr(own.get_state_backend()) == "CustomStateBackend('support.backends.OwnBackend')"
-    assert pickle.loads(settings(own).state_class or b"") is OwnBackend
+    own = configured({"state.backend.type": "sqlite_backend.SQLiteBackend"})
+    assert repr(own.get_state_backend()) == "CustomStateBackend('sqlite_backend.SQLiteBackend')"
+    assert pickle.loads(settings(own).state_class or b"") is SQLiteBackend
     with pytest.raises(ConfigurationError, match="hashmap, rocksdb and the path of a Python class"):
         configured({"state.backend.type": "roksdb"})
     with pytest.raises(ConfigurationError, match=r"org\.apache\.flink\.Mine"):
         configured({"state.backend.type": "org.apache.flink.Mine"})
-    with pytest.raises(ConfigurationError, match=r"no\.such\.Class.*cannot be imported|is no Python class"):
+    with pytest.raises(
+        ConfigurationError, match=r"no\.such\.Class.*cannot be imported|is not a Python class"
+    ):
         settings(configured({"state.backend.type": "no.such.Class"}))
     with pytest.raises(ConfigurationError, match=r"did you mean 'state\.backend\.rocksdb\.localdir'"):
         configured({KEY + "localdirs": "/a"})
@@ -326,7 +329,7 @@ def test_custom_storage() -> None:
 
 
 def test_custom_backend_by_value(tmp_path: Path) -> None:
-    class Local(OwnBackend):
+    class Local(SQLiteBackend):
         """No worker can import it."""
 
     env = configured({}).set_state_backend(CustomStateBackend(Local))
@@ -337,11 +340,16 @@ def test_custom_backend_by_value(tmp_path: Path) -> None:
     assert sorted(job.output) == sorted(counted(elements))
 
 
-def test_what_is_no_custom_backend() -> None:
-    class Half:
-        def table(self, operator: str, state: str) -> None: ...
+def test_what_is_not_a_custom_backend() -> None:
+    class Alone:
+        def table(self, operator: str, state: str, kind: Any) -> None: ...
 
-    with pytest.raises(ConfigurationError, match="Half has no state, timers, end_epoch, close"):
+    class Half(StateBackendBase):
+        pass
+
+    with pytest.raises(ConfigurationError, match="Alone does not derive from"):
+        CustomStateBackend(Alone)
+    with pytest.raises(ConfigurationError, match=r"Half has no method table\(\)"):
         CustomStateBackend(Half)
     for wrong in (5, None, ""):
         with pytest.raises(ConfigurationError, match="CustomStateBackend: state_backend"):

@@ -334,7 +334,7 @@ class TestOperatorSettings:
     )
     def test_streams_that_are_no_operators(self, pairs, make, name, call):
         with pytest.raises(
-            InvalidJobError, match=rf"is not possible after {name}\(\).*no operator of its own"
+            InvalidJobError, match=rf"is not possible after {name}\(\).*not an operator of its own"
         ):
             call(make(pairs))
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
-from changelog_engine.changelog.wrapper import ChangelogBackend
 from changelog_engine.codec.columns import array_texts
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.state.backend import EVENT_TIMERS, Cursor
-from changelog_engine.state.heap import HeapBackend
+from changelog_engine.state.backend import EVENT_TIMERS
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import TimeWindows
@@ -114,7 +114,7 @@ CALLS = st.lists(
 @given(CALLS)
 def test_timers_taken_at_once_are_those_taken_one_by_one(calls: list[tuple[str, int, int]]) -> None:
     cursor = Cursor()
-    one, many = TimerQueue(cursor), TimerQueue(cursor)
+    one, many = TimerQueue(HeapTimers(), cursor), TimerQueue(HeapTimers(), cursor)
     for call, timestamp, key in [*calls, ("due", 10, 0)]:
         cursor.key = key
         if call == "due":
@@ -125,16 +125,14 @@ def test_timers_taken_at_once_are_those_taken_one_by_one(calls: list[tuple[str, 
         else:
             for queue in (one, many):
                 getattr(queue, call)(timestamp)
-        assert sorted(one.live.items()) == sorted(many.live.items())
+        assert sorted(one.table.items()) == sorted(many.table.items())  # type: ignore[attr-defined]
         assert one.next_timestamp() == many.next_timestamp()
 
 
 def _logged(at_once: bool) -> list[Any]:
-    cursor = HeapBackend().cursor
-    buffer = ChangelogBuffer(cursor, Types.LONG(), True, 128)
-    backend = HeapBackend()
-    backend.cursor = cursor
-    queue = ChangelogBackend(backend, buffer).timers("op", EVENT_TIMERS, Types.LONG())
+    cursor = Cursor()
+    buffer = ChangelogBuffer(Types.LONG(), True, 128)
+    queue = TimerQueue(HeapTimers(), cursor, buffer.timer_log("op", EVENT_TIMERS))
     for cursor.key, timestamp in [(1, 5), (2, 3), (1, 3), (3, 9)]:
         queue.register(timestamp)
     if at_once:
@@ -150,18 +148,16 @@ def _logged(at_once: bool) -> list[Any]:
 def test_timers_that_cannot_be_logged_stay(until: int) -> None:
     """The log comes first: when it fails, the queue is as it was, and fires them all later."""
     cursor = Cursor()
-    backend = HeapBackend()
-    backend.cursor = cursor
-    queue = ChangelogBackend(backend, ChangelogBuffer(cursor, Types.LONG(), True, 128)).timers(
-        "op", EVENT_TIMERS, Types.LONG()
-    )
+    buffer = ChangelogBuffer(Types.LONG(), True, 128)
+    table = HeapTimers()
+    queue = TimerQueue(table, cursor, buffer.timer_log("op", EVENT_TIMERS))
     timers = [(1, 5), (2, 3), (1, 3), (3, 9)]
     for cursor.key, timestamp in timers:
         queue.register(timestamp)
     cursor.key = 3
     queue.delete(9)
     queue.register(9)
-    live = dict(queue.live)
+    live = dict(table)
     with (
         mock.patch.object(
             queue, "_log", mock.Mock(keys=mock.Mock(extend=mock.Mock(side_effect=MemoryError)))
@@ -169,7 +165,7 @@ def test_timers_that_cannot_be_logged_stay(until: int) -> None:
         pytest.raises(MemoryError),
     ):
         queue.take_due(until)
-    assert list(queue.live.items()) == list(live.items())
+    assert list(table.items()) == list(live.items())
     assert queue.next_timestamp() == 3
     assert queue.take_due(20) == [(3, 2), (3, 1), (5, 1), (9, 3)]
 

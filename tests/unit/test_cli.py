@@ -20,18 +20,20 @@ from support.jobs import OneClock
 from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.checkpoint.coordinator import Coordinator
-from changelog_engine.checkpoint.journal import JobJournal
 from changelog_engine.cli import main
-from changelog_engine.cli.state import _nearest
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.sinks import CollectSink
+from changelog_engine.driver.coordinator import Coordinator
+from changelog_engine.driver.job import Job
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.inspection.nearest import nearest
 from changelog_engine.spark.shipping import ship
-from changelog_engine.testing.in_process import InProcessRunner
-from materializer import FoldedState, StateEntries, state_at
+from materializer import FoldedState, StateEntries
+from materializer.fold import fold_at
 
 
 class Words(KeyedProcessFunction):
@@ -94,7 +96,7 @@ def run(
         runner = InProcessRunner(ship(run_id, plan, settings, journal.parts_folder))
         ticks = itertools.count(1_700_000_000_000, 10)  # a checkpoint is due in each epoch
         coordinator = Coordinator(
-            run_id, plan, settings, runner, journal, Silent(), clock=OneClock(lambda: next(ticks))
+            Job(run_id, plan, settings, runner, journal, Silent(), clock=OneClock(lambda: next(ticks)))
         )
         coordinator.run(journal.start_point(restore))
     finally:
@@ -217,12 +219,12 @@ def test_state_follows_the_lineage(tmp_path: Path) -> None:
 
 def test_namespaces_have_a_column(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def windows(*arguments: Any, **options: Any) -> FoldedState:
-        folded = state_at(*arguments, **options)
+        folded = fold_at(*arguments, **options)
         entries = {("to", "[0,5]"): 1, ("to", "[5,9]"): 2, ("be", "[0,5]"): 3}
         folded.states["count", "windows"] = StateEntries(key_codec_for(Types.STRING()), entries, True)
         return folded
 
-    monkeypatch.setattr("changelog_engine.cli.state.state_at", windows)
+    monkeypatch.setattr("changelog_engine.inspection.states.fold_at", windows)
     _, header, *rows = cells(cli("state", job, "--operator", "count", "--key", "to").output)
     assert header == ["operator", "state", "key", "namespace", "value"]
     assert rows == [
@@ -256,10 +258,10 @@ def test_case_57_a_key_that_is_not_there_shows_the_type_and_the_nearest(job: Pat
 
 
 def test_case_57_the_nearest_numbers_are_nearest_by_value() -> None:
-    assert _nearest([1, 70, 8, 6, 700], "7") == [6, 8, 1]
-    assert _nearest(["user70", "user7", "x"], "7")[0] == "user7"
-    assert _nearest([(1, "a"), (2, "b")], "(2, 'c')")[0] == (2, "b")
-    assert _nearest([], "7") == []
+    assert nearest([1, 70, 8, 6, 700], "7") == [6, 8, 1]
+    assert nearest(["user70", "user7", "x"], "7")[0] == "user7"
+    assert nearest([(1, "a"), (2, "b")], "(2, 'c')")[0] == (2, "b")
+    assert nearest([], "7") == []
 
 
 def test_values_cannot_steer_the_terminal(tmp_path: Path) -> None:

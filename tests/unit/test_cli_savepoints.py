@@ -17,7 +17,7 @@ from support.script import Script
 from api.common.typeinfo import Types
 from changelog_engine.cli import main
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 20)
@@ -88,7 +88,7 @@ def test_list(job: Path, tmp_path: Path) -> None:
     assert "words/of mine" in text
     assert f"{broken.name}: " in text
     assert f"{unfinished.name}: the savepoint {unfinished} was never finished" in text
-    assert "is no folder" in refused(cli("savepoint", "list", tmp_path / "nowhere"))
+    assert "is not a folder" in refused(cli("savepoint", "list", tmp_path / "nowhere"))
 
 
 def test_dispose(job: Path, tmp_path: Path) -> None:
@@ -181,6 +181,6 @@ def test_deletion_that_crashed_is_finished(job: Path, tmp_path: Path) -> None:
     path = made(job, tmp_path)
     shutil.rmtree(path / "changelog")
     shutil.rmtree(path / "snapshots")
-    assert not DeltaLog.exists(Storage(str(path / "changelog")))
+    assert not DeltaLog.exists(open_storage(str(path / "changelog")))
     assert cli("savepoint", "dispose", path, "--yes").exit_code == 0
     assert not path.exists()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from changelog_engine.clock import CautiousWall, MonotonicMs, WallMs
+from changelog_engine.connectors.protocols import Range, SplitReader
+from changelog_engine.errors import RestoreError
+from changelog_engine.replay.source import ReplayReader
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("changelog_engine", "materializer", "api")
@@ -54,6 +59,13 @@ def test_case_50_the_wall_clock_is_asked_for_in_one_place() -> None:
     assert not found, "use changelog_engine.clock"
 
 
+def test_what_measures_does_so_with_its_monotonic_clock() -> None:
+    """So what waits can be given another one."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    asking = {path.relative_to(ROOT).as_posix() for path in paths if "time.monotonic" in path.read_text()}
+    assert asking <= ALLOWED, "use changelog_engine.clock"
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -94,3 +106,18 @@ def test_case_50_what_is_deleted_by_age_does_not_age_by_a_jump() -> None:
         clocks.passed += passed_s * 1000
         assert cautious() <= began + (clocks.passed - 5_000) / 1000
     assert cautious() == began + 30
+
+
+class Silent(SplitReader):
+    """A reader that has nothing to give, for ever."""
+
+    def read(self, position: Any, max_records: int) -> Range:
+        return Range([], position, False)
+
+
+def test_a_replay_waits_by_the_clock_that_it_is_given() -> None:
+    clock = itertools.count(0, 10)
+    reader = ReplayReader(Silent(), "split 'a'", lambda: next(clock))
+    with pytest.raises(RestoreError, match=r"split 'a' .*: for 30 s it gives nothing after 0"):
+        reader.read((0, 1, False), 10)
+    assert next(clock) == 50

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import deltalake
@@ -12,8 +14,18 @@ from test_commit_helpers import Driver, state_at
 
 from changelog_engine.errors import CorruptChangelogError, FencedError, StorageError
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.opening import open_storage
+from materializer.sweep import sweep
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[MemoryDisk]:
+    """The disk of the test's folder."""
+    with MemoryDisk(str(tmp_path)).mounted() as mounted:
+        yield mounted
 
 
 def test_a_checkpoint_is_one_commit(tmp_path: Path) -> None:
@@ -114,15 +126,12 @@ def test_commit_succeeded_but_was_reported_as_a_conflict(
     assert state_at(driver.folder, driver.last) == {"a": 1, "b": 2}
 
 
-def test_commit_failed_and_is_tried_again_with_more_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_failed_and_is_tried_again_with_more_parts(tmp_path: Path, disk: MemoryDisk) -> None:
     driver = Driver.start(tmp_path)
     first = driver.part({"a": 1})
-    monkeypatch.setattr(os, "link", _raiser(errno.ENOSPC))
+    disk.fail("link", errno.ENOSPC)
     with pytest.raises(StorageError, match="disk full"):
         driver.committer.commit(driver.row([first]), [first])
-    monkeypatch.undo()
     assert Lineage(driver.log).newest_checkpoint() is None
     parts = [first, driver.part({"a": 2})]  # changes of the failed checkpoint are in the next one
     row = driver.row(parts)
@@ -130,32 +139,26 @@ def test_commit_failed_and_is_tried_again_with_more_parts(
     assert state_at(driver.folder, row) == {"a": 2}
 
 
-@pytest.mark.parametrize("call", ["write", "fsync", "rename", "link"])
-def test_disk_full_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+@pytest.mark.parametrize("call", ["create", "write", "fsync", "rename", "link", "sync"])
+def test_disk_full_at_every_step(tmp_path: Path, disk: MemoryDisk, call: str) -> None:
     driver = Driver.start(tmp_path)
     driver.checkpoint({"a": 1})
+    failed = 0
     for failing_call in range(1, 5):
         part = driver.part({"a": failing_call + 1})
         row = driver.row([part])
-        calls: list[int] = []
-        real = getattr(os, call)
-
-        def broken(*args: object, **more: object) -> object:
-            calls.append(1)  # noqa: B023
-            if len(calls) == failing_call:  # noqa: B023
-                raise OSError(errno.ENOSPC, "injected")
-            return real(*args, **more)  # noqa: B023
-
-        monkeypatch.setattr(os, call, broken)
+        disk.fail(call, errno.ENOSPC, after=failing_call - 1)
         try:
             driver.committer.commit(row, [part])
         except StorageError:
-            monkeypatch.undo()
+            failed += 1
+            disk.heal()
             assert state_at(driver.folder, driver.last) == {"a": failing_call}
             driver.committer.commit(row, [part])
-        monkeypatch.undo()
+        disk.heal()
         driver.last = row
         assert state_at(driver.folder, row) == {"a": failing_call + 1}
+    assert failed
     assert Driver.start(tmp_path).last == row
 
 
@@ -194,7 +197,7 @@ def test_unknown_outcome_then_another_checkpoint_is_refused(
 def test_the_materializer_may_commit_in_between(tmp_path: Path) -> None:
     driver = Driver.start(tmp_path)
     driver.checkpoint({"a": 1})
-    other = DeltaLog(Storage(str(tmp_path / "job" / "changelog")))
+    other = DeltaLog(open_storage(str(tmp_path / "job" / "changelog")))
     other.commit([AddFile("merged-1.parquet", 1, 0, {"numRecords": 0})])
     other.commit([], ["merged-1.parquet"])
     driver.checkpoint({"b": 2})
@@ -214,6 +217,59 @@ def test_snapshots_replace_the_log_when_it_is_off(tmp_path: Path) -> None:
     assert driver.committer.retire_snapshots({3}) == []
     names = [name for name in os.listdir(tmp_path / "job" / "snapshots") if name.endswith(".parquet")]
     assert len(names) == 2
+
+
+def test_snapshots_whose_removal_is_not_committed_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver.start(tmp_path)
+    first = driver.snapshot({"a": 1})
+    driver.snapshot({"a": 2})
+
+    def overtaken(*given: object, **named: object) -> int:
+        raise CommitConflictError("another was faster")
+
+    monkeypatch.setattr(DeltaLog, "commit", overtaken)
+    with pytest.raises(StorageError, match="others committed 20 times between"):
+        driver.committer.retire_snapshots({2})
+    assert state_at(driver.folder, first) == {"a": 1}
+
+
+def test_no_snapshot_is_deleted_before_its_removal_is_durable(tmp_path: Path, disk: MemoryDisk) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1})
+    driver.snapshot({"a": 2})
+    for _ in range(2):  # the second call finds the commit of the first, whose name is not durable
+        disk.fail("sync", errno.EIO, times=4, path="snapshots/_delta_log$")
+        with pytest.raises(StorageError, match="_delta_log"):
+            driver.committer.retire_snapshots({2})
+    assert len(driver.committer.retire_snapshots({2})) == 2
+    assert _listed_are_there(disk, tmp_path)
+
+
+def test_no_file_is_swept_before_its_removal_is_durable(tmp_path: Path, disk: MemoryDisk) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1})
+    driver.snapshot({"a": 2})
+    snapshots = driver.folder.open_snapshots()
+    old = [str(path) for path in snapshots.files()["path"].to_pylist() if snapshot_of(path) == (1, 1)]
+    disk.fail("sync", errno.EIO, times=4, path="snapshots/_delta_log$")
+    with pytest.raises(StorageError, match="_delta_log"):
+        snapshots.commit([], old)
+    assert sweep((driver.folder.open_snapshots(),), driver.log, 0, lambda: 0.0) == len(old) == 2
+    assert _listed_are_there(disk, tmp_path)
+
+
+def _listed_are_there(disk: MemoryDisk, tmp_path: Path) -> bool:
+    """Whether all files that the snapshots table lists are there, whatever a power cut leaves."""
+    for seed in range(8):
+        cut = tmp_path.parent / f"{tmp_path.name}-cut-{seed}"
+        disk.cut(disk.now, random.Random(seed), str(cut))
+        table = cut / "job" / "snapshots"
+        paths = DeltaLog(open_storage(str(table))).files()["path"].to_pylist()
+        if not all((table / path).exists() for path in paths):
+            return False
+    return True
 
 
 def test_crash_between_snapshot_and_checkpoint_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

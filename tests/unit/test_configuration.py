@@ -193,7 +193,7 @@ def test_file(tmp_path) -> None:
     ("text", "message"),
     [
         ("- a\n- b\n", "'key: value' lines"),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("a.b: 1\na:\n  b: 2\n", "twice"),
     ],
 )

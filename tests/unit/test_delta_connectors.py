@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import random
@@ -16,6 +17,8 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 from support.functions import Count, counted, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -27,7 +30,7 @@ from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeltaSink, DeltaSource
 from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.delta.reader import Columns, splits_of
-from changelog_engine.connectors.protocols import SinkContext, Split
+from changelog_engine.connectors.protocols import SinkContext, Source, Split
 from changelog_engine.connectors.spark_frames import StagedVersions, name_of
 from changelog_engine.errors import (
     ConfigurationError,
@@ -37,7 +40,11 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import NodeKind
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.delta_commits import NewFile
+from changelog_engine.storage.delta_tables import UserTable
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Instant
 
@@ -240,6 +247,64 @@ class TestSink:
         writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
         with pytest.raises(TypeMismatchError, match="'c'"):
             writer.write([(1, "one")])
+
+
+class TestDurability:
+    """A commit that reached the log, but not the disk, in the append of one file."""
+
+    @pytest.fixture
+    def disk(self, tmp_path):
+        disk = MemoryDisk(str(tmp_path / "disk"))
+        with disk.mounted():
+            schema = pa.schema([("k", pa.int64())])
+            UserTable.create(disk.folder, schema, [], {})
+            pq.write_table(pa.table({"k": [1]}, schema), f"{disk.folder}/part.parquet")
+            for path in ("part.parquet", ""):
+                open_storage(disk.folder).sync(path)
+            yield disk
+
+    def append(self, disk):
+        file = NewFile("part.parquet", os.path.getsize(f"{disk.folder}/part.parquet"), 0, 1, {})
+        return UserTable(disk.folder).append({"writer": {1: [file]}})
+
+    def rows_after_a_cut(self, disk, tmp_path):
+        disk.cut(disk.now, False, str(tmp_path / "cut"))
+        return pa.table(DeltaTable(str(tmp_path / "cut")).to_pyarrow_table()).to_pylist()
+
+    @pytest.mark.parametrize(("path", "times"), [("00001.json", 1), ("_delta_log$", 4)])
+    def test_a_sync_that_fails_is_told(self, disk, tmp_path, path, times):
+        disk.fail("sync", errno.EIO, path=path, times=times)
+        with pytest.raises(StorageError, match="could not sync"):
+            self.append(disk)
+        assert self.append(disk) == 0  # it is in the log since the first call
+        assert self.rows_after_a_cut(disk, tmp_path) == [{"k": 1}]
+
+    @pytest.mark.parametrize("error", [DeltaError("timed out"), CommitFailedError("the version is taken")])
+    def test_a_commit_whose_answer_is_lost(self, disk, tmp_path, monkeypatch, error):
+        commit = DeltaTable.create_write_transaction
+
+        def lose(*arguments, **more):
+            commit(*arguments, **more)
+            raise error
+
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", lose)
+        assert self.append(disk) == 1
+        assert self.rows_after_a_cut(disk, tmp_path) == [{"k": 1}]
+
+    def test_a_table_that_is_made_and_not_durable_is_told(self, tmp_path):
+        disk = MemoryDisk(str(tmp_path / "disk"))
+        disk.fail("sync", errno.EIO, path="_delta_log$", times=4)
+        with disk.mounted(), pytest.raises(ConnectorError, match="could not make the Delta table"):
+            UserTable.create(disk.folder, pa.schema([("k", pa.int64())]), [], {})
+
+    def test_object_stores_are_not_asked(self, disk, monkeypatch):
+        monkeypatch.setattr(LocalDisk, "exists", lambda self, path: pytest.fail(path))
+        table = UserTable(disk.folder)
+        table.storage.local = None
+        file = NewFile("part.parquet", os.path.getsize(f"{disk.folder}/part.parquet"), 0, 1, {})
+        before = disk.now
+        assert table.append({"writer": {1: [file]}}) == 1
+        assert disk.now == before
 
 
 def _file(one):
@@ -456,7 +521,7 @@ class TestStaged:
         row_type = engine.row_type_of(self.SCHEMA)
         versions = StagedVersions(str(folder), only=False)
 
-        class Source:
+        class Versions(Source):
             bounded, parallel, output_type = True, True, row_type
 
             def splits(self, parallelism):
@@ -465,7 +530,7 @@ class TestStaged:
             def reader(self, split):
                 return engine.VersionsReader(versions, Columns(row_type, TestStaged.SCHEMA, ()), split.id)
 
-        return Source()
+        return Versions()
 
     def test_versions_come_when_they_are_whole(self, tmp_path):
         self.stage(tmp_path, 0, [1, 2], [3], [])
@@ -536,14 +601,14 @@ class TestStaged:
                 Path(path).mkdir()
                 pq.write_table(pa.table({"n": [1], "at": [1]}, schema), Path(path) / "part-0.parquet")
 
-        inner = Storage.put_if_absent
+        inner = LocalDisk.put_if_absent
 
         def failing(storage, path, data):
             if written:
                 inner(storage, path, data)
             raise StorageError("the disk is gone")
 
-        monkeypatch.setattr(Storage, "put_if_absent", failing)
+        monkeypatch.setattr(LocalDisk, "put_if_absent", failing)
         with pytest.raises(StorageError, match="the disk is gone"):
             versions.stage(Batch(), 0)
         monkeypatch.undo()

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 
+from api._kept_settings import KEPT
 from api._reexports import ROW_SCHEMAS
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.config import OPTIONS, Option
+from changelog_engine.observing.prometheus import ENGINE_METRICS, PREFIX
+from changelog_engine.state import mutation_log
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -25,9 +28,14 @@ MODULES = (
     "api.datastream",
     "api.datastream.state",
     "api.datastream.connectors",
+    "api.datastream.connectors.elasticsearch",
     "api.datastream.connectors.file_system",
     "api.datastream.connectors.hybrid_source",
+    "api.datastream.connectors.kinesis",
     "api.datastream.connectors.number_seq",
+    "api.datastream.connectors.pulsar",
+    "api.datastream.connectors.rabbitmq",
+    "api.datastream.connectors.cassandra",
     "api.common",
     "api.common.watermark_strategy",
     "api.common.typeinfo",
@@ -121,8 +129,39 @@ def _missing_names(module: ModuleType) -> list[str]:
     )
 
 
+def kept_table() -> str:
+    """The settings that are kept without effect."""
+    lines = ["| class | setting | what it does in PyFlink | why it does nothing here |", "|---|---|---|---|"]
+    for row in KEPT:
+        names = ", ".join(f"`{name}`" for name in row.names)
+        lines.append(f"| `{row.owner}` | {names} | {row.in_flink} | {row.why} |")
+    return "\n".join(lines)
+
+
+def metrics_table() -> str:
+    """The engine's metrics as a table."""
+    lines = ["| metric | type | |", "|---|---|---|"]
+    for name, (kind, doc) in ENGINE_METRICS.items():
+        shown = f"{PREFIX}{name}{'_total' if kind == 'counter' else ''}"
+        lines.append(f"| `{shown}` | {kind} | {doc} |")
+    return "\n".join(lines)
+
+
+def kept_options() -> str:
+    """The options of settings that are kept without effect."""
+    lines = ["| key | why it does nothing here |", "|---|---|"]
+    for row in KEPT:
+        if row.options:
+            keys = ", ".join(f"`{option.key}`" for option in row.options)
+            lines.append(f"| {keys} | {row.why} |")
+    return "\n".join(lines)
+
+
 PAGES: dict[tuple[str, str], Callable[[], str]] = {
+    ("configuration.md", "kept"): kept_options,
+    ("compatibility.md", "kept"): kept_table,
     ("configuration.md", "options"): options_table,
+    ("observing.md", "metrics"): metrics_table,
     ("compatibility.md", "names"): names_table,
 }
 
@@ -158,7 +197,8 @@ def test_options_that_pages_name_exist(page: str) -> None:
 
 def test_the_table_format_names_every_column_operation_and_field() -> None:
     page = (DOCS / "table-format.md").read_text(encoding="utf-8")
-    operations = {value for name, value in vars(rows).items() if name.isupper() and isinstance(value, str)}
+    constants = [*vars(rows).items(), *vars(mutation_log).items()]
+    operations = {value for name, value in constants if name.isupper() and isinstance(value, str)}
     fields = {field.name for row in (Checkpoint, Attempt) for field in dataclasses.fields(row)}
     named = set(re.findall(r"`(\w+)`", page))
     assert {*rows.SCHEMA.names, *operations, *fields} <= named

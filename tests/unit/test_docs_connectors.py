@@ -1,4 +1,4 @@
-"""The examples of docs/connectors/own.md are the files they name, and keep the protocol's promises."""
+"""The examples of docs/connectors/own.md are the files they name, and keep the promises of their base classes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from changelog_engine.testing.conformance import check_committing_sink, check_source
+from changelog_engine.testing.conformance import check_committing_sink, check_sink, check_source
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
 from folder_sink import FolderSink
 from lines_source import LinesSource
+from log_sink import LogSink
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples" / "connectors"
 
 
-@pytest.mark.parametrize("name", ["lines_source.py", "folder_sink.py"])
+@pytest.mark.parametrize("name", ["lines_source.py", "log_sink.py", "folder_sink.py"])
 def test_the_page_shows_the_files(name: str) -> None:
     page = (DOCS / "connectors" / "own.md").read_text()
     assert f"<!-- {name} -->\n```python\n{(EXAMPLES / name).read_text()}```\n" in page
@@ -31,6 +32,13 @@ def test_the_source(tmp_path: Path) -> None:
 
 
 def test_the_sink(tmp_path: Path) -> None:
+    def visible() -> list[str]:
+        return [line for file in tmp_path.glob("*.log") for line in file.read_text().splitlines()]
+
+    check_sink(LogSink(str(tmp_path)), visible, runs=50)
+
+
+def test_the_committing_sink(tmp_path: Path) -> None:
     def visible() -> list[str]:
         return [line for file in tmp_path.glob("[!.]*") for line in file.read_text().splitlines()]
 

@@ -21,13 +21,12 @@ from support import bad_calls
 from support.jobs import NO_RESTART, TestJob
 
 from api import _unsupported
-from changelog_engine import errors
+from changelog_engine import errors, launch
 from changelog_engine.errors import (
     ChangelogEngineError,
     NotSupportedError,
 )
 from changelog_engine.graph.nodes import JobGraph, JobSettings
-from changelog_engine.spark import launch
 
 ROOT = Path(__file__).parents[2]
 PYFLINK: dict[str, list[str]] = json.loads(
@@ -49,18 +48,17 @@ ACCEPTED = {
 # Checks in api/ that look at a class and are about a value: it was read, or only known when the job is built.
 ABOUT_VALUES = {
     (
-        "api/datastream/_aggregations.py",
+        "api/datastream/_fields.py",
         "aggregation",
     ): "names of fields: which there are is up to the stream",
     (
-        "api/datastream/_aggregations.py",
+        "api/datastream/_fields.py",
         "_check_number",
     ): "the number of a field that the stream does not have",
     ("api/datastream/formats/_json_schema.py", "convert"): "a document",
     ("api/datastream/formats/_json_schema.py", "_kind"): "a document",
     ("api/datastream/formats/_json_schema.py", "_find"): "a document",
     ("api/datastream/formats/avro.py", "_parsed"): "a document",
-    ("api/datastream/formats/_csv_lines.py", "_text"): "a value of a row, which the writer names",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import re
@@ -16,10 +17,10 @@ from typing import Any
 import pytest
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.checkpoint.job_folder import open_job_folder
-from changelog_engine.checkpoint.ownership import DriverLock, begin_attempt
-from changelog_engine.errors import FencedError
+from changelog_engine.errors import FencedError, StorageError
+from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import DriverLock, begin_attempt
 
 
 def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:
@@ -58,12 +59,28 @@ def test_the_lock_names_its_holder(tmp_path: Path) -> None:
     DriverLock(folder).acquire()
 
 
+def test_a_lock_whose_holder_cannot_be_written_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = open_job_folder(str(tmp_path), "job")
+
+    def full(*given: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(StorageError, match=r"disk full: could not write .*lock"):
+            DriverLock(folder).acquire()
+    with DriverLock(folder):
+        pass
+
+
 def test_kill_9_frees_the_lock(tmp_path: Path) -> None:
     folder = open_job_folder(str(tmp_path), "job")
     code = (
         "import sys, time\n"
-        "from changelog_engine.checkpoint.job_folder import open_job_folder\n"
-        "from changelog_engine.checkpoint.ownership import DriverLock\n"
+        "from changelog_engine.ledger.job_folder import open_job_folder\n"
+        "from changelog_engine.ledger.ownership import DriverLock\n"
         "DriverLock(open_job_folder(sys.argv[1], 'job')).acquire()\n"
         "print('held', flush=True); time.sleep(60)\n"
     )

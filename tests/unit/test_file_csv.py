@@ -11,9 +11,15 @@ from support.written_files import read, write
 
 from api.datastream import OutputTag
 from api.datastream.connectors.file_system import FileSource, StreamFormat
-from api.datastream.formats.csv import CsvBulkWriters, CsvReaderFormat, CsvSchema
+from api.datastream.formats.csv import (
+    CsvBulkWriters,
+    CsvReaderFormat,
+    CsvRowDeserializationSchema,
+    CsvSchema,
+)
 from api.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from api.table import DataTypes
+from changelog_engine.connectors import files
 from changelog_engine.connectors.files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files import FileSource as EngineSource
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
@@ -110,12 +116,12 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            ("x,a,,,", "line 2 after byte 9: field 'id' is 'x', which is no INT"),
+            ("x,a,,,", "line 2 after byte 9: field 'id' is 'x', which is not of type INT"),
             ("3000000000,a,,,", "needs more than 32 bits"),
             ("1,a,1#y,,", "field 'list' is '1#y'"),
             ("1,a,,perhaps,", "neither true nor false"),
             ("1,a", "2 cells, not 5"),
-            ('1,"a', "is no CSV near byte"),
+            ('1,"a', "is not CSV near byte"),
         ],
     )
     def test_lines_that_do_not_fit(self, tmp_path, line, message):
@@ -142,7 +148,7 @@ class TestCsv:
             (0, 3, ["3"]),
         ]
         assert found.aside[0][0] == "bad"
-        assert "field 'id' is 'x', which is no INT" in found.aside[0][1].error
+        assert "field 'id' is 'x', which is not of type INT" in found.aside[0][1].error
         reader.close()
         with pytest.raises(NotSupportedError, match="only CSV and JSON lines"):
             FileSource.for_bulk_file_format(
@@ -276,3 +282,52 @@ class TestBytesThatAreNotUtf8:
         reader.close()
         assert found.values == [{"a": "ä"}]
         assert [(bad.line, bad.record) for _, bad in found.aside] == [(2, '{"a": "\ufffd"}')]
+
+
+class TestBothReaders:
+    """A cell means the same in a file and in a line that comes by itself, as from a topic."""
+
+    CELLS = (
+        "1| 1|1.5|-3000000000|99999999999999999999|1e3|nan|x|true|TRUE|a|ab|\xfc|2024-02-29|2023-02-29|10:00:00|"
+        "10:00:00.5+02:00|2024-01-01 00:00:00|2024-01-01T00:00:00Z|2024-01-01T00:00:00.25+02:00|1969-12-31T23:59:59.5Z"
+    )
+    TYPES = "STRING CHAR BOOLEAN BYTE INT LONG BIG_INT FLOAT DOUBLE BIG_DEC SQL_DATE SQL_TIME SQL_TIMESTAMP INSTANT"
+
+    @pytest.mark.parametrize(
+        "wanted", [*(getattr(Types, name)() for name in TYPES.split()), Types.LIST(Types.INT())]
+    )
+    def test_a_cell_is_read_alike(self, tmp_path, wanted):
+        of_line = CsvRowDeserializationSchema.Builder(Types.ROW_NAMED(["c"], [wanted])).build()
+        separator = ";" if wanted == Types.LIST(Types.INT()) else None
+        schema = files.CsvSchema((files.CsvColumn("c", wanted, separator),))
+        read = 0
+        for number, cell in enumerate(self.CELLS.split("|")):
+            path = tmp_path / f"{number}.csv"
+            path.write_text(f"{cell}\n", encoding="utf-8")
+            source = files.FileSource([str(path)], files.CsvRecords(schema))
+            (split,) = source.splits(1)
+            reader = source.reader(split)
+            try:
+                expected = [of_line.deserialize(cell.encode())]
+            except ValueError:
+                with pytest.raises(TypeMismatchError, match=r"line 1 after byte 0: .*'c'"):
+                    reader.read(split.start, 1)
+            else:
+                read += 1
+                assert repr(reader.read(split.start, 1).values) == repr(expected)
+            reader.close()
+        assert read > 0
+
+    def test_bytes_that_are_not_utf_8_are_an_error(self, tmp_path):
+        of_line = CsvRowDeserializationSchema.Builder(Types.ROW_NAMED(["c"], [Types.STRING()])).build()
+        with pytest.raises(ValueError, match="utf-8"):
+            of_line.deserialize(b"a\xff")
+        (tmp_path / "f.csv").write_bytes(b"\n\nb\na\xff\n")
+        source = files.FileSource(
+            [str(tmp_path)], files.CsvRecords(files.CsvSchema((files.CsvColumn("c", Types.STRING()),)))
+        )
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        with pytest.raises(TypeMismatchError, match="line 4 after byte 0: cell 1 is not UTF-8"):
+            reader.read(split.start, 10)
+        reader.close()

@@ -343,9 +343,9 @@ class TestAvro:
         ).build()
         with pytest.raises(StorageError, match=r"bad\.avro as Avro"):
             read(source)
-        with pytest.raises(ConfigurationError, match="no JSON"):
+        with pytest.raises(ConfigurationError, match="is not JSON"):
             AvroSchema.parse_string("{")
-        with pytest.raises(ConfigurationError, match="no Avro schema"):
+        with pytest.raises(ConfigurationError, match="is not an Avro schema"):
             AvroInputFormat("x", AvroSchema.parse_string('{"type": "nonsense"}'))
 
     def test_schemas(self, tmp_path):

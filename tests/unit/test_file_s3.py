@@ -8,6 +8,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -70,10 +71,18 @@ def put(s3, path, text):
         stream.write(text.encode())
 
 
-def sink_to(uri, options, rolling=None):
+def sink_to(uri, options, compaction=None):
     return files.FileSink(
-        uri, files.StringEncoder(), files.BasePathBuckets(), rolling, file_systems=FileSystems(options)
+        uri,
+        files.StringEncoder(),
+        files.BasePathBuckets(),
+        file_systems=FileSystems(options),
+        compaction=compaction,
     )
+
+
+def compacting(checkpoints):
+    return files.Compaction(files.CompactStrategy(checkpoints=checkpoints), files.ConcatCompactor())
 
 
 def job_into(sink, parallelism):
@@ -145,7 +154,7 @@ class TestSink:
         job = TestJob(
             tmp_path / "log", Script((rng.randint(5, 12),), (True, rng.random() < 0.5, True), failures)
         )
-        sink = sink_to(f"s3://{bucket}/out", options)
+        sink = sink_to(f"s3://{bucket}/out", options, compacting(2) if seed % 2 else None)
         job.run(lambda driver: job_into(sink, 1 + (seed + driver) % 2))
         while lines(s3, f"{bucket}/out") != ALL and job.progress.waiting:
             try:
@@ -159,6 +168,38 @@ class TestSink:
     def test_conformance(self, s3, bucket, options):
         sink = sink_to(f"s3://{bucket}/out", options)
         check_committing_sink(sink, lambda: list(lines(s3, f"{bucket}/out").elements()), runs=3, seed=2)
+        compacts = sink_to(f"s3://{bucket}/compacted", options, compacting(1))
+        check_committing_sink(
+            compacts, lambda: list(lines(s3, f"{bucket}/compacted").elements()), runs=2, seed=3
+        )
+
+    def test_compaction(self, s3, bucket, options):
+        """As objects: read back, merged, copied to their name; a fork makes copies on the server."""
+        row_type = Types.ROW_NAMED(["n"], [Types.LONG()])
+        by_record = files.Compaction(files.CompactStrategy(checkpoints=2), files.RecordWiseCompactor())
+        sink = files.FileSink(
+            f"s3://{bucket}/out",
+            files.ColumnarFiles("parquet", files.arrow_schema(row_type)),
+            files.BasePathBuckets(),
+            file_systems=FileSystems(options),
+            compaction=by_record,
+        )
+        writer = sink.committing_writer(context())
+        writer.write([(1,)])
+        kept = RestoredSink(0, writer.prepare(False))
+        writer.write([(2,)])
+        prepared = writer.prepare(False)
+        fork = sink.committing_writer(context(restored=[kept])._replace(job="fork"))
+        assert objects(s3, f"{bucket}/out") == {}
+        writer.commit(prepared.committables)
+        (data,) = objects(s3, f"{bucket}/out").values()
+        assert pq.read_table(pa.BufferReader(data))["n"].to_pylist() == [1, 2]
+        fork.commit(fork.prepare(True).committables)
+        found = [pq.read_table(pa.BufferReader(data)) for data in objects(s3, f"{bucket}/out").values()]
+        assert sorted(table["n"].to_pylist() for table in found) == [[1], [1, 2]]
+        assert hidden(s3, f"{bucket}/out") == []
+        sink.committing_writer(context(2, [RestoredSink(0, prepared)])).close()
+        assert len(objects(s3, f"{bucket}/out")) == 2, "committing again changes nothing"
 
     def test_committing_again_changes_nothing(self, s3, bucket, options):
         writer = sink_to(f"s3://{bucket}/out", options).committing_writer(context())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import random
 from collections import Counter
@@ -14,7 +15,6 @@ from support.jobs import OneClock, TestJob
 from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
 
-from changelog_engine.checkpoint.ownership import DriverLock
 from changelog_engine.clock import WallMs
 from changelog_engine.connectors import NumberSequenceSource, RestoredSink
 from changelog_engine.connectors.files import (
@@ -28,10 +28,19 @@ from changelog_engine.connectors.files import (
 from changelog_engine.connectors.files.sink import FileWriter
 from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.testing.conformance import check_committing_sink
 
 # Writers of processes that are lost are never closed.
 pytestmark = pytest.mark.filterwarnings("ignore:.*inprogress:pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def lost_writers():
+    """They go here, where their open files are no surprise."""
+    yield
+    gc.collect()
+
 
 NUMBERS = 150
 ALL = Counter(str(number) for number in range(1, NUMBERS + 1))

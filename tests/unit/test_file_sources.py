@@ -361,7 +361,7 @@ class Watching(TestJob):
             and len(splits) == len(list(self.folder.iterdir()))
             and all(split[1] for split in splits)
         ):
-            self.coordinator.stop()
+            self.coordinator.control.stop()
 
 
 # Files of processes that are lost are never closed.

@@ -15,7 +15,7 @@ from changelog_engine.codec.canonical import canonical_text, from_canonical, ref
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store import KeyedStore, StoreConfig
 from changelog_engine.types import TypeInformation, Types
 from materializer import StateEntries, state_at
 
@@ -132,7 +132,19 @@ def test_plain_keys_are_read_all_the_same() -> None:
 
 
 def store(key_type: TypeInformation | None) -> KeyedStore:
-    made = KeyedStore(None, False, 0, 0, range(128), key_type, False, 128, 1, frozenset({"count"}))
+    config = StoreConfig(
+        folder=None,
+        changelog=False,
+        stage=0,
+        subtask=0,
+        key_groups=range(128),
+        key_type=key_type,
+        timed=False,
+        max_parallelism=128,
+        part_max_bytes=1,
+        operators=frozenset({"count"}),
+    )
+    made = KeyedStore(config)
     made._described = {
         ("count", "n"): {
             "name": "n",

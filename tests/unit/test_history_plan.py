@@ -29,7 +29,6 @@ from changelog_engine.changelog.log_files import crc32, merged_name
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed_values
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.job_folder import find_job_folder
 from changelog_engine.errors import (
     CorruptChangelogError,
     ForeignPathError,
@@ -43,8 +42,9 @@ from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sq
 from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables, described_state
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
 from materializer.materialize import materialize
 
@@ -236,7 +236,7 @@ def test_points(job: TestJob, tmp_path: Path) -> None:
         described_state(opened.checkpoint(), "count", "x")
     with pytest.raises(StorageError, match="no changelog in"):
         Tables(str(tmp_path))
-    DeltaLog.create(Storage(str(tmp_path / "foreign")), SCHEMA, {})
+    DeltaLog.create(open_storage(str(tmp_path / "foreign")), SCHEMA, {})
     with pytest.raises(ForeignPathError, match="is a Delta table, but no changelog"):
         Tables(str(tmp_path / "foreign"))
 

@@ -126,12 +126,12 @@ def test_user_and_password_go_before_the_url_s():
 @pytest.mark.parametrize(
     ("url", "error", "match"),
     [
-        ("postgresql://h/d", ConfigurationError, "no JDBC URL"),
+        ("postgresql://h/d", ConfigurationError, "not a JDBC URL"),
         ("jdbc:oracle:thin:@h:1:d", NotSupportedError, "oracle"),
         ("jdbc:postgresql://h/d?sslmod=require", ConfigurationError, "unknown parameter 'sslmod'"),
         ("jdbc:postgresql://h/d?user", ConfigurationError, "'user' has no value"),
         ("jdbc:postgresql://u:secret@h/d", ConfigurationError, "with_user_name"),
-        ("jdbc:postgresql://h:x/d", ConfigurationError, "no host and port"),
+        ("jdbc:postgresql://h:x/d", ConfigurationError, "not a host and port"),
         ("jdbc:postgresql://h/d?connectTimeout=x", ConfigurationError, "whole number"),
         ("jdbc:mysql://h1,h2/d", NotSupportedError, "one host"),
         ("jdbc:mysql://h/d?sslMode=VERFIY_CA", ConfigurationError, "'VERFIY_CA'; known are .*verify_ca"),
@@ -159,6 +159,10 @@ def test_urls_that_cannot_be_used(url, error, match):
         f"jdbc:postgresql://h/d?password={SECRET}",
         f"jdbc:postgresql://u:{SECRET}@h/d",
         f"jdbc:mysql://h/d?user=x&sslpassword={SECRET}&a=b",
+        f"jdbc:mysql://u:12?{SECRET}@h/d",
+        f"jdbc:postgresql://u:12/{SECRET}@h/d",
+        f"jdbc:postgresql://u:a={SECRET}@h/d",
+        f"jdbc:mysql://address=(host=h)(user=me)(password={SECRET})/d",
     ],
 )
 def test_no_text_shows_the_password(url):
@@ -173,6 +177,29 @@ def test_no_text_shows_the_password(url):
     )
     sink = JdbcSink.sink("INSERT INTO t VALUES (?)", Types.ROW([Types.INT()]), safe.build())
     assert SECRET not in f"{sink!r} {sink._function!r}"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (f"me:{SECRET}@h/d", "with_password"),
+        (f"me:12?{SECRET}@h/d", "with_password"),
+        (f"me:12?a&{SECRET}@h/d", "with_password"),
+        (f"me:12/{SECRET}@h/d", "with_password"),
+        (f"me:{SECRET}=@h/d", "with_password"),
+        (f"address=(host=h)(password={SECRET})/d", "with_password|not a host"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
+def test_passwords_in_urls_that_cannot_be_used(kind, address, said):
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        driver_arguments(ConnectionOptions(f"jdbc:{kind}://{address}"))
+    assert SECRET not in str(raised.value)
+
+
+def test_an_at_sign_in_a_parameter():
+    arguments = driver_arguments(ConnectionOptions("jdbc:postgresql://h:1/d?user=me@example.org&password=x"))
+    assert (arguments["host"], arguments["user"]) == ("h", "me@example.org")
 
 
 def test_connection_options():

@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import subprocess
 import threading
+import time
 from decimal import Decimal
 
 import pytest
@@ -53,7 +54,7 @@ def sqlite(request, tmp_path):
 def waits(monkeypatch):
     """No waiting between retries; what the waits would have been."""
     seen: list[float] = []
-    monkeypatch.setattr(session_module.Session.__init__, "__defaults__", (seen.append,))
+    monkeypatch.setattr(session_module.Session.__init__, "__defaults__", (seen.append, time.monotonic))
     return seen
 
 

@@ -15,10 +15,10 @@ from support.script import Script
 from api.common.typeinfo import Types
 from api.datastream import _job_names
 from api.datastream._job_names import name_of_job
-from changelog_engine.checkpoint.job_folder import job_slug
 from changelog_engine.cli import main
 from changelog_engine.config import ConfigLayers, outer_layers, set_command_line
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.ledger.job_folder import job_slug
 
 WINS = {"changelog.job.name": "fork"}
 

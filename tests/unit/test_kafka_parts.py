@@ -104,6 +104,8 @@ class TestProperties:
                 ClientProperties(given, "Test")  # type: ignore[arg-type]
         with pytest.raises(NotSupportedError, match="names a Java class"):
             settings(partitioner_class="org.example.Mine")
+        with pytest.raises(NotSupportedError, match=r"'config.providers' .* give the values themselves"):
+            settings(config_providers="file")
         assert "partitioner.class" not in settings(
             partitioner_class="org.apache.kafka.clients.producer.UniformStickyPartitioner"
         )

@@ -14,7 +14,6 @@ from changelog_engine.graph.key_groups import (
     key_group_range,
     key_groups,
     key_groups_of_ints,
-    subtask_of,
 )
 
 identities = st.one_of(
@@ -51,7 +50,7 @@ def test_ranges_cover_every_group_once(parallelism, max_parallelism):
     ranges = [key_group_range(s, max_parallelism, parallelism) for s in range(parallelism)]
     assert [group for r in ranges for group in r] == list(range(max_parallelism))
     for subtask, groups in enumerate(ranges):
-        assert {subtask_of(group, max_parallelism, parallelism) for group in groups} == {subtask}
+        assert {group * parallelism // max_parallelism for group in groups} == {subtask}
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from changelog_engine.checkpoint.contracts import JobOutcome
+from changelog_engine import launch
 from changelog_engine.cli import main
 from changelog_engine.config import set_command_line
+from changelog_engine.driver.protocols import JobOutcome
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.launcher import remove_alias
-from changelog_engine.spark import launch, session
+from changelog_engine.spark import session
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,17 @@ from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
 
 def lineage_of(base: Path) -> Lineage:
-    return Lineage(DeltaLog(Storage(str(base / "job" / "changelog"))))
+    return Lineage(DeltaLog(open_storage(str(base / "job" / "changelog"))))
 
 
 def test_extend() -> None:
@@ -93,14 +95,14 @@ def test_only_the_wanted_row_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
     for i in range(5):
         driver.checkpoint({"a": i})
     opened: list[str] = []
-    real = Storage.read
+    real = LocalDisk.read
 
     def read(self: Storage, path: str) -> pa.Buffer:
         if path.endswith(".parquet"):
             opened.append(path)
         return real(self, path)
 
-    monkeypatch.setattr(Storage, "read", read)
+    monkeypatch.setattr(LocalDisk, "read", read)
     lineage = lineage_of(tmp_path)
     assert opened == []
     lineage.checkpoint(3)

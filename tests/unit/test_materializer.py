@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.checkpoint.protection import protecting
-from changelog_engine.checkpoint.restore_plan import complete_snapshots
 from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from materializer import truncation
 from materializer.materialize import materialize
 from materializer.pieces import ENTRIES, Piece, cut

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.disks import trusted
 from support.materialized import merging_few
 from test_commit_helpers import Driver, state_at
 
@@ -20,13 +21,15 @@ from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.verification import verify
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage import delta_log
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
 from materializer import merge, merge_rows, truncation
 from materializer.materialize import materialize
 from materializer.merge import Change, merge_small
@@ -37,9 +40,9 @@ KEEPS = Retention(history_ms=10**15, retained=1, grace_ms=0)
 
 
 @pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
+def quick(tmp_path: Path) -> Iterator[None]:
     """Nothing is killed here."""
-    with mock.patch("os.fsync"), mock.patch.object(truncation, "_PAUSE_S", 0):
+    with trusted(tmp_path), mock.patch.object(truncation, "_PAUSE_S", 0):
         yield
 
 
@@ -183,7 +186,7 @@ def test_small_merged_files_are_merged_on(sizes: list[int]) -> None:
                 checkpoint += 1
                 total += 100
                 files.append(part(checkpoint))
-            for change in merge_small(Storage("/nowhere"), files, stays, 4):
+            for change in merge_small(open_storage("/nowhere"), files, stays, 4):
                 files = [file for file in files if file.path not in change.removes]
                 for add in change.adds:
                     files.append(
@@ -242,7 +245,7 @@ def test_a_writer_that_stood_still_for_long_is_refused(tmp_path: Path) -> None:
 
 def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) -> None:
     """Of many files only those that are asked for are read."""
-    storage = Storage(str(tmp_path))
+    storage = open_storage(str(tmp_path))
     adds = []
     for first in range(1, 400, 10):
         rows = [
@@ -260,13 +263,13 @@ def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) 
         adds.append({"path": path, "size_bytes": data.size, "modification_time": 0})
     checkpoints, attempts = rows_of(storage, pa.Table.from_pylist(adds))
     opened: list[str] = []
-    inner = Storage.read
+    inner = LocalDisk.read
 
     def read(self: Storage, path: str) -> pa.Buffer:
         opened.append(path)
         return inner(self, path)
 
-    with mock.patch.object(Storage, "read", read):
+    with mock.patch.object(LocalDisk, "read", read):
         assert (checkpoints.newest, attempts.newest, list(attempts)) == (400, 0, [])
         assert opened == []
         assert checkpoints.document(checkpoints[123]) == '"123"'

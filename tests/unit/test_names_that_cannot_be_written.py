@@ -14,11 +14,11 @@ from support.jobs import TestJob
 from api.common import Configuration, Types
 from api.datastream import OutputTag, StreamExecutionEnvironment
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.checkpoint.forks import fork_job
-from changelog_engine.checkpoint.job_folder import find_job_folder
-from changelog_engine.checkpoint.savepoints import new_savepoint
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.savepoints.folder import new_savepoint
+from changelog_engine.savepoints.forks import fork_job
 
 BAD = "half\ud83d"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from datetime import UTC, datetime
@@ -14,9 +15,10 @@ from test_commit_helpers import Driver, fold, state_at
 
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.storage.memory_disk import MemoryDisk
 
 
 def writer(folder: Path, **more: int) -> PartWriter:
@@ -117,18 +119,14 @@ def test_an_empty_part(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / part.path).num_rows == 0
 
 
-def test_finish_again_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = writer(tmp_path)
-    made.write(1, columns(["1"], pa.array(["x"])))
-
-    def full(*args: object) -> int:
-        raise OSError(28, "injected")
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="disk full"):
-        made.finish()
-    monkeypatch.undo()
-    assert made.finish().rows == 1
+def test_finish_again_after_a_failure(tmp_path: Path) -> None:
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        made = writer(tmp_path)
+        made.write(1, columns(["1"], pa.array(["x"])))
+        disk.fail("write", errno.ENOSPC)
+        with pytest.raises(OSError, match="disk full"):
+            made.finish()
+        assert made.finish().rows == 1
 
 
 def test_key_groups_and_operators(tmp_path: Path) -> None:
@@ -254,8 +252,8 @@ def test_corrupt_snapshot_without_log_is_an_error(tmp_path: Path) -> None:
 
 def _materialize(driver: Driver, checkpoint: object, rows: dict[str, int]) -> None:
     from changelog_engine.changelog.model import Checkpoint
-    from changelog_engine.checkpoint.commit import verify_parts
-    from changelog_engine.checkpoint.snapshots import SnapshotStore
+    from changelog_engine.ledger.committer import verify_parts
+    from changelog_engine.ledger.snapshot_store import SnapshotStore
 
     assert isinstance(checkpoint, Checkpoint)
     log = driver.folder.open_snapshots()

@@ -62,8 +62,8 @@ def test_a_module_is_found_without_being_imported() -> None:
         ("import pyflink.ml", "pyflink.ml"),
         ("from pyflink import shell", "changelog_engine.api.shell"),
         (
-            "from pyflink.datastream.connectors.cassandra import CassandraSink",
-            "pyflink.datastream.connectors.cassandra",
+            "from pyflink.datastream.connectors.dynamic_kafka import DynamicKafkaSource",
+            "pyflink.datastream.connectors.dynamic_kafka",
         ),
     ],
 )

@@ -1,7 +1,8 @@
-"""``changelog-engine replay`` and the pytest fixture, on a job that was recorded without Spark."""
+"""``changelog-engine replay``, ``explain``, ``impact`` and the pytest fixture, on a job that was recorded without Spark."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -138,3 +139,102 @@ def test_the_fixture_passes_and_fails_tests(recorded: Path, tmp_path: Path) -> N
     )  # fmt: skip
     assert re.search(r"1 failed, 1 passed", done.stdout), done.stdout + done.stderr
     assert "'count' of 'visits': mutations of 1 keys differ, final state of 1" in done.stdout
+
+
+def ask(recorded: Path, monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> Result:
+    monkeypatch.chdir(recorded)
+    before = (list(sys.argv), list(sys.path), alias_installed())
+    (folder,) = (path.parent for path in recorded.glob("*/visits/changelog"))
+    script, *rest = arguments
+    result = CliRunner().invoke(main, [command, script, str(folder), *rest])
+    assert (sys.argv, sys.path, alias_installed()) == before
+    return result
+
+
+VISITS = ("visits.py", "--job", "visits")
+
+
+def test_explain_a_key(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ask(
+        recorded, monkeypatch, "explain", *VISITS, "--key", "ann", "--state", "count", "--depth", "2"
+    )
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "#1 visits.count: put 3  (checkpoint 3)" in lines
+    assert any("visits.py:23 process_element(): self.count.update(" in line for line in lines)
+    assert any(line.startswith("  <- record 'ann' at 7 of split") for line in lines)
+    assert "  read count of 'visits', as it was before the replayed range" in lines
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_explain_as_json_and_at_a_point(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ask(
+        recorded, monkeypatch, "explain", *VISITS, "--key", "ann", "--at", "-2", "--from", "0", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["equal"]
+    assert found["end"] == 2
+    values = [(each["state"], each["value"], each["cause"]["position"]) for each in found["mutations"]]
+    assert [each for each in values if each[0] == "count"] == [("count", 1, 0), ("count", 2, 3)]
+    assert [each["number"] for each in found["mutations"]] == [1, 2, 3, 4]
+
+
+def test_explain_changed_code_gives_no_answer(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = ask(recorded, monkeypatch, "explain", *VISITS, "--key", "ann", "--", "7")
+    assert result.exit_code == 1
+    assert "NOT EXPLAINED" in result.output
+    assert "recorded: put 3" in result.output
+    assert "replayed: put 9" in result.output
+    assert "<- record" not in result.output
+
+
+def test_explain_an_output_and_what_a_record_touched(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ask(
+        recorded,
+        monkeypatch,
+        "explain",
+        *VISITS,
+        "--output",
+        "Print to Std. Out",
+        "--where",
+        "value[0] == 'cid'",
+        "--at",
+        "3",
+    )
+    assert made.exit_code == 0, made.output
+    assert "<- record 'cid' at 8 of split" in made.output
+    assert "'ann'" not in made.output
+    touched = ask(recorded, monkeypatch, "impact", *VISITS, "--source", "users", "--position", "3", "--json")
+    assert touched.exit_code == 0, touched.output
+    found = json.loads(touched.output)
+    assert found["end"] == 2
+    assert [(each["state"], each["key"]) for each in found["mutations"]] == [
+        ("count", "ann"),
+        ("last", "ann"),
+    ]
+    assert [each["value"] for each in found["outputs"]] == [["ann", 2]]
+    through = ask(
+        recorded, monkeypatch, "impact", *VISITS, "--source", "users", "--position", "3", "--json", "--through-state",
+        "--at", "latest",
+    )  # fmt: skip
+    assert [each["value"] for each in json.loads(through.output)["outputs"]] == [["ann", 2], ["ann", 3]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--key", "ann", "--at", "99"), "there is no checkpoint 99"),
+        (("--key", "zoe"), "the log has no mutation of the key"),
+        (("--key", "ann", "--operator", "no"), "no operator with state has the uid 'no'"),
+        (("--output", "nowhere"), "no sink has the uid or name 'nowhere'"),
+        (("--key", "ann", "--output", "x"), "give either --key or --output"),
+        (("--output", "x", "--where", "1 +"), "--where is not a Python expression"),
+    ],
+)
+def test_explain_says_why_there_is_no_answer(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    result = ask(recorded, monkeypatch, "explain", *VISITS, *arguments)
+    assert result.exit_code == 2
+    assert said in result.output

@@ -10,11 +10,13 @@ import pytest
 from support.materialized import finishes, stopped
 
 from changelog_engine.changelog.model import RestorePoint
-from changelog_engine.checkpoint import restore_notice
-from changelog_engine.checkpoint.restore_notice import RestoreNotice, in_words
-from changelog_engine.checkpoint.restore_plan import plan_restore
+from changelog_engine.driver import restore_notice
+from changelog_engine.driver.figures import JobMonitor
+from changelog_engine.driver.restore_notice import RestoreNotice, in_words
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.reading import RestoreSize, restore_size
+from changelog_engine.ledger.reading import RestoreSize, read_parts, restore_size
+from changelog_engine.ledger.restore_plan import plan_restore
 from materializer.materialize import materialize
 
 
@@ -71,3 +73,33 @@ def test_an_empty_start_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_log_alone_in_words() -> None:
     assert in_words(RestoreSize(None, 0, 0, 1_234_567, 3_700_000)) == "1,234,567 rows (3.7 MB) of the log"
+
+
+def test_those_who_wait_are_told_what_has_been_read(tmp_path: Path) -> None:
+    _, _, folder = stopped(tmp_path, epochs=6)
+    materialize(folder, 4)
+    point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
+    told: list[tuple[int, int]] = []
+    rows = sum(
+        table.num_rows for table in read_parts(point, ALL_KEY_GROUPS, tell=lambda *more: told.append(more))
+    )
+    size = restore_size(point)
+    assert sum(count for count, _ in told) == rows == size.snapshot_rows + size.log_rows
+    assert sum(count for _, count in told) == size.snapshot_bytes + size.log_bytes
+
+
+def test_who_watches_a_restore_hears_no_warnings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore_notice, "_SILENT_S", 0.0)
+    monkeypatch.setattr(restore_notice, "_EVERY_S", 0.001)
+    _, _, folder = stopped(tmp_path, epochs=2)
+    point = plan_restore(folder, Lineage(folder.open_changelog()).newest_checkpoint())
+    monitor = JobMonitor("mine")
+    monitor.watched = True
+    with RestoreNotice("mine", point, monitor):
+        while monitor.restoring is None:
+            threading.Event().wait(0.001)
+        threading.Event().wait(0.02)
+    assert monitor.restoring == restore_size(point)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -31,9 +31,9 @@ from changelog_engine.errors import (
     StorageError,
 )
 from changelog_engine.graph.nodes import JobSettings, StateKind
-from changelog_engine.state.backends import CUSTOM, ROCKSDB, local_dirs, open_backend, pickled_class
+from changelog_engine.state.backends import ROCKSDB, local_dirs, open_backend
+from changelog_engine.state.identity_bytes import after, decode, encode
 from changelog_engine.state.local_folder import LocalFolder
-from changelog_engine.state.rocksdb_keys import after, decode, encode
 from changelog_engine.state.rocksdb_maps import SpreadMap
 from changelog_engine.state.rocksdb_options import rocksdb_options
 from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
@@ -71,7 +71,7 @@ def test_key_bytes_keep_the_order(identities: list[Any]) -> None:
 
 @pytest.mark.parametrize("identity", [1.0, [1], {"a": 1}, (1, 2.0)])
 def test_what_is_no_identity_has_no_bytes(identity: Any) -> None:
-    with pytest.raises(TypeError, match="is no identity"):
+    with pytest.raises(TypeError, match="is not an identity"):
         encode(identity)
 
 
@@ -140,7 +140,6 @@ def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) ->
         backend = rocks_backend(tmp_path, cache_bytes)
         other = backend.table("operator", "other", kind)
         table = backend.table("operator", "state", kind)
-        assert backend.table("operator", "state") is table
         other[1] = {1: 1} if kind is StateKind.MAP else [1]
         with small_maps():
             for _ in range(400):
@@ -151,10 +150,9 @@ def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) ->
                 elif chance < 0.06:
                     assert content(table.items(), kind) == content(model.items(), kind), f"seed {seed}"
                 elif chance < 0.08:
-                    assert len(table) == len(model)
-                    assert sorted(map(repr, table)) == sorted(map(repr, model))
+                    assert sorted(repr(key) for key, _ in table.items()) == sorted(map(repr, model))
         assert content(table.items(), kind) == content(model.items(), kind), f"seed {seed}"
-        assert len(other) == 1
+        assert len(list(other.items())) == 1
         backend.close()
     assert not list(tmp_path.rglob("*.sst"))
 
@@ -335,7 +333,7 @@ def test_subtasks_are_spread_over_the_folders(tmp_path: Path) -> None:
     settings = JobSettings(state_backend=ROCKSDB, state_options=options)
     backends = [open_backend(settings, "job", 0, subtask) for subtask in range(4)]
     for backend in backends:
-        backend.table("operator", "state")
+        backend.table("operator", "state", StateKind.VALUE)
     found = [len(list((tmp_path / name).rglob("CURRENT"))) for name in "ab"]
     assert found == [2, 2]
     for backend in backends:
@@ -387,23 +385,6 @@ def test_too_large_a_state_is_final(tmp_path: Path) -> None:
     with pytest.raises(JobExecutionError, match="JobManagerCheckpointStorage allows 300"):
         job.run_driver(count_job())
     assert job.coordinator.restarts.count == 0
-
-
-class NoBackend:
-    """Lacks most of the protocol."""
-
-    def table(self, operator: str, state: str, kind: Any = None) -> dict[Any, Any]:
-        return {}
-
-
-def test_a_custom_backend_that_is_none() -> None:
-    for factory, message in (
-        (NoBackend, "has no state, timers"),
-        (lambda: 1 / 0, "cannot be made: ZeroDivision"),
-    ):
-        settings = JobSettings(state_backend=CUSTOM, state_class=pickled_class(factory, "the backend"))
-        with pytest.raises(ConfigurationError, match=message):
-            open_backend(settings, "job", 0, 0)
 
 
 class _FullDisk:

@@ -21,22 +21,6 @@ from support.script import Script
 from api.common import Configuration
 from api.common.typeinfo import Types
 from api.datastream import StreamExecutionEnvironment
-from changelog_engine.checkpoint.job_folder import find_job_folder, open_job_folder
-from changelog_engine.checkpoint.protection import (
-    LONGEST_HOURS,
-    protect,
-    protected_checkpoints,
-    protected_snapshots,
-    protecting,
-)
-from changelog_engine.checkpoint.savepoint_requests import SavepointRequests
-from changelog_engine.checkpoint.savepoint_writer import SnapshotWriter, create_savepoint
-from changelog_engine.checkpoint.savepoints import (
-    is_savepoint_path,
-    list_savepoints,
-    new_savepoint,
-    open_savepoint,
-)
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
@@ -46,7 +30,23 @@ from changelog_engine.errors import (
     JobExecutionError,
     RestoreError,
 )
+from changelog_engine.ledger.job_folder import find_job_folder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.protection import (
+    LONGEST_HOURS,
+    protect,
+    protected_checkpoints,
+    protected_snapshots,
+    protecting,
+)
+from changelog_engine.savepoints.folder import (
+    is_savepoint_path,
+    list_savepoints,
+    new_savepoint,
+    open_savepoint,
+)
+from changelog_engine.savepoints.requests import SavepointRequests
+from changelog_engine.savepoints.writer import SnapshotWriter, create_savepoint
 from materializer.fold import state_at
 
 
@@ -161,7 +161,7 @@ def test_paths_that_are_no_savepoint(path: Path, tmp_path: Path, base: Path) -> 
         open_savepoint(str(tmp_path))
     with pytest.raises(ForeignPathError, match="is a file"):
         open_savepoint(str(path / "savepoint.json"))
-    with pytest.raises(ForeignPathError, match="is no savepoint: it has no"):
+    with pytest.raises(ForeignPathError, match="is not a savepoint: it has no"):
         open_savepoint(str(base))
 
 
@@ -183,8 +183,8 @@ def test_an_empty_state(tmp_path: Path) -> None:
 
 
 def test_large_states_are_cut_into_parts(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("changelog_engine.checkpoint.savepoint_writer.ROW_GROUP_ROWS", 2)
-    monkeypatch.setattr("changelog_engine.checkpoint.savepoint_writer._PART_BYTES", 1)
+    monkeypatch.setattr("changelog_engine.savepoints.writer.ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr("changelog_engine.savepoints.writer._PART_BYTES", 1)
     folder = find_job_folder(str(base), "job")
     savepoint = create_savepoint(folder, Lineage(folder.open_changelog()).checkpoint(3), str(tmp_path))
     assert [part.rows for part in savepoint.parts] == [2, 2]
@@ -240,8 +240,8 @@ def test_a_protection_ends_with_its_process(base: Path, tmp_path: Path) -> None:
     root = str(shutil.copytree(base, tmp_path / "base"))
     code = (
         "import sys\n"
-        "from changelog_engine.checkpoint.job_folder import find_job_folder\n"
-        "from changelog_engine.checkpoint.protection import protect, protected_checkpoints\n"
+        "from changelog_engine.ledger.job_folder import find_job_folder\n"
+        "from changelog_engine.ledger.protection import protect, protected_checkpoints\n"
         "folder = find_job_folder(sys.argv[1], 'job')\n"
         "protect(folder, 2, None, 'test')\n"
         "assert protected_checkpoints(folder) == {2}\n"

@@ -15,7 +15,7 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.errors import ConfigurationError, JobExecutionError
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.testing import (
     At,
     Checkpoint,
@@ -97,7 +97,7 @@ def test_after_a_crash_the_job_goes_on_from_the_scripts_checkpoint(tmp_path: Pat
     script = ["a1", Checkpoint(), "a2", Pause(5), "b1", Crash(), "a3", Crash(), Checkpoint(), "a4"]
     found = run(ScriptedSource(script), tmp_path, interval_ms=50)
     assert [element[:2] for element in found] == [("a1", 1), ("a2", 2), ("b1", 1), ("a3", 3), ("a4", 4)]
-    lineage = Lineage(DeltaLog(Storage(f"{tmp_path}/scripted/changelog")))
+    lineage = Lineage(DeltaLog(open_storage(f"{tmp_path}/scripted/changelog")))
     assert len(lineage.attempts) == 3
     positions = [lineage.checkpoint(n).sources for n in lineage.checkpoints]
     reached = [

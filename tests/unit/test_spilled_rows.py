@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from support.materialized import damage, stopped
 
 from changelog_engine.changelog.compaction import live_rows
-from changelog_engine.changelog.replay import group_by_state
+from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.spilled_rows import spilled
-from changelog_engine.checkpoint.job_folder import JobFolder
-from changelog_engine.checkpoint.restore_plan import plan_restore
 from changelog_engine.errors import StorageError
 from changelog_engine.ledger import reading
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.state.local_folder import LocalFolder
 from materializer.materialize import materialize
 

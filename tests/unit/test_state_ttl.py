@@ -12,11 +12,11 @@ from support.ttl_bench import TTL, TtlBench
 from api.common.typeinfo import Types
 from api.datastream import AggregateFunction
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from changelog_engine.changelog.wrapper import LoggingCell
 from changelog_engine.codec.values import Encoded, codec_for
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.operators.store import describe
+from changelog_engine.operators.state_types import describe
+from changelog_engine.state.handles import LoggingCell
 from changelog_engine.state.ttl import TimedType
 
 

@@ -12,7 +12,7 @@ from support.ttl_bench import TTL, TtlBench
 
 from api.common.typeinfo import Types
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
-from changelog_engine.state.backend import NamespaceCursor, NamespaceScope
+from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.ttl_sweep import EPOCH_ENTRIES
 from changelog_engine.windowing.namespaces import TimeWindows
 
@@ -154,7 +154,7 @@ def test_full_snapshots_leave_expired_entries_out_where_they_shall(bench):
 
 def test_state_of_windows_is_cleaned_where_it_lies(bench):
     b = bench()
-    scope = NamespaceScope(NamespaceCursor(), TimeWindows())
+    scope = NamespaceScope(Cursor(), TimeWindows())
     spec = StateSpec("window:s", StateKind.VALUE, Types.LONG(), ttl=TtlSpec(TTL, incremental_size=5))
     state = b.store.state("op", spec, scope)
     for window in ((0, 10), (10, 20)):
@@ -164,7 +164,7 @@ def test_state_of_windows_is_cleaned_where_it_lies(bench):
     b.store.buffer.drain()
     scope.cursor.key = "b", (0, 10)
     assert state.value() is None
-    assert b.store.inner.table("op", "window:s") == {("a", (10, 20)): (1_050, 1)}
+    assert b.store.tables["op", "window:s"] == {("a", (10, 20)): (1_050, 1)}
     assert scope.cursor.key == ("b", (0, 10))
     ((count, columns),) = b.store.buffer.drain()
     assert count == 1

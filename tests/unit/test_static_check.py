@@ -11,17 +11,21 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from api import _differences
+from api import _differences, _kept_settings
+from api._kept_settings import KEPT
+from api.datastream import StreamExecutionEnvironment
 from api.datastream._settings import default_local_parallelism
 from changelog_engine.cli import main
 from changelog_engine.cli.check import _wrapped
 from changelog_engine.config import set_command_line
+from changelog_engine.connectors import packages
 from changelog_engine.static_check import Level, NotReadableError, Report, answers, check_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -524,18 +528,92 @@ def test_marks_name_sections_of_the_page() -> None:
         assert section in headings
 
 
-def test_the_table_of_what_is_stored_without_effect_has_marked_methods() -> None:
-    page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
-    table = page.split("## Stored without effect")[1].split("\nEverything else")[0]
-    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    methods = {
-        name for cell in cells for name in re.findall(r"`([a-z_]+)`", cell) if name in answers.member_names()
+def test_the_table_of_what_is_kept_without_effect_is_that_of_the_marked_methods() -> None:
+    setters = [setter for row in KEPT for setter in row.setters()]
+    assert len(set(setters)) == len(setters) > 40
+    classes = answers.classes()
+    there = {
+        f"{cls}.{name}"
+        for cls, found in classes.items()
+        for name, function in vars(found).items()
+        if (mark := _differences.difference_of(function)) is not None
+        and mark.section == "Stored without effect"
     }
-    assert methods <= marked().keys()
-    assert len(methods) > 10
+    assert there == set(setters)
+    for row in KEPT:
+        arguments = inspect.signature(classes[row.owner]).parameters if row.what else {}
+        assert all(hasattr(classes[row.owner], name) or name in arguments for name in row.names), row
+
+
+def test_a_setting_without_effect_says_so_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_kept_settings, "_said", set())
+    environment = StreamExecutionEnvironment.get_execution_environment()
+    with caplog.at_level("INFO", "changelog_engine"):
+        environment.set_buffer_timeout(10).set_buffer_timeout(20)
+    assert caplog.messages == [
+        "StreamExecutionEnvironment.set_buffer_timeout is kept without effect: output leaves at the end of an epoch"
+    ]
+    assert environment.get_buffer_timeout() == 20
 
 
 def test_what_is_tried_leaves_no_trace(check: Check) -> None:
     before = default_local_parallelism()
     check(BEGIN + f"env.set_default_local_parallelism({before + 1})\n")
     assert default_local_parallelism() == before
+
+
+CONNECTED = """
+from pyflink.common.serialization import SimpleStringSchema
+from pyflink.datastream.connectors import FlinkKafkaConsumer, JdbcConnectionOptions, RMQConnectionConfig, RMQSink
+from pyflink.datastream.connectors.cassandra import CassandraSink
+from pyflink.datastream.connectors.elasticsearch import Elasticsearch7SinkBuilder
+from pyflink.datastream.connectors.kafka import KafkaSource
+from pyflink.datastream.connectors.kinesis import KinesisStreamsSink
+from pyflink.datastream.connectors.pulsar import PulsarSink
+from pyflink.datastream.formats.avro import AvroBulkWriters, AvroRowDeserializationSchema, AvroSchema
+def read(which):
+    config = RMQConnectionConfig.Builder().set_uri("amqp://h").build()
+    RMQSink(config, which, SimpleStringSchema())  {pika}
+    CassandraSink.add_sink(which)  {cassandra}
+    Elasticsearch7SinkBuilder().set_hosts("h:1")  {urllib3}
+    KafkaSource.builder().set_topics(which).build()  {confluent_kafka}
+    FlinkKafkaConsumer(which, SimpleStringSchema(), {{}})  {confluent_kafka}
+    sink = KinesisStreamsSink.builder()  {boto3}
+    sink.set_fail_on_error(True)
+    PulsarSink.builder()  {pulsar}
+    AvroBulkWriters.for_generic_record(which)  {fastavro}
+    AvroRowDeserializationSchema(avro_schema_string=which)  {fastavro}
+    AvroSchema.parse_file(which)
+    build = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
+    build.with_url("jdbc:postgresql://h/d")  {psycopg}
+    build.with_url("jdbc:mysql://h/d")  {pymysql}
+    build.with_url("jdbc:sqlite:/a.db")
+    build.with_url(which)
+read(input())
+"""
+PACKAGES = {
+    value.module: value for value in vars(packages).values() if isinstance(value, packages.Package)
+}  # by what is imported
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["installed", "missing"])
+def test_packages_of_connectors(check: Check, monkeypatch: pytest.MonkeyPatch, here: bool) -> None:
+    said = {name: f"# error: {package.advice}" for name, package in PACKAGES.items()}
+    monkeypatch.setattr(packages.Package, "is_here", lambda package: here)
+    check(CONNECTED.format_map(dict.fromkeys(said, "") if here else said))
+
+
+def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert packages.RABBITMQ.is_here()
+    monkeypatch.setitem(sys.modules, "pika", None)
+    assert not packages.RABBITMQ.is_here()
+    assert not packages.Package("This needs", "no-such", "no", "no_such_package").is_here()
+
+
+def test_extras_bring_their_packages() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for package in PACKAGES.values():
+        names = [re.split(r"[\[=]", each)[0].lower() for each in extras[package.extra]]
+        assert package.name.lower() in names, package

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -13,12 +15,12 @@ import pytest
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError, LostCommitError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.opening import open_storage
 
 
-def make(path: Path, through_delta_rs: bool = False) -> DeltaLog:
-    log = DeltaLog.create(Storage(str(path)), SCHEMA, {"changelog.format.version": "1"})
-    return DeltaLog(log.storage, through_delta_rs)
+def make(path: Path) -> DeltaLog:
+    return DeltaLog.create(open_storage(str(path)), SCHEMA, {"changelog.format.version": "1"})
 
 
 def add(path: str, checkpoint: int = 1) -> AddFile:
@@ -27,14 +29,12 @@ def add(path: str, checkpoint: int = 1) -> AddFile:
     return AddFile(path, 10, 1234, stats)
 
 
-def test_a_table_that_cannot_be_made_durable_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("changelog_engine.storage.delta_log._sync_file", full)
-    with pytest.raises(StorageError, match=f"{tmp_path} durable: .*No space left"):
+def test_a_table_that_cannot_be_made_durable_is_named(tmp_path: Path) -> None:
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        disk.fail("fsync", errno.ENOSPC)
+        with pytest.raises(StorageError, match=f"{tmp_path} durable: disk full"):
+            make(tmp_path)
+        assert not DeltaLog.exists(disk.storage())
         make(tmp_path)
 
 
@@ -47,12 +47,11 @@ def test_create(tmp_path: Path) -> None:
     with pytest.raises(CommitConflictError):
         make(tmp_path)
     with pytest.raises(StorageError, match="not a Delta table"):
-        DeltaLog(Storage(str(tmp_path / "nowhere")))
+        DeltaLog(open_storage(str(tmp_path / "nowhere")))
 
 
-@pytest.mark.parametrize("through_delta_rs", [False, True])
-def test_commit_and_list(tmp_path: Path, through_delta_rs: bool) -> None:
-    log = make(tmp_path, through_delta_rs)
+def test_commit_and_list(tmp_path: Path) -> None:
+    log = make(tmp_path)
     assert log.commit([add("a", 1), add("b", 2)], metadata={"checkpoint": 1}) == 1
     assert log.commit([add("c", 3)], ["a"]) == 2
     assert log.added_since(0) == ["a", "b", "c"]
@@ -67,9 +66,8 @@ def test_commit_and_list(tmp_path: Path, through_delta_rs: bool) -> None:
     assert deltalake.DeltaTable(str(tmp_path)).history(1)[0]["operation"] == "WRITE"
 
 
-@pytest.mark.parametrize("through_delta_rs", [False, True])
-def test_stale_handle_is_refused(tmp_path: Path, through_delta_rs: bool) -> None:
-    a, b = make(tmp_path, through_delta_rs), DeltaLog(Storage(str(tmp_path)), through_delta_rs)
+def test_stale_handle_is_refused(tmp_path: Path) -> None:
+    a, b = make(tmp_path), DeltaLog(open_storage(str(tmp_path)))
     a.commit([add("a")])
     with pytest.raises(CommitConflictError):
         b.commit([add("b")])
@@ -84,7 +82,7 @@ def test_racing_commits_have_one_winner_each(tmp_path: Path) -> None:
     wins: list[int] = []
 
     def commit(name: str) -> None:
-        log = DeltaLog(Storage(str(tmp_path)))
+        log = DeltaLog(open_storage(str(tmp_path)))
         for i in range(40):
             log.refresh()
             try:
@@ -97,12 +95,12 @@ def test_racing_commits_have_one_winner_each(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(wins) == len(set(wins)) == DeltaLog(Storage(str(tmp_path))).version
-    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == len(wins)
+    assert len(wins) == len(set(wins)) == DeltaLog(open_storage(str(tmp_path))).version
+    assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == len(wins)
 
 
 def test_maintenance_and_a_handle_that_slept_through_it(tmp_path: Path) -> None:
-    log, sleeper = make(tmp_path), DeltaLog(Storage(str(tmp_path)))
+    log, sleeper = make(tmp_path), DeltaLog(open_storage(str(tmp_path)))
     for i in range(12):
         log.commit([add(f"f{i}")])
     assert not log.maintain(every=20)
@@ -111,10 +109,39 @@ def test_maintenance_and_a_handle_that_slept_through_it(tmp_path: Path) -> None:
     assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()
     for version in range(5):  # as a cleanup of expired commits would
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
-    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == 12
+    assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 12
     assert sleeper.refresh() == 12  # it doesn't take the hole for the end of the log
     with pytest.raises(StorageError, match="is gone"):
         sleeper.added_since(0)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_two_that_write_a_delta_checkpoint_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    log = make(tmp_path)
+    for i in range(4):
+        log.commit([add(f"f{i}")])
+    assert log.maintain(every=2)
+    for i in range(4, 8):
+        log.commit([add(f"f{i}")])
+    list_, maintained = log.storage.list, []
+
+    def interrupted(path: str) -> Any:
+        """Another process writes a checkpoint before or after the folder is listed; then its commits are cleaned up."""
+        found = list_(path) if late else None
+        if not maintained:
+            maintained.append(DeltaLog(open_storage(str(tmp_path))).maintain(every=2))
+            if late:
+                for version in range(4, 9):
+                    (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+        return found if late else list_(path)
+
+    monkeypatch.setattr(log.storage, "list", interrupted)
+    assert log.maintain(every=2) is not late
+    assert maintained == [True]
+    monkeypatch.undo()
+    assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 8
 
 
 def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -123,7 +150,7 @@ def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) 
         log.commit([add(f"f{number}", number)])
     assert log.maintain(every=2)
     assert log.files().num_rows == 3
-    assert sorted(DeltaLog(Storage(str(tmp_path))).files()["path"].to_pylist()) == ["f0", "f1", "f2"]
+    assert sorted(DeltaLog(open_storage(str(tmp_path))).files()["path"].to_pylist()) == ["f0", "f1", "f2"]
     [checkpoint] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
     whole = checkpoint.read_bytes()
     for place in range(0, len(whole), max(1, len(whole) // 50)):
@@ -131,24 +158,23 @@ def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) 
         harmed[place] ^= 1 << (place % 8)
         checkpoint.write_bytes(harmed)
         with pytest.raises(CorruptChangelogError) as caught:
-            DeltaLog(Storage(str(tmp_path))).files()
+            DeltaLog(open_storage(str(tmp_path))).files()
         assert caught.value.path == str(checkpoint)
     checkpoint.write_bytes(whole)
     log.commit([add("g")], ["f0"])
-    assert DeltaLog(Storage(str(tmp_path))).files().num_rows == 3
+    assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 3
     assert len(deltalake.DeltaTable(str(tmp_path)).file_uris()) == 3  # other readers pass the checksum over
 
 
-@pytest.mark.parametrize("through_delta_rs", [False, True])
-def test_case_47_others_that_went_on_with_an_older_copy(tmp_path: Path, through_delta_rs: bool) -> None:
+def test_case_47_others_that_went_on_with_an_older_copy(tmp_path: Path) -> None:
     path = tmp_path / "table"
-    log = make(path, through_delta_rs)
+    log = make(path)
     log.commit([add("a")])
     shutil.copytree(path, tmp_path / "older")
     log.commit([add("b")])
     shutil.rmtree(path)
     shutil.copytree(tmp_path / "older", path)
-    other = DeltaLog(Storage(str(path)), through_delta_rs)
+    other = DeltaLog(open_storage(str(path)))
     other.commit([add("c")])
     other.commit([add("d")])
     with pytest.raises(LostCommitError, match=r"not the commit that this process wrote or saw"):

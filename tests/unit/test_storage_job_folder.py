@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.checkpoint.job_folder import FORMAT_PROPERTY, job_slug, open_job_folder
 from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
+from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, job_slug, open_job_folder
 
 HOSTILE = [
     "",

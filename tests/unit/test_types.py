@@ -17,6 +17,7 @@ import pytest
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types import Instant, Row, RowKind, Types, type_from_spec
+from changelog_engine.types.typeinfo import shown, shown_bytes
 
 NAMED = Types.ROW_NAMED(
     ["k", "v"],
@@ -361,3 +362,16 @@ def test_factory_is_documented():
     for name, method in inspect.getmembers(Types, inspect.isfunction):
         assert "Example:" in method.__doc__, name
         assert "Returns:" in method.__doc__, name
+
+
+def test_values_in_messages():
+    class Unshowable:
+        def __repr__(self):
+            raise RuntimeError("no")
+
+    assert shown([1, "a"]) == "[1, 'a']"
+    assert shown("x" * 500) == "'" + "x" * 96 + "..."
+    assert len(shown("x" * 500, 300)) == 300
+    assert shown(Unshowable()) == "<Unshowable whose repr failed: RuntimeError>"
+    assert shown_bytes(b"ab\0") == r"b'ab\x00'"
+    assert shown_bytes(bytearray(b"a" * 200)) == "b'" + "a" * 100 + "'... (200 bytes)"

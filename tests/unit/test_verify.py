@@ -21,15 +21,15 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import PartName, crc32, parse_part, part_name, read_row, row_file
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
-from changelog_engine.checkpoint import verification
-from changelog_engine.checkpoint.job_folder import JobFolder, find_job_folder
-from changelog_engine.checkpoint.savepoint_writer import create_savepoint
-from changelog_engine.checkpoint.snapshots import SnapshotStore
-from changelog_engine.checkpoint.verification import Verification, verify
 from changelog_engine.cli import main
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshot_store import SnapshotStore
+from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.verification import verify as verification
+from changelog_engine.verification.verify import Verification, verify
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -87,7 +87,7 @@ def cli(*arguments: object) -> Result:
 
 
 def verified(path: Path) -> Verification:
-    return verify(JobFolder("job", "job", Storage(str(path))))
+    return verify(JobFolder("job", "job", open_storage(str(path))))
 
 
 def one_fault(path: Path) -> tuple[str, str]:
@@ -209,7 +209,7 @@ def test_a_damaged_row(job: Path, which: str, harm: Callable[[Path], None], what
 def rewrite(job: Path, table: str, old: Path, data: bytes | pa.Buffer, name: str) -> None:
     """Put a file in the place of another, with names and statistics that fit: what no checksum finds."""
     (job / table / name).write_bytes(data)
-    log = DeltaLog(Storage(str(job / table)))
+    log = DeltaLog(open_storage(str(job / table)))
     data = pa.py_buffer(data)
     log.commit([AddFile(name, data.size, 0, delta_stats(footer_of(data)))], [old.name])
 
@@ -263,7 +263,7 @@ def test_a_snapshot_that_is_not_the_fold(job: Path) -> None:
     marker = next((job / "snapshots").glob("snapshot-3-*"))
     name = forged(job, "snapshots", 3, another)
     replaced = {parse_part(name)[:5]: name}  # type: ignore[index]
-    document = json.loads(read_row(Storage(str(job / "snapshots")), marker.name))
+    document = json.loads(read_row(open_storage(str(job / "snapshots")), marker.name))
     for piece in document["files"]:
         piece[0] = replaced.get((parse_part(piece[0]) or ())[:5], piece[0])
     renamed, data = row_file("snapshot", 3, 1, json.dumps(document), 0)
@@ -276,7 +276,7 @@ def test_a_snapshot_that_is_not_the_fold(job: Path) -> None:
 
 def test_a_snapshot_with_a_part_too_few(job: Path) -> None:
     part = of_checkpoint(job, "snapshots", 3)
-    DeltaLog(Storage(str(job / "snapshots"))).commit([], [part.name])
+    DeltaLog(open_storage(str(job / "snapshots"))).commit([], [part.name])
     found = verified(job)
     assert any(
         "snapshot of checkpoint 3 lacks" in fault.what and part.name in fault.what for fault in found.faults
@@ -285,7 +285,7 @@ def test_a_snapshot_with_a_part_too_few(job: Path) -> None:
 
 def test_a_lineage_that_does_not_fit(job: Path) -> None:
     [old] = (job / "changelog").glob("checkpoint-4-*")
-    row = Checkpoint.from_json(read_row(Storage(str(job / "changelog")), old.name))
+    row = Checkpoint.from_json(read_row(open_storage(str(job / "changelog")), old.name))
     wrong = Checkpoint(**{**row.__dict__, "lineage": (Segment(1, 2, 4),)})
     name, data = row_file("checkpoint", 4, 1, wrong.to_json(), row.time_ms)
     rewrite(job, "changelog", old, data, name)

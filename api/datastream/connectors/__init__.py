@@ -37,6 +37,7 @@ from .kafka import (
     Semantic,
 )
 from .number_seq import NumberSequenceSource
+from .rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
 
 __all__ = [
     "BucketAssigner",
@@ -63,6 +64,9 @@ __all__ = [
     "KafkaTopicSelector",
     "NumberSequenceSource",
     "OutputFileConfig",
+    "RMQConnectionConfig",
+    "RMQSink",
+    "RMQSource",
     "RollingPolicy",
     "Semantic",
     "Sink",
@@ -79,16 +83,7 @@ __getattr__ = module_getattr(
         "KafkaMetadataService",
         "KafkaStreamSetSubscriber",
         "KafkaStreamSubscriber",
-        "PulsarDeserializationSchema",
-        "PulsarSource",
-        "PulsarSourceBuilder",
-        "RMQConnectionConfig",
-        "RMQSink",
-        "RMQSource",
         "SingleClusterTopicMetadataService",
-        "StartCursor",
-        "StopCursor",
         "StreamPatternSubscriber",
-        "SubscriptionType",
     },
 )

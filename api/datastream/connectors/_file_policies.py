@@ -88,9 +88,6 @@ class RollingPolicy:
             part_size: a file with more bytes gets no further element; default 128 MiB.
             rollover_interval: most time in ms that a file stays open; default a minute.
             inactivity_interval: most time in ms that a file stays open without being written to; default a minute.
-
-        Raises:
-            ConfigurationError: a number below 1.
         """
         what = "RollingPolicy.default_rolling_policy"
         return DefaultRollingPolicy(
@@ -169,12 +166,12 @@ class OutputFileConfig:
             self.part_suffix = ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Set how names begin. Returns this object."""
+            """Set how names begin."""
             self.part_prefix = prefix
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Set how names end. Returns this object."""
+            """Set how names end."""
             self.part_suffix = suffix
             return self
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError
 
-from ..._arguments import text, whole_number
+from ..._arguments import instance, text, whole_number
 from ..._unsupported import NamesOfPyFlink
 from ...common._bulk_writers import BulkWriterFactory
 from ...common.serialization import Encoder
 from ..functions import SinkFunction
+from ._file_compaction import FileCompactor, FileCompactStrategy
 from ._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
 from .base import Sink
 
@@ -23,8 +24,7 @@ AnySink = TypeVar("AnySink")
 class _Builder(NamesOfPyFlink, Generic[AnySink]):
     """What the builders of file sinks share."""
 
-    _not_here = frozenset({"enable_compact", "disable_compact"})
-    _makes: type[AnySink]
+    _makes: ClassVar[Any]  # the class of AnySink
     _by_subtask = False
 
     def __init__(self, base_path: str, encoder: Any, what: str) -> None:
@@ -34,18 +34,13 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._rolling: files.Rolling | None = None
         self._names = files.FileNames()
         self._interval_ms = files.CHECK_INTERVAL_MS
+        self._compaction: files.Compaction | None = None
 
     def with_bucket_check_interval(self, interval: int) -> Self:
         """Set how often files are looked at whose time may be over.
 
         Args:
             interval: ms; default a minute.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: below 1.
         """
         self._interval_ms = whole_number(interval, "with_bucket_check_interval: interval", 1)
         return self
@@ -55,12 +50,6 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
 
         Args:
             bucket_assigner: default: by the hour of the wall clock.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no BucketAssigner.
         """
         if not isinstance(bucket_assigner, BucketAssigner):
             raise ArgumentTypeError(f"with_bucket_assigner needs a BucketAssigner, got {bucket_assigner!r}")
@@ -72,12 +61,6 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
 
         Args:
             rolling_policy: default: by size and time for row formats, at every checkpoint for bulk formats.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no RollingPolicy.
         """
         if not isinstance(rolling_policy, RollingPolicy):
             raise ArgumentTypeError(f"with_rolling_policy needs a RollingPolicy, got {rolling_policy!r}")
@@ -89,25 +72,17 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
 
         Args:
             output_file_config: default: the prefix ``part`` and no suffix.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no OutputFileConfig.
         """
-        if not isinstance(output_file_config, OutputFileConfig):
-            raise ArgumentTypeError(
-                f"with_output_file_config needs an OutputFileConfig; build() it; got {output_file_config!r}"
-            )
-        self._names = output_file_config._names
+        what = "with_output_file_config: output_file_config"
+        self._names = instance(output_file_config, OutputFileConfig, what)._names
         return self
 
     def build(self) -> AnySink:
         """The sink.
 
         Raises:
-            ConfigurationError: a bulk format with a policy that does not end files at every checkpoint.
+            ConfigurationError: a bulk format with a policy that does not end files at every checkpoint, or a compactor that
+                cannot compact what the sink writes.
         """
         sink = files.FileSink(
             self._base_path,
@@ -116,8 +91,34 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
             self._rolling,
             replace(self._names, by_subtask=self._by_subtask),
             self._interval_ms,
+            compaction=self._compaction,
         )
-        return self._makes(sink)  # type: ignore[call-arg]
+        return cast(AnySink, self._makes(sink))
+
+
+class _CompactingBuilder(_Builder["FileSink"]):
+    """What the builders of `FileSink` share."""
+
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+        """Make one file of several small ones before they are shown. They end at every checkpoint then.
+
+        Args:
+            strategy: when, and of which.
+            compactor: how.
+        """
+        instance(strategy, FileCompactStrategy, "enable_compact: strategy")
+        if not isinstance(compactor, FileCompactor):
+            raise ArgumentTypeError(
+                "enable_compact: compactor must be a FileCompactor such as FileCompactor.concat_file_compactor(), got "
+                f"{compactor!r}"
+            )
+        self._compaction = files.Compaction(strategy._strategy, compactor._compactor)
+        return self
+
+    def disable_compact(self) -> Self:
+        """Show every file as it is, which is the default; also the files that a checkpoint holds for compaction."""
+        self._compaction = None
+        return self
 
 
 class FileSink(Sink):
@@ -129,7 +130,8 @@ class FileSink(Sink):
     needs checkpoints to finish any.
 
     On a local disk a file can grow over several checkpoints. On object stores a file ends at every checkpoint, whatever the
-    policy. After a failure the file in progress is finished with what the checkpoint counts of it.
+    policy. After a failure the file in progress is finished with what the checkpoint counts of it. With ``enable_compact()``
+    small files become larger ones, whose names begin with ``compacted-``, before anybody sees them.
 
     Example:
         >>> sink = (
@@ -142,13 +144,13 @@ class FileSink(Sink):
     Source: pyflink.datastream.connectors.FileSink
     """
 
-    class RowFormatBuilder(_Builder["FileSink"]):
+    class RowFormatBuilder(_CompactingBuilder):
         """Builds a `FileSink` that writes elements one by one.
 
         Source: pyflink.datastream.connectors.FileSink.RowFormatBuilder
         """
 
-    class BulkFormatBuilder(_Builder["FileSink"]):
+    class BulkFormatBuilder(_CompactingBuilder):
         """Builds a `FileSink` that writes many elements together.
 
         Source: pyflink.datastream.connectors.file_system.FileSink.BulkFormatBuilder
@@ -161,9 +163,6 @@ class FileSink(Sink):
         Args:
             base_path: folder, plain or as a URI of a file system that pyarrow opens.
             encoder: such as ``Encoder.simple_string_encoder()``.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "FileSink.for_row_format"
         return FileSink.RowFormatBuilder(base_path, _row_encoder(encoder, what), what)
@@ -175,9 +174,6 @@ class FileSink(Sink):
         Args:
             base_path: folder, plain or as a URI of a file system that pyarrow opens.
             writer_factory: such as ``ParquetBulkWriters.for_row_type(row_type)``.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "FileSink.for_bulk_format"
         return FileSink.BulkFormatBuilder(base_path, _bulk_factory(writer_factory, what), what)
@@ -208,12 +204,6 @@ class StreamingFileSink(SinkFunction):
 
             Args:
                 policy: default: by size and time.
-
-            Returns:
-                This object.
-
-            Raises:
-                ConfigurationError: no RollingPolicy.
             """
             return super().with_rolling_policy(policy)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+from changelog_engine.connectors import check_inherits, files
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
@@ -64,8 +64,7 @@ class StreamFormat:
     """
 
     def __init__(self, file_format: files.FileFormat) -> None:
-        if not isinstance(file_format, files.FileFormat):
-            raise ArgumentTypeError(f"StreamFormat needs a format with reader(file), got {file_format!r}")
+        check_inherits(file_format, "StreamFormat needs", files.FileFormat)
         self._format = file_format
 
     @staticmethod
@@ -89,9 +88,6 @@ class StreamFormat:
         Args:
             row_type: a ROW type whose fields are taken from the values' keys, missing ones None. Without it the elements
                 are dicts, lists, and so on.
-
-        Raises:
-            ConfigurationError: another type.
         """
         what = "StreamFormat.json_line_format: row_type"
         if type_info(row_type, what) is not None and not isinstance(row_type, RowTypeInfo):
@@ -106,8 +102,7 @@ class BulkFormat:
     """
 
     def __init__(self, file_format: files.FileFormat) -> None:
-        if not isinstance(file_format, files.FileFormat):
-            raise ArgumentTypeError(f"BulkFormat needs a format with reader(file), got {file_format!r}")
+        check_inherits(file_format, "BulkFormat needs", files.FileFormat)
         self._format = file_format
 
 
@@ -118,9 +113,6 @@ class InputFormat(StreamFormat):
         file_format: how files are read.
         path: file or folder.
         produced_type: type of the elements.
-
-    Raises:
-        ConfigurationError: an argument that cannot be used.
 
     Source: pyflink.datastream.connectors.file_system.InputFormat
     """
@@ -157,9 +149,6 @@ class FileSource(Source):
         Args:
             stream_format: how to read them.
             *paths: files or folders; at least one.
-
-        Raises:
-            ConfigurationError: no format or no path.
         """
         if not isinstance(stream_format, StreamFormat):
             raise ArgumentTypeError(
@@ -175,9 +164,6 @@ class FileSource(Source):
         Args:
             bulk_format: how to read them, such as ``ParquetColumnarRowInputFormat``.
             *paths: files or folders; at least one.
-
-        Raises:
-            ConfigurationError: no format or no path.
         """
         if not isinstance(bulk_format, BulkFormat):
             raise ArgumentTypeError(
@@ -207,12 +193,6 @@ class FileSourceBuilder:
 
         Args:
             discovery_interval: time between two looks; at least 1 ms.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no such Duration.
         """
         if not isinstance(discovery_interval, Duration) or discovery_interval.to_milliseconds() < 1:
             raise ArgumentTypeError(
@@ -223,7 +203,7 @@ class FileSourceBuilder:
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts; this is the default. Returns this object."""
+        """Read the files that are there when the job starts; this is the default."""
         self._interval_ms = None
         return self
 
@@ -232,12 +212,6 @@ class FileSourceBuilder:
 
         Args:
             file_enumerator: made by a static method of FileEnumeratorProvider.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no FileEnumeratorProvider.
         """
         if not isinstance(file_enumerator, FileEnumeratorProvider):
             raise ArgumentTypeError(
@@ -251,12 +225,6 @@ class FileSourceBuilder:
 
         Args:
             split_assigner: made by a static method of FileSplitAssignerProvider.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no FileSplitAssignerProvider.
         """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise ArgumentTypeError(
@@ -272,20 +240,13 @@ class FileSourceBuilder:
             tag: a side output, without a type. Its elements are rows of file, position, line (after that position), record
                 and error.
 
-        Returns:
-            This object.
-
         Raises:
-            ConfigurationError: no tag.
             NotSupportedError: a format that cannot go on after a bad record.
         """
         what = "FileSourceBuilder.set_bad_records_tag"
         if not isinstance(tag, OutputTag):
             raise ArgumentTypeError(f"{what}: tag must be an OutputTag, got {tag!r}")
-        with_tag = getattr(self._format, "with_bad_records_tag", None)
-        if with_tag is None:
-            raise NotSupportedError(f"{what}: only CSV and JSON lines can go on after a bad record")
-        self._format = with_tag(tag.tag_id)
+        self._format = self._format.with_bad_records_tag(tag.tag_id)
         return self
 
     def build(self) -> FileSource:

@@ -56,9 +56,6 @@ class JdbcExactlyOnceOptions:
 
             Args:
                 name: letters, digits and underscores, with or without a schema; ``changelog_engine_commits`` by default.
-
-            Raises:
-                ConfigurationError: another name.
             """
             if not isinstance(name, str) or not _TABLE.fullmatch(name):
                 raise ArgumentTypeError(
@@ -73,9 +70,6 @@ class JdbcExactlyOnceOptions:
 
             Args:
                 retention_ms: in ms; 7 days by default. Not shorter than the time for which checkpoints are restored.
-
-            Raises:
-                ConfigurationError: no whole number from 1 on.
             """
             self._retention_ms = whole_number(
                 retention_ms, "JdbcExactlyOnceOptions.Builder.with_retention_ms: retention_ms", 1

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
 from ... import _arguments
+from ..._needs import needs
 from ...common.serialization import DeserializationSchema
 from ..functions import SourceFunction
 from ._kafka_source import source_of
@@ -16,6 +18,7 @@ from ._kafka_source import source_of
 _INTERVAL = "flink.partition-discovery.interval-millis"
 
 
+@needs(packages.KAFKA)
 class FlinkKafkaConsumerBase(SourceFunction):
     """What consumers of all versions of Kafka share. Each setter returns this object.
 
@@ -61,9 +64,6 @@ class FlinkKafkaConsumerBase(SourceFunction):
 
         Args:
             commit_on_checkpoints: whether.
-
-        Raises:
-            ConfigurationError: no bool.
         """
         what = f"{type(self).__name__}.set_commit_offsets_on_checkpoints: commit_on_checkpoints"
         self._commits = _arguments.flag(commit_on_checkpoints, what)
@@ -83,9 +83,6 @@ class FlinkKafkaConsumerBase(SourceFunction):
 
         Args:
             startup_offsets_timestamp: ms.
-
-        Raises:
-            ConfigurationError: no number from 0 on.
         """
         what = f"{type(self).__name__}.set_start_from_timestamp: startup_offsets_timestamp"
         when = _arguments.whole_number(startup_offsets_timestamp, what, 0, 2**63 - 1)
@@ -116,9 +113,6 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         properties: of the consumer, by Java's names or librdkafka's; ``bootstrap.servers`` is needed, ``group.id`` to start
             from the group's offsets. ``flink.partition-discovery.interval-millis`` lets it look for new partitions.
 
-    Raises:
-        ConfigurationError: an argument or a property that cannot be used.
-
     Example:
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
@@ -138,11 +132,8 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
             raise ArgumentTypeError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
         for name in names:
             _arguments.text(name, "FlinkKafkaConsumer: topics")
-        if not isinstance(deserialization_schema, DeserializationSchema):
-            raise ArgumentTypeError(
-                "FlinkKafkaConsumer: deserialization_schema must be a DeserializationSchema, got "
-                f"{deserialization_schema!r}"
-            )
+        what = "FlinkKafkaConsumer: deserialization_schema"
+        _arguments.instance(deserialization_schema, DeserializationSchema, what)
         if not isinstance(properties, Mapping):
             raise ArgumentTypeError("FlinkKafkaConsumer: properties must be a dict of texts")
         checked = engine.ClientProperties(properties, "FlinkKafkaConsumer")

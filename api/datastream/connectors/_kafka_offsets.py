@@ -19,9 +19,6 @@ class KafkaTopicPartition:
         topic: its name.
         partition: its number, from 0.
 
-    Raises:
-        ConfigurationError: not a str, or no number from 0 on.
-
     Example:
         >>> KafkaTopicPartition("orders", 0) == KafkaTopicPartition("orders", 0)
         True
@@ -90,9 +87,6 @@ class KafkaOffsetsInitializer:
 
         Args:
             offset_reset_strategy: for partitions without; NONE, the default, lets the job fail.
-
-        Raises:
-            ConfigurationError: no strategy.
         """
         reset = _reset(offset_reset_strategy, "KafkaOffsetsInitializer.committed_offsets")
         return KafkaOffsetsInitializer(Offsets(Kind.COMMITTED, reset=reset))
@@ -103,9 +97,6 @@ class KafkaOffsetsInitializer:
 
         Args:
             timestamp: ms.
-
-        Raises:
-            ConfigurationError: no number from 0 on.
         """
         what = "KafkaOffsetsInitializer.timestamp: timestamp"
         return KafkaOffsetsInitializer(
@@ -161,11 +152,7 @@ def _reset(strategy: Any, what: str) -> Reset:
 
 
 def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
-    """The value if it is an initializer.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """The value if it is an initializer."""
     if not isinstance(initializer, KafkaOffsetsInitializer):
         raise ArgumentTypeError(
             f"{what} must be a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {initializer!r}"

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from enum import Enum
 
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError
 
 from ... import _arguments
+from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ..functions import SinkFunction
-from ._kafka_sink import checked_schema
 
 _PREFIX = "kafka-producer"
 
@@ -27,6 +28,7 @@ class Semantic(Enum):
     NONE = 2
 
 
+@needs(packages.KAFKA)
 class FlinkKafkaProducerBase(SinkFunction):
     """What producers of all versions of Kafka share. Each setter returns this object.
 
@@ -72,9 +74,6 @@ class FlinkKafkaProducerBase(SinkFunction):
 
         Args:
             log_failures_only: whether.
-
-        Raises:
-            ConfigurationError: no bool.
         """
         what = f"{type(self).__name__}.set_log_failures_only: log_failures_only"
         self._only_log = _arguments.flag(log_failures_only, what)
@@ -86,9 +85,6 @@ class FlinkKafkaProducerBase(SinkFunction):
 
         Args:
             flush_on_checkpoint: whether.
-
-        Raises:
-            ConfigurationError: no bool.
         """
         what = f"{type(self).__name__}.set_flush_on_checkpoint: flush_on_checkpoint"
         self._waits = _arguments.flag(flush_on_checkpoint, what)
@@ -100,9 +96,6 @@ class FlinkKafkaProducerBase(SinkFunction):
 
         Args:
             write_timestamp_to_kafka: whether.
-
-        Raises:
-            ConfigurationError: no bool.
         """
         what = f"{type(self).__name__}.set_write_timestamp_to_kafka: write_timestamp_to_kafka"
         self._timed = _arguments.flag(write_timestamp_to_kafka, what)
@@ -122,9 +115,6 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         kafka_producer_pool_size: how many checkpoints may be on their way; it has no meaning here.
         semantic: default AT_LEAST_ONCE. In a job without checkpoints EXACTLY_ONCE writes without transactions, as in Flink.
 
-    Raises:
-        ConfigurationError: an argument or a property that cannot be used.
-
     Example:
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> producer = FlinkKafkaProducer("counts", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
@@ -141,7 +131,8 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
         _arguments.text(topic, "FlinkKafkaProducer: topic")
-        checked_schema(serialization_schema, "FlinkKafkaProducer: serialization_schema")
+        what = "FlinkKafkaProducer: serialization_schema"
+        _arguments.instance(serialization_schema, SerializationSchema, what)
         if not isinstance(producer_config, Mapping):
             raise ArgumentTypeError("FlinkKafkaProducer: producer_config must be a dict of texts")
         _arguments.whole_number(
@@ -156,9 +147,6 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         """Only write to the log when a restored checkpoint keeps a transaction that the brokers have aborted.
 
         Its records are lost then: it was not committed within ``transaction.timeout.ms``.
-
-        Returns:
-            This object.
         """
         self._only_log_lost = True
         self._function = self._sink()

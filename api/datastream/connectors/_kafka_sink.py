@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
 from ... import _arguments
+from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from .base import DeliveryGuarantee, Sink
 
@@ -78,9 +80,6 @@ class KafkaRecordSerializationSchemaBuilder:
 
         Args:
             topic: its name.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         what = "KafkaRecordSerializationSchemaBuilder.set_topic: topic"
         self._topic, self._select = _arguments.text(topic, what), None
@@ -93,9 +92,6 @@ class KafkaRecordSerializationSchemaBuilder:
 
         Args:
             topic_selector: a KafkaTopicSelector, or a function of the element that gives a topic.
-
-        Raises:
-            ConfigurationError: neither.
         """
         select = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         if not callable(select):
@@ -109,33 +105,19 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """What turns an element into its record's key; without it records have none.
-
-        Args:
-            key_serialization_schema: the schema.
-
-        Raises:
-            ConfigurationError: no schema.
-        """
+        """What turns an element into its record's key; without it records have none."""
         what = "KafkaRecordSerializationSchemaBuilder.set_key_serialization_schema: key_serialization_schema"
-        self._key_schema = checked_schema(key_serialization_schema, what)
+        self._key_schema = _arguments.instance(key_serialization_schema, SerializationSchema, what)
         return self
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """What turns an element into its record's value.
-
-        Args:
-            value_serialization_schema: the schema.
-
-        Raises:
-            ConfigurationError: no schema.
-        """
+        """What turns an element into its record's value."""
         what = (
             "KafkaRecordSerializationSchemaBuilder.set_value_serialization_schema: value_serialization_schema"
         )
-        self._value_schema = checked_schema(value_serialization_schema, what)
+        self._value_schema = _arguments.instance(value_serialization_schema, SerializationSchema, what)
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
@@ -154,6 +136,7 @@ class KafkaRecordSerializationSchemaBuilder:
         )
 
 
+@needs(packages.KAFKA)
 class KafkaSink(Sink):
     """A sink of records for Kafka's topics; made by its `builder`.
 
@@ -187,6 +170,7 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
 
+@needs(packages.KAFKA)
 class KafkaSinkBuilder:
     """Builds a `KafkaSink`. Each method but `build` returns this object.
 
@@ -206,9 +190,6 @@ class KafkaSinkBuilder:
 
         Args:
             bootstrap_servers: ``host:port``, several with commas between them.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         what = "KafkaSinkBuilder.set_bootstrap_servers: bootstrap_servers"
         self._properties["bootstrap.servers"] = _arguments.text(bootstrap_servers, what)
@@ -219,9 +200,6 @@ class KafkaSinkBuilder:
 
         Args:
             delivery_guarantee: see `KafkaSink`.
-
-        Raises:
-            ConfigurationError: no guarantee.
         """
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             raise ArgumentTypeError(
@@ -236,32 +214,15 @@ class KafkaSinkBuilder:
 
         The job's name and the sink's uid follow it. Keep them the same from run to run, or what an older run left open is
         aborted only after its timeout, and readers wait for that.
-
-        Args:
-            transactional_id_prefix: the prefix.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         what = "KafkaSinkBuilder.set_transactional_id_prefix: transactional_id_prefix"
         self._prefix = _arguments.text(transactional_id_prefix, what)
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
-        """What turns elements into records.
-
-        Args:
-            record_serializer: the schema.
-
-        Raises:
-            ConfigurationError: no schema.
-        """
-        if not isinstance(record_serializer, KafkaRecordSerializationSchema):
-            raise ArgumentTypeError(
-                "KafkaSinkBuilder.set_record_serializer: record_serializer must be a KafkaRecordSerializationSchema, got "
-                f"{record_serializer!r}"
-            )
-        self._schema = record_serializer
+        """What turns elements into records."""
+        what = "KafkaSinkBuilder.set_record_serializer: record_serializer"
+        self._schema = _arguments.instance(record_serializer, KafkaRecordSerializationSchema, what)
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
@@ -270,9 +231,6 @@ class KafkaSinkBuilder:
         Args:
             key: Java's name or librdkafka's.
             value: a str.
-
-        Raises:
-            ConfigurationError: no texts.
         """
         self._properties[_arguments.text(key, "KafkaSinkBuilder.set_property: key")] = value
         return self
@@ -295,14 +253,3 @@ class KafkaSinkBuilder:
             return KafkaSink(engine.TransactionalKafkaSink(schema, properties, self._prefix))
         waits = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
         return KafkaSink(engine.KafkaSink(schema, properties, waits))
-
-
-def checked_schema(schema: Any, what: str) -> SerializationSchema:
-    """The value if it is a SerializationSchema.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    if not isinstance(schema, SerializationSchema):
-        raise ArgumentTypeError(f"{what} must be a SerializationSchema, got {schema!r}")
-    return schema

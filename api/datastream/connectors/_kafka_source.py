@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation
 
 from ... import _arguments
+from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SimpleStringSchema
 from ._kafka_offsets import (
     KafkaOffsetsInitializer,
@@ -62,11 +64,11 @@ class SimpleStringValueKafkaRecordDeserializationSchema(KafkaRecordDeserializati
         self._schema = SimpleStringSchema(charset)
 
     def deserialize_record(self, record: engine.KafkaRecord) -> Any:
-        """The value as text.
-
-        Args:
-            record: the record.
-        """
+        """The value as text."""
+        if record.value is None:
+            raise ValueError(
+                "the record has no value: read the topic with a schema that knows records without one"
+            )
         return self._schema.deserialize(record.value)
 
     def get_produced_type(self) -> TypeInformation | None:
@@ -74,6 +76,7 @@ class SimpleStringValueKafkaRecordDeserializationSchema(KafkaRecordDeserializati
         return self._schema.get_produced_type()
 
 
+@needs(packages.KAFKA)
 class KafkaSource(Source):
     """A source of records of Kafka's topics; made by its `builder`.
 
@@ -101,6 +104,7 @@ class KafkaSource(Source):
         return KafkaSourceBuilder()
 
 
+@needs(packages.KAFKA)
 class KafkaSourceBuilder:
     """Builds a `KafkaSource`. Each method but `build` returns this object.
 
@@ -123,9 +127,6 @@ class KafkaSourceBuilder:
 
         Args:
             bootstrap_servers: ``host:port``, several with commas between them.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         return self._property(
             "set_bootstrap_servers", "bootstrap_servers", "bootstrap.servers", bootstrap_servers
@@ -136,21 +137,11 @@ class KafkaSourceBuilder:
 
         Args:
             group_id: its name. Without one nothing is committed.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         return self._property("set_group_id", "group_id", "group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """How the brokers' logs call this source's clients.
-
-        Args:
-            prefix: a str.
-
-        Raises:
-            ConfigurationError: not a str.
-        """
+        """How the brokers' logs call this source's clients."""
         return self._property("set_client_id_prefix", "prefix", "client.id", prefix)
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
@@ -182,7 +173,7 @@ class KafkaSourceBuilder:
             re.compile(_arguments.text(topic_pattern, f"{what}: topic_pattern"))
         except re.error as error:
             raise ConfigurationError(
-                f"{what}: topic_pattern {topic_pattern!r} is no regular expression: {error}"
+                f"{what}: topic_pattern {topic_pattern!r} is not a regular expression: {error}"
             ) from None
         return self._read(what, engine.Topics(pattern=topic_pattern))
 
@@ -208,9 +199,6 @@ class KafkaSourceBuilder:
 
         Args:
             starting_offsets_initializer: where.
-
-        Raises:
-            ConfigurationError: no initializer.
         """
         what = "KafkaSourceBuilder.set_starting_offsets: starting_offsets_initializer"
         self._start = checked_initializer(starting_offsets_initializer, what)
@@ -221,9 +209,6 @@ class KafkaSourceBuilder:
 
         Args:
             stopping_offsets_initializer: where.
-
-        Raises:
-            ConfigurationError: no initializer.
         """
         what = "KafkaSourceBuilder.set_unbounded: stopping_offsets_initializer"
         self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), False
@@ -234,9 +219,6 @@ class KafkaSourceBuilder:
 
         Args:
             stopping_offsets_initializer: where.
-
-        Raises:
-            ConfigurationError: no initializer.
         """
         what = "KafkaSourceBuilder.set_bounded: stopping_offsets_initializer"
         self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), True
@@ -245,39 +227,18 @@ class KafkaSourceBuilder:
     def set_value_only_deserializer(
         self, deserialization_schema: DeserializationSchema
     ) -> KafkaSourceBuilder:
-        """What turns the values of records into elements.
-
-        Args:
-            deserialization_schema: the schema.
-
-        Raises:
-            ConfigurationError: no schema.
-        """
-        if not isinstance(deserialization_schema, DeserializationSchema):
-            raise ArgumentTypeError(
-                "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema must be a DeserializationSchema, "
-                f"got {deserialization_schema!r}"
-            )
-        self._schema = deserialization_schema
+        """What turns the values of records into elements."""
+        what = "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema"
+        self._schema = _arguments.instance(deserialization_schema, DeserializationSchema, what)
         return self
 
     def set_deserializer(
         self, kafka_record_deserialization_schema: KafkaRecordDeserializationSchema
     ) -> KafkaSourceBuilder:
-        """What turns whole records into elements.
-
-        Args:
-            kafka_record_deserialization_schema: the schema.
-
-        Raises:
-            ConfigurationError: no schema.
-        """
-        if not isinstance(kafka_record_deserialization_schema, KafkaRecordDeserializationSchema):
-            raise ArgumentTypeError(
-                "KafkaSourceBuilder.set_deserializer: kafka_record_deserialization_schema must be a "
-                f"KafkaRecordDeserializationSchema, got {kafka_record_deserialization_schema!r}"
-            )
-        self._schema = kafka_record_deserialization_schema
+        """What turns whole records into elements."""
+        given, what = kafka_record_deserialization_schema, "kafka_record_deserialization_schema"
+        what = f"KafkaSourceBuilder.set_deserializer: {what}"
+        self._schema = _arguments.instance(given, KafkaRecordDeserializationSchema, what)
         return self
 
     def set_bad_records_tag(self, tag: OutputTag) -> KafkaSourceBuilder:
@@ -286,9 +247,6 @@ class KafkaSourceBuilder:
         Args:
             tag: a side output, without a type. Its elements are rows of topic, partition, offset, timestamp, key, value
                 and error.
-
-        Raises:
-            ConfigurationError: no tag.
         """
         if not isinstance(tag, OutputTag):
             raise ArgumentTypeError(
@@ -304,9 +262,6 @@ class KafkaSourceBuilder:
             key: Java's name or librdkafka's; of the source: ``partition.discovery.interval.ms`` (default 5 minutes, 0 or
                 less for never) and ``commit.offsets.on.checkpoint`` (default true).
             value: a str.
-
-        Raises:
-            ConfigurationError: no texts.
         """
         self._properties[_arguments.text(key, "KafkaSourceBuilder.set_property: key")] = value
         return self
@@ -316,9 +271,6 @@ class KafkaSourceBuilder:
 
         Args:
             props: see `set_property`.
-
-        Raises:
-            ConfigurationError: no texts.
         """
         for key, value in props.items():
             self.set_property(key, value)

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 from ..._unsupported import NamesOfPyFlink, module_getattr
 
@@ -16,34 +16,27 @@ class Source:
     """A source. In PyFlink it wraps a Java object, here a Python object.
 
     Args:
-        source: an object with the protocol ``changelog_engine.connectors.Source``.
+        source: an object that inherits ``changelog_engine.connectors.Source``.
 
     Raises:
         NotSupportedError: the name of a Java class.
-        ConfigurationError: an object without that protocol.
 
     Source: pyflink.datastream.connectors.Source
     """
 
     def __init__(self, source: Any) -> None:
-        _refuse_java(self, source)
-        if not isinstance(source, engine.Source):
-            raise ArgumentTypeError(
-                "Source needs an object with bounded, parallel, output_type, splits() and reader(), "
-                f"got {source!r}"
-            )
-        self._source = source
+        refuse_java(source, type(self).__name__)
+        self._source = engine_source(source, "Source")
 
 
 class Sink(NamesOfPyFlink):
     """A sink. In PyFlink it wraps a Java object, here a Python object.
 
     Args:
-        sink: an object with the protocol ``changelog_engine.connectors.Sink`` or ``CommittingSink``.
+        sink: an object that inherits ``changelog_engine.connectors.Sink`` or ``CommittingSink``.
 
     Raises:
         NotSupportedError: the name of a Java class.
-        ConfigurationError: an object without that protocol.
 
     Source: pyflink.datastream.connectors.Sink
     """
@@ -53,13 +46,8 @@ class Sink(NamesOfPyFlink):
     }
 
     def __init__(self, sink: Any) -> None:
-        _refuse_java(self, sink)
-        if not isinstance(sink, (engine.Sink, engine.CommittingSink)):
-            raise ArgumentTypeError(
-                "Sink needs an object with writer(subtask, parallelism) or committing_writer(context), "
-                f"got {sink!r}"
-            )
-        self._sink = sink
+        refuse_java(sink, type(self).__name__)
+        self._sink = engine_sink(sink, "Sink")
 
 
 class DeliveryGuarantee(Enum):
@@ -73,11 +61,42 @@ class DeliveryGuarantee(Enum):
     NONE = 2
 
 
-def _refuse_java(owner: object, given: Any) -> None:
+def engine_source(given: Any, what: str) -> engine.Source:
+    """A source of the engine, as it was given.
+
+    Raises:
+        ConfigurationError: it does not inherit the base class.
+    """
+    engine.check_inherits(given, f"{what} needs", engine.Source)
+    source: engine.Source = given
+    parts = source.parts if isinstance(source, engine.SourceOfParts) else (source,)
+    if not parts:
+        raise ConfigurationError(
+            f"{what}: {type(source).__name__} has no parts: a SourceOfParts needs at least one"
+        )
+    return source
+
+
+def engine_sink(given: Any, what: str) -> engine.Sink | engine.CommittingSink:
+    """A sink of the engine, as it was given.
+
+    Raises:
+        ConfigurationError: it does not inherit a base class.
+    """
+    engine.check_inherits(given, f"{what} needs", engine.Sink, engine.CommittingSink)
+    sink: engine.Sink | engine.CommittingSink = given
+    return sink
+
+
+def refuse_java(given: Any, what: str) -> None:
+    """Raise when the name of a Java class was given in place of an object.
+
+    Raises:
+        NotSupportedError: it was.
+    """
     if isinstance(given, str):
         raise NotSupportedError(
-            f"{type(owner).__name__}({given!r}): Java classes cannot be used in this engine; give a "
-            "Python object"
+            f"{what}({given!r}): Java classes cannot be used in this engine; give a Python object"
         )
 
 

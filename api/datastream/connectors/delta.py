@@ -29,9 +29,6 @@ class DeltaSource(Source):
 
         Args:
             path: of the table, or its URI.
-
-        Raises:
-            ConfigurationError: not a str.
         """
         return DeltaSource.Builder(text(path, "DeltaSource.for_table: path"))
 
@@ -51,9 +48,6 @@ class DeltaSource(Source):
 
             Args:
                 version: from 0 on.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._version = whole_number(version, "DeltaSource.Builder.version_as_of: version", 0)
             return self
@@ -63,9 +57,6 @@ class DeltaSource(Source):
 
             Args:
                 version: the first whose changes are read.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._changes_from = whole_number(version, "DeltaSource.Builder.starting_version: version", 0)
             return self
@@ -75,9 +66,6 @@ class DeltaSource(Source):
 
             Args:
                 version: the last that is read.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._until = whole_number(version, "DeltaSource.Builder.ending_version: version", 0)
             return self
@@ -155,9 +143,6 @@ class DeltaSink(Sink):
 
             Args:
                 columns: texts, whole numbers, booleans or dates.
-
-            Raises:
-                ConfigurationError: no texts.
             """
             what = "DeltaSink.Builder.with_partition_columns: columns"
             self._partition_by = [text(column, what) for column in columns]
@@ -168,9 +153,6 @@ class DeltaSink(Sink):
 
             Args:
                 properties: such as ``{"delta.appendOnly": "true"}``.
-
-            Raises:
-                ConfigurationError: no texts.
             """
             what = "DeltaSink.Builder.with_properties: properties"
             if not isinstance(properties, Mapping):

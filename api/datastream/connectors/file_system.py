@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..._unsupported import module_getattr
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
+from ._file_compaction import FileCompactor, FileCompactStrategy
 from ._file_policies import (
     BucketAssigner,
     DefaultRollingPolicy,
@@ -30,6 +31,8 @@ __all__ = [
     "BulkFormat",
     "BulkWriterFactory",
     "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
@@ -44,4 +47,4 @@ __all__ = [
     "StreamingFileSink",
 ]
 
-__getattr__ = module_getattr(__name__, {"FileCompactStrategy", "FileCompactor"})
+__getattr__ = module_getattr(__name__)

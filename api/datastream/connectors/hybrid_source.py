@@ -8,7 +8,7 @@ from __future__ import annotations
 from changelog_engine import connectors as engine
 
 from ..._unsupported import module_getattr
-from .._sources import as_source
+from .._connectors import as_source
 from .base import Source
 
 __all__ = ["HybridSource", "HybridSourceBuilder"]
@@ -33,9 +33,6 @@ class HybridSource(Source):
 
         Args:
             first_source: a Source; bounded, when others follow.
-
-        Raises:
-            ConfigurationError: no Source.
         """
         return HybridSourceBuilder(first_source)
 
@@ -54,9 +51,6 @@ class HybridSourceBuilder:
 
         Args:
             source: a Source; bounded, when others follow.
-
-        Returns:
-            This object.
 
         Raises:
             ConfigurationError: no Source, the one before never ends, or their elements are of different types.

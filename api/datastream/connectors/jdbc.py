@@ -8,6 +8,7 @@ from changelog_engine.connectors.jdbc import (
     ConnectionOptions,
     ExecutionOptions,
 )
+from changelog_engine.connectors.jdbc.dialects import driver_of
 from changelog_engine.connectors.jdbc.options import (
     DEFAULT_BATCH_INTERVAL_MS,
     DEFAULT_BATCH_SIZE,
@@ -16,10 +17,12 @@ from changelog_engine.connectors.jdbc.options import (
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types.composite import RowTypeInfo
 
-from ..._arguments import text, whole_number
+from ..._arguments import instance, password_text, text, whole_number
+from ..._kept_settings import kept
+from ..._needs import needs
 from ..._unsupported import module_getattr
 from ..functions import SinkFunction
-from ._jdbc_exactly_once import JdbcExactlyOnceOptions
+from ._jdbc_exactly_once import JdbcExactlyOnceOptions as JdbcExactlyOnceOptions
 
 
 class JdbcSink(SinkFunction):
@@ -164,27 +167,23 @@ class JdbcConnectionOptions:
             self._user: str | None = None
             self._password: str | None = None
 
+        @needs(driver_of)
         def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
             """Set the URL.
 
             Args:
                 url: ``jdbc:postgresql://host:port/database``, ``jdbc:mysql://...``, ``jdbc:mariadb://...`` or
                     ``jdbc:sqlite:path``, with parameters after ``?``.
-
-            Raises:
-                ConfigurationError: not a str.
             """
             self._url = text(url, "JdbcConnectionOptionsBuilder.with_url: url")
             return self
 
+        @kept
         def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
             """Set the name of the Java driver. Kept, without effect: the URL says which Python driver it is.
 
             Args:
                 driver_name: such as ``org.postgresql.Driver``.
-
-            Raises:
-                ConfigurationError: not a str.
             """
             self._driver_name = text(
                 driver_name, "JdbcConnectionOptionsBuilder.with_driver_name: driver_name"
@@ -196,9 +195,6 @@ class JdbcConnectionOptions:
 
             Args:
                 user_name: goes before the URL's.
-
-            Raises:
-                ConfigurationError: not a str.
             """
             self._user = text(user_name, "JdbcConnectionOptionsBuilder.with_user_name: user_name")
             return self
@@ -208,13 +204,8 @@ class JdbcConnectionOptions:
 
             Args:
                 password: goes before the URL's.
-
-            Raises:
-                ConfigurationError: not a str.
             """
-            if not isinstance(password, str):
-                raise ArgumentTypeError("JdbcConnectionOptionsBuilder.with_password: password must be a str")
-            self._password = password
+            self._password = password_text(password, "JdbcConnectionOptionsBuilder.with_password: password")
             return self
 
         def build(self) -> JdbcConnectionOptions:
@@ -288,9 +279,6 @@ class JdbcExecutionOptions:
 
             Args:
                 size: 5,000 by default. 0: rows wait for the interval or the checkpoint, at most 50,000 of them.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._size = whole_number(size, "JdbcExecutionOptions.Builder.with_batch_size: size", 0)
             return self
@@ -300,9 +288,6 @@ class JdbcExecutionOptions:
 
             Args:
                 interval_ms: in ms. 0, the default: rows wait for a full batch or the checkpoint.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._interval_ms = whole_number(
                 interval_ms, "JdbcExecutionOptions.Builder.with_batch_interval_ms: interval_ms", 0
@@ -314,9 +299,6 @@ class JdbcExecutionOptions:
 
             Args:
                 max_retries: 3 by default. The n-th comes after n seconds, on a new connection.
-
-            Raises:
-                ConfigurationError: no whole number from 0 on.
             """
             self._max_retries = whole_number(
                 max_retries, "JdbcExecutionOptions.Builder.with_max_retries: max_retries", 0
@@ -329,24 +311,13 @@ class JdbcExecutionOptions:
 
 
 def _connection(options: object, what: str) -> ConnectionOptions:
-    if not isinstance(options, JdbcConnectionOptions):
-        hint = "; build() it" if hasattr(options, "build") else ""
-        kind = type(options).__name__  # its text may have a password
-        raise ArgumentTypeError(
-            f"{what}: jdbc_connection_options must be JdbcConnectionOptions, got a {kind}{hint}"
-        )
-    return options._options
+    return instance(options, JdbcConnectionOptions, f"{what}: jdbc_connection_options")._options
 
 
 def _execution(options: object, what: str) -> ExecutionOptions:
     if options is None:
         return ExecutionOptions()
-    if not isinstance(options, JdbcExecutionOptions):
-        hint = "; build() it" if hasattr(options, "build") else ""
-        raise ArgumentTypeError(
-            f"{what}: jdbc_execution_options must be JdbcExecutionOptions, got {options!r}{hint}"
-        )
-    return options._options
+    return instance(options, JdbcExecutionOptions, f"{what}: jdbc_execution_options")._options
 
 
 __getattr__ = module_getattr(__name__)

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 from changelog_engine.config import local_path
-from changelog_engine.connectors import files
+from changelog_engine.connectors import files, packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import PickledBytesTypeInfo
 
 from ..._arguments import text
+from ..._needs import needs
 from ...common._bulk_writers import BulkWriterFactory
 from ..connectors._file_source import InputFormat
 
@@ -37,15 +38,12 @@ class AvroSchema:
 
         Args:
             json_schema: the text.
-
-        Raises:
-            ConfigurationError: it is no JSON.
         """
         what = "AvroSchema.parse_string: json_schema"
         try:
             json.loads(text(json_schema, what))
         except ValueError as error:
-            raise ConfigurationError(f"{what} is no JSON: {error}") from None
+            raise ConfigurationError(f"{what} is not JSON: {error}") from None
         return AvroSchema(json_schema)
 
     @staticmethod
@@ -56,7 +54,7 @@ class AvroSchema:
             file_path: plain or as a ``file:`` URI.
 
         Raises:
-            ConfigurationError: the file cannot be read or is no JSON.
+            ConfigurationError: the file cannot be read or is not JSON.
         """
         path = local_path(text(file_path, "AvroSchema.parse_file: file_path"))
         try:
@@ -72,9 +70,6 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
     Args:
         schema: of the records.
 
-    Raises:
-        ConfigurationError: no AvroSchema.
-
     Source: pyflink.datastream.formats.avro.GenericRecordAvroTypeInfo
     """
 
@@ -82,6 +77,7 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
         self._avro_schema = schema_text(schema, "GenericRecordAvroTypeInfo")
 
 
+@needs(packages.AVRO)
 class AvroInputFormat(InputFormat):
     """Reads Avro files; the elements are dicts. Give it to ``env.create_input``, or, beyond PyFlink, to `FileSource`.
 
@@ -102,6 +98,7 @@ class AvroInputFormat(InputFormat):
         super().__init__(records, path, GenericRecordAvroTypeInfo(schema))
 
 
+@needs(packages.AVRO)
 class AvroBulkWriters:
     """Writes Avro files. Needs the package fastavro: ``pip install 'changelog-engine[avro]'``.
 
@@ -114,19 +111,12 @@ class AvroBulkWriters:
 
         Args:
             schema: made by ``AvroSchema.parse_string``.
-
-        Raises:
-            ConfigurationError: no AvroSchema.
         """
         return BulkWriterFactory(files.AvroFiles(schema_text(schema, "AvroBulkWriters.for_generic_record")))
 
 
 def schema_text(schema: Any, what: str) -> str:
-    """The JSON text of an AvroSchema.
-
-    Raises:
-        ConfigurationError: it is none.
-    """
+    """The JSON text of an AvroSchema."""
     if not isinstance(schema, AvroSchema):
         raise ArgumentTypeError(
             f"{what} needs an AvroSchema; AvroSchema.parse_string makes one; got {schema!r}"

@@ -10,7 +10,7 @@ from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
-from ..._arguments import flag, text, type_info
+from ..._arguments import flag, instance, text, type_info
 from ..._unsupported import NamesOfPyFlink
 from ...common._bulk_writers import RowDataBulkWriterFactory
 from ..connectors._file_source import StreamFormat
@@ -101,12 +101,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             name: of the column.
             separator: between the elements; default ``;``.
             element_type: of single values; default text.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "CsvSchemaBuilder.add_array_column"
         element = type_info(element_type, f"{what}: element_type") or Types.STRING()
@@ -115,7 +109,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self._add(name, Types.LIST(element), what, separator)
 
     def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
-        """Add a column of ``true`` and ``false``. Returns this object."""
+        """Add a column of ``true`` and ``false``."""
         return self._add(name, Types.BOOLEAN(), "CsvSchemaBuilder.add_boolean_column")
 
     def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
@@ -124,18 +118,12 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         Args:
             name: of the column.
             number_type: such as ``DataTypes.INT()``; default ``BIGINT``.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "CsvSchemaBuilder.add_number_column"
         return self._add(name, type_info(number_type, f"{what}: number_type") or Types.LONG(), what)
 
     def add_string_column(self, name: str) -> CsvSchemaBuilder:
-        """Add a column of texts. Returns this object."""
+        """Add a column of texts."""
         return self._add(name, Types.STRING(), "CsvSchemaBuilder.add_string_column")
 
     def add_column(self, name: str, data_type: TypeInformation) -> CsvSchemaBuilder:
@@ -144,12 +132,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         Args:
             name: of the column.
             data_type: such as ``DataTypes.DATE()``.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: an argument that cannot be used.
         """
         what = "CsvSchemaBuilder.add_column"
         found = type_info(data_type, f"{what}: data_type")
@@ -158,25 +140,21 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self._add(name, found, what)
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
-        """Add all columns of another schema. Returns this object."""
+        """Add all columns of another schema."""
         self._settings.columns += schema._schema.columns
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
-        """Remove all columns. Returns this object."""
+        """Remove all columns."""
         self._settings.columns.clear()
         return self
 
     def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
-        """Leave out lines that begin with ``#`` when reading. Returns this object."""
+        """Leave out lines that begin with ``#`` when reading."""
         return self._set(comments=flag(allow, "CsvSchemaBuilder.set_allow_comments: allow"))
 
     def disable_array_element_separator(self) -> CsvSchemaBuilder:
-        """Take no separator within the array columns that there are: their cells are lists of one element.
-
-        Returns:
-            This object.
-        """
+        """Take no separator within the array columns that there are: their cells are lists of one element."""
         return self.set_array_element_separator("")
 
     def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
@@ -184,12 +162,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
         Args:
             index: of the column, from 0.
-
-        Returns:
-            This object.
-
-        Raises:
-            ConfigurationError: no such column.
         """
         columns = self._settings.columns
         if not isinstance(index, int) or not 0 <= index < len(columns):
@@ -200,7 +172,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self
 
     def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
-        """Set the separator within all array columns that there are. Returns this object."""
+        """Set the separator within all array columns that there are."""
         columns = self._settings.columns
         for index, column in enumerate(columns):
             if column.separator is not None:
@@ -208,19 +180,19 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self
 
     def set_column_separator(self, char: str) -> CsvSchemaBuilder:
-        """Set what ends cells: one character; default ``,``. Returns this object."""
+        """Set what ends cells: one character; default ``,``."""
         return self._set(separator=_character(char, "set_column_separator"))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
-        """Let nothing escape; this is the default. Returns this object."""
+        """Let nothing escape; this is the default."""
         return self._set(escape=None)
 
     def set_escape_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what escapes the character after it. Returns this object."""
+        """Set what escapes the character after it."""
         return self._set(escape=_character(char, "set_escape_char"))
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Set the end of lines that are written; ``\n``, ``\r`` and ``\r\n`` are read in any case. Returns this object."""
+        r"""Set the end of lines that are written; ``\n``, ``\r`` and ``\r\n`` are read in any case."""
         if separator not in ("\n", "\r", "\r\n"):
             raise ConfigurationError(
                 f"CsvSchemaBuilder.set_line_separator: separator must be '\\n', '\\r' or '\\r\\n', got {separator!r}"
@@ -228,7 +200,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self._set(line_end=separator)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Set the cell that stands for null, in all columns. Returns this object."""
+        """Set the cell that stands for null, in all columns."""
         if not isinstance(null_value, str):
             raise ArgumentTypeError(
                 f"CsvSchemaBuilder.set_null_value: null_value must be a str, got {null_value!r}"
@@ -236,23 +208,23 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self._set(null_text=null_value)
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
-        """Quote nothing. Returns this object."""
+        """Quote nothing."""
         return self._set(quote=None)
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what stands round cells that hold separators or ends of lines; default a double quote. Returns this object."""
+        """Set what stands round cells that hold separators or ends of lines; default a double quote."""
         return self._set(quote=_character(char, "set_quote_char"))
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
-        """Leave out the first line (after the header) when reading. Returns this object."""
+        """Leave out the first line (after the header) when reading."""
         return self._set(skip_first=flag(skip, "CsvSchemaBuilder.set_skip_first_data_row: skip"))
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """Let a header name exactly the columns, in order, or reading fails. Returns this object."""
+        """Let a header name exactly the columns, in order, or reading fails."""
         return self._set(strict_header=flag(strict, "CsvSchemaBuilder.set_strict_headers: strict"))
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Read and write a first line with the names of the columns; cells go by these names. Returns this object."""
+        """Read and write a first line with the names of the columns; cells go by these names."""
         return self._set(header=flag(use, "CsvSchemaBuilder.set_use_header: use"))
 
     def size(self) -> int:
@@ -290,9 +262,6 @@ class CsvReaderFormat(StreamFormat):
 
         Args:
             schema: made by ``CsvSchema.builder()``.
-
-        Raises:
-            ConfigurationError: no CsvSchema.
         """
         return CsvReaderFormat(files.CsvRecords(_schema(schema, "CsvReaderFormat.for_schema")))
 
@@ -314,18 +283,13 @@ class CsvBulkWriters:
 
         Args:
             schema: made by ``CsvSchema.builder()``.
-
-        Raises:
-            ConfigurationError: no CsvSchema.
         """
         found = _schema(schema, "CsvBulkWriters.for_schema")
         return RowDataBulkWriterFactory(files.CsvFiles(found), schema.get_type_info())
 
 
 def _schema(schema: Any, what: str) -> files.CsvSchema:
-    if not isinstance(schema, CsvSchema):
-        raise ArgumentTypeError(f"{what} needs a CsvSchema; build() it; got {schema!r}")
-    return schema._schema
+    return instance(schema, CsvSchema, f"{what}: schema")._schema
 
 
 def _character(char: Any, method: str) -> str:

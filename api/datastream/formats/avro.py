@@ -9,13 +9,15 @@ import io
 import json
 from typing import Any
 
+from changelog_engine.connectors import packages
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
+from changelog_engine.formats import avro_values
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
 from ... import _arguments
+from ..._needs import needs
 from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
-from . import _avro_values
 from ._avro_files import (
     AvroBulkWriters,
     AvroInputFormat,
@@ -35,6 +37,7 @@ __all__ = [
 _EXAMPLE = '{"type": "record", "name": "Item", "fields": [{"name": "id", "type": "long"}]}'
 
 
+@needs(packages.AVRO)
 class AvroRowDeserializationSchema(DeserializationSchema):
     """Reads a binary Avro record, without a file header or a registry's prefix, as a row.
 
@@ -55,13 +58,10 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         what = "AvroRowDeserializationSchema"
         self._text = _schema_text(what, record_class, avro_schema_string)
         self._schema, self._type_info = _parsed(self._text, what)
-        self._convert = _avro_values.from_avro(self._type_info)
+        self._convert = avro_values.from_avro(self._type_info)
 
     def deserialize(self, message: bytes) -> Any:
         """The row of a message.
-
-        Args:
-            message: its bytes.
 
         Raises:
             ValueError: it is no such record.
@@ -86,6 +86,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         return type(self), (None, self._text)
 
 
+@needs(packages.AVRO)
 class AvroRowSerializationSchema(SerializationSchema):
     """Writes a row as a binary Avro record, without a file header.
 
@@ -104,7 +105,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         what = "AvroRowSerializationSchema"
         self._text = _schema_text(what, record_class, avro_schema_string)
         self._schema, self._type_info = _parsed(self._text, what)
-        self._convert = _avro_values.to_avro(self._type_info)
+        self._convert = avro_values.to_avro(self._type_info)
 
     def serialize(self, element: Any) -> bytes:
         """The record of a row.
@@ -146,8 +147,8 @@ def _parsed(text: str, what: str) -> tuple[Any, RowTypeInfo]:
         parsed = fastavro.parse_schema(plain, expand=True)
     except Exception as error:
         # fastavro has errors of its own for each part of a schema.
-        raise ConfigurationError(f"{what}: avro_schema_string is no Avro schema: {error}") from None
-    type_info = _avro_values.type_of(parsed)
+        raise ConfigurationError(f"{what}: avro_schema_string is not an Avro schema: {error}") from None
+    type_info = avro_values.type_of(parsed)
     if not isinstance(type_info, RowTypeInfo):
         raise ConfigurationError(f"{what}: avro_schema_string must be of a record, such as {_EXAMPLE}")
     return fastavro.parse_schema(plain), type_info

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.formats.csv_lines import CsvOptions, line_reader, line_writer
 from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types.typeinfo import Misfit
 
 from ... import _arguments
 from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from ._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from ._csv_lines import CsvOptions, line_reader, line_writer
 from .json import row_type
 
 __all__ = [
@@ -88,34 +89,25 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between fields; default ``,``. Returns this object.
+            """What stands between fields; default ``,``.
 
             Args:
                 delimiter: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_field_delimiter: delimiter", field_delimiter=_one(delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
-            """Whether lines that begin with ``#`` are left out; default False. Returns this object.
+            """Whether lines that begin with ``#`` are left out; default False.
 
             Args:
                 allow_comments: whether.
-
-            Raises:
-                ConfigurationError: no bool.
             """
             what = "CsvRowDeserializationSchema.Builder.set_allow_comments: allow_comments"
             self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
             return self
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
-            """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
-
-            Args:
-                delimiter: a str.
+            """What stands between the elements of an array or a nested row; default ``;``.
 
             Raises:
                 ConfigurationError: not a str, or empty.
@@ -123,46 +115,34 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
         def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """What fields are quoted with; default ``"``. Returns this object.
+            """What fields are quoted with; default ``"``.
 
             Args:
                 c: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
-            """What takes the meaning of the character after it; by default none does. Returns this object.
+            """What takes the meaning of the character after it; by default none does.
 
             Args:
                 c: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_escape_character: c", escape=_one(c))
 
         def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
-            """Which text is None; by default none is. Returns this object.
+            """Which text is None; by default none is.
 
             Args:
                 null_literal: the text, which may be empty.
-
-            Raises:
-                ConfigurationError: not a str.
             """
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Whether lines that cannot be parsed are left out; default False. Returns this object.
+            """Whether lines that cannot be parsed are left out; default False.
 
             Args:
                 ignore_parse_errors: whether.
-
-            Raises:
-                ConfigurationError: no bool.
             """
             what = "CsvRowDeserializationSchema.Builder.set_ignore_parse_errors: ignore_parse_errors"
             self._ignore_parse_errors = _arguments.flag(ignore_parse_errors, what)
@@ -209,7 +189,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """
         try:
             return self._write(element).encode("utf-8")
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
+        except (Misfit, TypeError, ValueError, AttributeError, KeyError) as error:
             raise TypeMismatchError(
                 f"CsvRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
             ) from None
@@ -234,24 +214,18 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._options = CsvOptions(null_literal="")
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between fields; default ``,``. Returns this object.
+            """What stands between fields; default ``,``.
 
             Args:
                 c: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_field_delimiter: c", field_delimiter=_one(c))
 
         def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing. Returns this object.
+            r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing.
 
             Args:
                 delimiter: one of these.
-
-            Raises:
-                ConfigurationError: another one.
             """
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ConfigurationError(
@@ -262,10 +236,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self
 
         def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
-            """What stands between the elements of an array or a nested row; default ``;``. Returns this object.
-
-            Args:
-                delimiter: a str.
+            """What stands between the elements of an array or a nested row; default ``;``.
 
             Raises:
                 ConfigurationError: not a str, or empty.
@@ -273,41 +244,28 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
         def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
-            """Quote nothing. Returns this object."""
+            """Quote nothing."""
             self._options = self._options._replace(quote=None)
             return self
 
         def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What fields are quoted with; default ``"``. Returns this object.
+            """What fields are quoted with; default ``"``.
 
             Args:
                 c: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands before quotes inside of quotes; by default they are doubled. Returns this object.
+            """What stands before quotes inside of quotes; by default they are doubled.
 
             Args:
                 c: one character.
-
-            Raises:
-                ConfigurationError: not one character.
             """
             return self._set("set_escape_character: c", escape=_one(c))
 
         def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
-            """How None is written; default: as nothing. Returns this object.
-
-            Args:
-                s: a str.
-
-            Raises:
-                ConfigurationError: not a str.
-            """
+            """How None is written; default: as nothing."""
             return self._set("set_null_literal: s", null_literal=_any(s))
 
         def build(self) -> CsvRowSerializationSchema:
@@ -328,7 +286,8 @@ def _with(options: CsvOptions, what: str, option: dict[str, str | None]) -> CsvO
     if value is None:
         length = {"array_delimiter": "a non-empty str", "null_literal": "a str"}
         raise ConfigurationError(f"{what} must be {length.get(name, 'one character')}")
-    return options._replace(**{name: value})
+    changed: dict[str, Any] = {name: value}
+    return options._replace(**changed)
 
 
 def _one(text: Any) -> str | None:

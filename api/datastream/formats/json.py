@@ -10,12 +10,14 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
+from changelog_engine.formats import json_values
 from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types.typeinfo import Misfit
 
 from ... import _arguments
 from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
-from . import _json_schema, _json_values
+from . import _json_schema
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
@@ -41,7 +43,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._type_info = type_info
         self._fail_on_missing_field = fail_on_missing_field
         self._ignore_parse_errors = ignore_parse_errors
-        self._convert = _json_values.reader(
+        self._parse = json_values.parser(type_info)
+        self._convert = json_values.reader(
             type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
         )
 
@@ -53,14 +56,11 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     def deserialize(self, message: bytes) -> Any:
         """The row of a message; None when it cannot be parsed and such errors are ignored.
 
-        Args:
-            message: its bytes.
-
         Raises:
             ValueError: it cannot be parsed; says which field.
         """
         try:
-            return self._convert(orjson.loads(message))
+            return self._convert(self._parse(message))
         except (ValueError, TypeError):
             if self._ignore_parse_errors:
                 return None
@@ -87,7 +87,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows. Returns this object.
+            """The type of the rows.
 
             Args:
                 type_info: a row; its field names are the JSON object's.
@@ -100,7 +100,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
-            """The type of the rows, by a JSON Schema. Returns this object.
+            """The type of the rows, by a JSON Schema.
 
             Numbers become ``BIG_DEC``.
 
@@ -108,7 +108,6 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 json_schema: its text, of an object.
 
             Raises:
-                ConfigurationError: no schema.
                 NotSupportedError: a part that no type stands for.
             """
             what = "JsonRowDeserializationSchema.Builder.json_schema: json_schema"
@@ -116,12 +115,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
-            """Fail when a field is missing; by default it is None. Returns this object."""
+            """Fail when a field is missing; by default it is None."""
             self._fail_on_missing_field = True
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Leave out messages that cannot be parsed; by default they fail. Returns this object."""
+            """Leave out messages that cannot be parsed; by default they fail."""
             self._ignore_parse_errors = True
             return self
 
@@ -158,7 +157,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type_info = type_info
-        self._convert = _json_values.writer(type_info, "JsonRowSerializationSchema: type_info")
+        self._convert = json_values.writer(type_info, "JsonRowSerializationSchema: type_info")
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -176,7 +175,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         """
         try:
             return orjson.dumps(self._convert(element))
-        except (TypeError, ValueError, AttributeError, KeyError, ArithmeticError) as error:
+        except (Misfit, TypeError, ValueError, AttributeError, KeyError, ArithmeticError) as error:
             raise TypeMismatchError(
                 f"JsonRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
             ) from None
@@ -194,7 +193,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type_info: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
-            """The type of the rows. Returns this object.
+            """The type of the rows.
 
             Args:
                 type_info: a row; its field names are the JSON object's.
@@ -210,7 +209,6 @@ class JsonRowSerializationSchema(SerializationSchema):
             """The schema.
 
             Raises:
-                ConfigurationError: no type.
                 NotSupportedError: the type has parts that JSON has no form for.
             """
             if self._type_info is None:
@@ -221,11 +219,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 
 def row_type(type_info: Any, what: str) -> RowTypeInfo:
-    """The type if it is one of rows.
-
-    Raises:
-        ConfigurationError: it isn't.
-    """
+    """The type if it is one of rows."""
     found = _arguments.type_info(type_info, what)
     if not isinstance(found, RowTypeInfo):
         raise ArgumentTypeError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")

@@ -29,7 +29,6 @@ class OrcColumnarRowInputFormat(BulkFormat):
         is_case_sensitive: whether columns must be called exactly so; default True.
 
     Raises:
-        ConfigurationError: an argument that cannot be used.
         NotSupportedError: a type that ORC cannot hold.
 
     Example:

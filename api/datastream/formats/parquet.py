@@ -36,9 +36,6 @@ class AvroParquetReaders:
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
         """The format for `FileSource.for_record_stream_format`. All columns of a file are read.
 
-        Args:
-            schema: of the records.
-
         Raises:
             ConfigurationError: no AvroSchema of records.
             NotSupportedError: a type that columns cannot hold.
@@ -60,7 +57,6 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         is_case_sensitive: whether columns must be called exactly so; default True.
 
     Raises:
-        ConfigurationError: an argument that cannot be used.
         NotSupportedError: a type that columns cannot hold.
 
     Example:
@@ -129,9 +125,6 @@ class AvroParquetWriters:
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
         """The factory of writers of a schema.
 
-        Args:
-            schema: of the records.
-
         Raises:
             ConfigurationError: no AvroSchema of records.
             NotSupportedError: a type that columns cannot hold.
@@ -141,11 +134,7 @@ class AvroParquetWriters:
 
 
 def row_type_of(value: Any, what: str) -> RowTypeInfo:
-    """The value if it is a ROW type.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """The value if it is a ROW type."""
     if not isinstance(value, RowTypeInfo):
         raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
     return value

@@ -84,7 +84,7 @@ def splits_of(parallelism: int, version: int) -> list[Split]:
     return [Split(f"{part} of {parallelism}", dict(start)) for part in range(parallelism)]
 
 
-class VersionsReader:
+class VersionsReader(SplitReader):
     """Reads one split."""
 
     def __init__(self, versions: Versions, columns: Columns, split: str) -> None:

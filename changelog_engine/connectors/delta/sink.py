@@ -24,10 +24,16 @@ from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import checked_partitions, table_schema
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
-from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.connectors.protocols import (
+    Committable,
+    CommittingSink,
+    CommittingWriter,
+    Prepared,
+    SinkContext,
+)
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.storage.delta_commits import NewFile, text_of
-from changelog_engine.storage.filesystem import Storage
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.row import Row, field_names_of
 
@@ -42,7 +48,7 @@ _TRANSACTION = "changelog-engine/"
 Partition = tuple[tuple[str, str | None], ...]
 
 
-class DeltaSink:
+class DeltaSink(CommittingSink):
     """Appends rows to a Delta table, which is made when it is not there.
 
     Args:
@@ -97,7 +103,7 @@ class DeltaSink:
         Raises:
             ConfigurationError: it does not.
         """
-        if Storage(self.path).local is not None and user_tables().exists(self.path):
+        if open_storage(self.path).local is not None and user_tables().exists(self.path):
             self.table()
 
     def table(self) -> UserTable:
@@ -129,13 +135,13 @@ class DeltaSink:
         return table
 
 
-class DeltaWriter:
+class DeltaWriter(CommittingWriter):
     """Writes the files of one subtask."""
 
     def __init__(self, sink: DeltaSink, context: SinkContext) -> None:
         self._sink = sink
         self._commits = not context.checkpoints  # nobody commits for all
-        self._storage = Storage(sink.path)
+        self._storage = open_storage(sink.path)
         self._partition_by = user_tables()(sink.path).partition_columns()
         self._read_schema = arrow_schema(sink.type_info)
         names = sink.type_info.get_field_names()
@@ -159,9 +165,6 @@ class DeltaWriter:
                 self._pack(partition)
         if sum(self._bytes.values()) >= _ALL_BYTES:
             self._write_all()
-
-    def end_epoch(self) -> None:
-        """Nothing hangs on time."""
 
     def prepare(self, final: bool) -> Prepared:
         """Write what waits to files."""

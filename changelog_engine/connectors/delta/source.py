@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
-from changelog_engine.connectors.protocols import Position, Split, SplitReader
+from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split, SplitReader
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.storage.delta_commits import CommitLog
-from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+from changelog_engine.types import RowTypeInfo, Types
 
 _CHANGE_TYPES = (Types.STRING(), Types.LONG(), Types.INSTANT())
 _FEED = "delta.enableChangeDataFeed"
@@ -47,7 +47,7 @@ class TableVersions:
         return self.last is not None and version > self.last
 
 
-class DeltaSource:
+class DeltaSource(DiscoveringSource):
     """Rows of a Delta table. Each subtask reads files in the order of their versions; a version's files are shared out.
 
     Args:
@@ -63,8 +63,6 @@ class DeltaSource:
         ConfigurationError: no such table or version, or one that cannot be read so.
         NotSupportedError: a column that rows cannot hold.
     """
-
-    discovery_interval_ms: int | None = None
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class DeltaSource:
         row_type = row_type_of(schema)
         if change_data:
             row_type = with_change_fields(row_type)
-        self.output_type: TypeInformation | None = row_type
+        self.output_type = row_type
         self.columns = Columns(row_type, schema, tuple(table.partition_columns()))
 
     def splits(self, parallelism: int) -> list[Split]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,13 +9,12 @@ if TYPE_CHECKING:
 
     from changelog_engine.storage.delta_tables import UserTable
 
-_MODULE = "changelog_engine.storage.delta_tables"
-
 
 def user_tables() -> type[UserTable]:
     """The class of users' tables."""
-    found: type[UserTable] = importlib.import_module(_MODULE).UserTable
-    return found
+    from changelog_engine.storage.delta_tables import UserTable
+
+    return UserTable
 
 
 def schema_of_json(text: str) -> pa.Schema:
@@ -25,4 +23,6 @@ def schema_of_json(text: str) -> pa.Schema:
     Raises:
         NotSupportedError: a type that Delta does not have.
     """
-    return importlib.import_module(_MODULE).schema_of_json(text)
+    from changelog_engine.storage import delta_tables
+
+    return delta_tables.schema_of_json(text)

@@ -9,9 +9,22 @@ from changelog_engine.connectors.files.buckets import (
     ElementBuckets,
 )
 from changelog_engine.connectors.files.columnar import ColumnarFiles, OrcRecords, ParquetRecords
+from changelog_engine.connectors.files.compaction import Compaction, CompactStrategy
+from changelog_engine.connectors.files.compactors import (
+    Compactor,
+    ConcatCompactor,
+    IdenticalCompactor,
+    RecordWiseCompactor,
+)
 from changelog_engine.connectors.files.csv_files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
-from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder, StringEncoder
+from changelog_engine.connectors.files.encoders import (
+    BulkFactory,
+    BulkWriter,
+    MergingFactory,
+    RowEncoder,
+    StringEncoder,
+)
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.json_lines import JsonLines, bad_record
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
@@ -27,6 +40,10 @@ __all__ = [
     "BulkWriter",
     "CHECK_INTERVAL_MS",
     "ColumnarFiles",
+    "CompactStrategy",
+    "Compaction",
+    "Compactor",
+    "ConcatCompactor",
     "CsvColumn",
     "CsvFiles",
     "CsvRecords",
@@ -38,11 +55,14 @@ __all__ = [
     "FileSink",
     "FileSource",
     "FileWriter",
+    "IdenticalCompactor",
     "JsonLines",
+    "MergingFactory",
     "MonitoringFileSource",
     "ON_CHECKPOINT",
     "OrcRecords",
     "ParquetRecords",
+    "RecordWiseCompactor",
     "Rolling",
     "RowEncoder",
     "StringEncoder",

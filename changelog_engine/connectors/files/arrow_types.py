@@ -14,6 +14,7 @@ import pyarrow as pa
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, make_row
+from changelog_engine.types.typeinfo import shown
 
 _Convert = Callable[[Any], Any]
 
@@ -106,14 +107,18 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMisma
     """The first value that does not fit, and its column."""
     for value in values:
         if isinstance(value, (Row, tuple, list)) and len(value) != len(schema):
-            return TypeMismatchError(f"{value!r} has {len(value)} fields, not {len(schema)}: {schema.names}")
+            return TypeMismatchError(
+                f"{shown(value)} has {len(value)} fields, not {len(schema)}: {schema.names}"
+            )
         for index, field in enumerate(schema):
             try:
                 convert = to_arrow(field.type)
                 item = value.get(field.name) if isinstance(value, dict) else value[index]
                 pa.array([item if convert is None or item is None else convert(item)], field.type)
             except Exception as why:  # whatever the value does
-                return TypeMismatchError(f"field {field.name!r} of {value!r} is no {field.type}: {why}")
+                return TypeMismatchError(
+                    f"field {field.name!r} of {shown(value)} is not of type {field.type}: {why}"
+                )
     return TypeMismatchError(f"elements do not fit the columns {schema.names}: {error}")
 
 
@@ -140,10 +145,10 @@ def _struct_to_arrow(wanted: pa.DataType) -> _Convert:
             items = [value.get(name) for name, _ in fields]
         elif isinstance(value, (Row, tuple, list)):
             if len(value) != len(fields):
-                raise TypeError(f"{value!r} has {len(value)} fields, not {len(fields)}")
+                raise TypeError(f"{shown(value)} has {len(value)} fields, not {len(fields)}")
             items = list(value)
         else:
-            raise TypeError(f"{value!r} is no row")
+            raise TypeError(f"{shown(value)} is not a row")
         return {
             name: item if inner is None or item is None else inner(item)
             for (name, inner), item in zip(fields, items, strict=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
+from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
+from changelog_engine.connectors.packages import AVRO
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
-from changelog_engine.types import TypeInformation
+from changelog_engine.types.typeinfo import shown
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -43,13 +46,7 @@ def fastavro_module() -> ModuleType:
     Raises:
         ConfigurationError: it is not installed.
     """
-    try:
-        import fastavro
-    except ImportError:
-        raise ConfigurationError(
-            "Avro needs the package fastavro: pip install 'changelog-engine[avro]'"
-        ) from None
-    module: ModuleType = fastavro
+    module: ModuleType = AVRO.load()
     return module
 
 
@@ -64,11 +61,11 @@ def parsed(schema: str) -> Any:
         return fastavro.parse_schema(json.loads(schema))
     except Exception as error:  # fastavro's errors share no base
         raise ConfigurationError(
-            f"no Avro schema: {schema[:200]!r} ({type(error).__name__}: {error})"
+            f"{schema[:200]!r} is not an Avro schema ({type(error).__name__}: {error})"
         ) from None
 
 
-class AvroRecords:
+class AvroRecords(FileFormat):
     """The records of Avro files, as dicts. The position is the offset of a block and a count of records in it.
 
     Args:
@@ -78,13 +75,10 @@ class AvroRecords:
         ConfigurationError: no schema, or fastavro is not installed.
     """
 
-    start: Position
-
     def __init__(self, schema: str | None = None) -> None:
         if schema is not None:
             parsed(schema)
         self.start = [0, 0]
-        self.output_type: TypeInformation | None = None
         self._schema = schema
 
     def reader(self, file: InputFile) -> SplitReader:
@@ -92,7 +86,7 @@ class AvroRecords:
         return _AvroReader(file, None if self._schema is None else parsed(self._schema))
 
 
-class _AvroReader:
+class _AvroReader(SplitReader):
     def __init__(self, file: InputFile, schema: Any) -> None:
         self._file = file
         self._schema = schema
@@ -106,7 +100,7 @@ class _AvroReader:
         """Up to max_records records from a position on.
 
         Raises:
-            StorageError: the file cannot be read, or is no Avro file.
+            StorageError: the file cannot be read, or is not an Avro file.
         """
         position = list(position)
         values: list[Any] = []
@@ -155,13 +149,15 @@ class _AvroReader:
         return True
 
 
-class AvroFiles:
+class AvroFiles(MergingFactory):
     """The bulk format of Avro files.
 
     Args:
         schema: JSON text of the schema; elements are what fastavro writes with it: dicts for records.
         codec: compression: ``null``, ``deflate``, ``snappy`` and so on.
     """
+
+    described = "Avro files"
 
     def __init__(self, schema: str, codec: str = "null") -> None:
         self._schema = schema
@@ -181,8 +177,29 @@ class AvroFiles:
 
         return AvroFileWriter(Writer(stream, parsed(self._schema), codec=self._codec))
 
+    def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
+        """See MergingFactory. Blocks are copied without decoding their records."""
+        from fastavro.write import Writer
 
-class AvroFileWriter:
+        writer = Writer(stream, parsed(self._schema), codec=self._codec)
+        for name, source in sources:
+            for block in self._blocks(name, source):
+                writer.write_block(block)
+        writer.flush()
+
+    def _blocks(self, name: str, source: Any) -> Iterator[Any]:
+        try:
+            reader = fastavro_module().block_reader(source)
+            if parsed(reader.metadata["avro.schema"]) != parsed(self._schema):
+                raise ValueError(f"its schema is {reader.metadata['avro.schema']}")
+            yield from reader
+        except OSError:
+            raise
+        except Exception as error:  # fastavro raises all kinds for damaged files
+            raise not_merged(name, f"Avro files of the schema {self._schema}", error) from error
+
+
+class AvroFileWriter(BulkWriter):
     """Writes one Avro file."""
 
     def __init__(self, writer: Any) -> None:
@@ -201,7 +218,7 @@ class AvroFileWriter:
                 raise
             except Exception as error:  # fastavro raises all kinds
                 raise TypeMismatchError(
-                    f"{value!r} does not fit the Avro schema: {type(error).__name__}: {error}"
+                    f"{shown(value)} does not fit the Avro schema: {type(error).__name__}: {error}"
                 ) from None
 
     def finish(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -12,10 +12,12 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of, from_arrow
+from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
+from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
-from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import make_row
 
 BATCH_ROWS = 2048
@@ -70,7 +72,7 @@ class _OrcContents:
 _Contents = _ParquetContents | _OrcContents
 
 
-class ParquetRecords:
+class ParquetRecords(FileFormat):
     """The rows of Parquet files. The position is a count of rows; a restore reads on from the row group that has it.
 
     Args:
@@ -81,8 +83,6 @@ class ParquetRecords:
         schema: what the columns are read as; None for what goes with the row type.
     """
 
-    start: Position = 0
-
     def __init__(
         self,
         row_type: RowTypeInfo | None = None,
@@ -90,7 +90,7 @@ class ParquetRecords:
         case_sensitive: bool = True,
         schema: pa.Schema | None = None,
     ) -> None:
-        self.output_type: TypeInformation | None = row_type
+        self.output_type = row_type
         self._schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
         self._batch_rows = batch_rows
         self._case_sensitive = case_sensitive
@@ -108,7 +108,7 @@ class OrcRecords(ParquetRecords):
         return _ColumnarReader(_OrcContents, file, self._schema, self._batch_rows, self._case_sensitive)
 
 
-class _ColumnarReader:
+class _ColumnarReader(SplitReader):
     def __init__(
         self,
         contents: Callable[[Any], _Contents],
@@ -229,7 +229,7 @@ def _values(column: pa.Array, rows: bool) -> list[Any]:
     return values if convert is None else [None if value is None else convert(value) for value in values]
 
 
-class ColumnarFiles:
+class ColumnarFiles(MergingFactory):
     """A bulk format of columns: Parquet or ORC.
 
     Args:
@@ -244,22 +244,59 @@ class ColumnarFiles:
         self._kind = kind
         self._schema = schema
         self._options = options or {}
-
-    def check(self) -> None:
-        """See BulkFactory."""
+        self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
         """See BulkFactory."""
+        return ColumnarWriter(self._schema, *self._written_to(stream))
+
+    def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
+        """See MergingFactory. The columns are copied without making rows of them."""
+        write, close = self._written_to(stream)
+        contents = _ParquetContents if self._kind == "parquet" else _OrcContents
+        gathered: list[pa.RecordBatch] = []
+        rows = 0
+        try:
+            for name, source in sources:
+                for batch in self._batches(name, contents, source):
+                    gathered.append(batch)
+                    rows += batch.num_rows
+                    if rows >= _GROUP_ROWS:
+                        write(pa.concat_batches(gathered))
+                        gathered, rows = [], 0
+            if gathered:
+                write(pa.concat_batches(gathered))
+        finally:
+            close()
+
+    def _batches(self, name: str, contents: type[_Contents], source: Any) -> Iterator[pa.RecordBatch]:
+        """The columns of a file, as they are written."""
+        try:
+            found = contents(source)
+            if found.names != self._schema.names:
+                raise pa.ArrowInvalid(f"its columns are {', '.join(found.names)}")
+            rows = 0
+            for group in range(found.groups):
+                for batch in found.batches(group, None, _GROUP_ROWS):
+                    rows += batch.num_rows
+                    yield batch.cast(self._schema)
+            if rows != found.total:
+                raise pa.ArrowInvalid(f"it says that it has {found.total} rows, and has {rows}")
+        except (pa.ArrowException, OSError) as error:
+            raise not_merged(
+                name, f"{self.described} with the columns {self._schema.names}", error
+            ) from error
+
+    def _written_to(self, stream: Any) -> tuple[Callable[[pa.RecordBatch], None], Callable[[], None]]:
+        """How a batch is written to a new file, and the file ended."""
         if self._kind == "parquet":
             writer = pq.ParquetWriter(stream, self._schema, **self._options)
-            return ColumnarWriter(self._schema, writer.write_batch, writer.close)
+            return writer.write_batch, writer.close
         orc_writer = orc.ORCWriter(_Unclosed(stream), **self._options)
-        return ColumnarWriter(
-            self._schema, lambda batch: orc_writer.write(pa.Table.from_batches([batch])), orc_writer.close
-        )
+        return lambda batch: orc_writer.write(pa.Table.from_batches([batch])), orc_writer.close
 
 
-class ColumnarWriter:
+class ColumnarWriter(BulkWriter):
     """Gathers rows and writes them by the group."""
 
     def __init__(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
 from changelog_engine.connectors.files.csv_values import (
@@ -16,18 +17,21 @@ from changelog_engine.connectors.files.csv_values import (
     column_reader_of,
     reader_of,
 )
+from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
+from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
-from changelog_engine.types import Row, TypeInformation, Types
+from changelog_engine.types import Row, Types
 from changelog_engine.types.row import make_row
+from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-class CsvRecords:
+class CsvRecords(FileFormat):
     """The rows of CSV files, in UTF-8; empty lines are left out. The position is an offset of (decompressed) bytes.
 
     A line with bytes that are not UTF-8 is a line that does not fit the schema.
@@ -36,15 +40,12 @@ class CsvRecords:
         schema: how rows look.
     """
 
-    start: Position = 0
-
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
         types = [column.type_info for column in schema.columns]
-        self.output_type: TypeInformation | None = Types.ROW_NAMED(schema.names, types)
-        self.bad_tag: str | None = None
+        self.output_type = Types.ROW_NAMED(schema.names, types)
 
-    def with_bad_records_tag(self, tag: str) -> CsvRecords:
+    def with_bad_records_tag(self, tag: str) -> Self:
         """See FileFormat."""
         found = copy.copy(self)
         found.bad_tag = tag
@@ -93,7 +94,7 @@ class _Lines:
                 return
 
 
-class _CsvReader:
+class _CsvReader(SplitReader):
     def __init__(self, file: InputFile, schema: CsvSchema, bad_tag: str | None) -> None:
         self._file = file
         self._bad_tag = bad_tag
@@ -128,7 +129,7 @@ class _CsvReader:
                 self._first_line = self._lines.taken
             values: list[Any] = []
             finished, self._aside = False, []
-            while not values and not self._aside and not finished:  # empty lines are no sign of the end
+            while not values and not self._aside and not finished:  # empty lines are not a sign of the end
                 before = self._lines.taken
                 found = self._take(max_records)
                 finished = len(found) < max_records
@@ -137,7 +138,7 @@ class _CsvReader:
             raise
         except csv.Error as error:
             raise TypeMismatchError(
-                f"the input file {self._file.name} is no CSV near byte {self._lines.position}: {error}"
+                f"the input file {self._file.name} is not CSV near byte {self._lines.position}: {error}"
             ) from None
         except BROKEN_ERRORS as error:
             self.close()
@@ -265,7 +266,7 @@ class _CsvReader:
             try:
                 read(cell)
             except ValueError as error:
-                return f"field {column.name!r} is {cell!r}, which is no {column.type_info.name} ({error})"
+                return f"field {column.name!r} is {shown(cell)}, which is not of type {column.type_info.name} ({error})"
         return None
 
 
@@ -296,7 +297,7 @@ def skip_to(stream: Any, position: int, seekable: bool) -> int:
     return skip(stream, position)
 
 
-class CsvFiles:
+class CsvFiles(MergingFactory):
     """The bulk format of CSV files.
 
     Args:
@@ -305,13 +306,27 @@ class CsvFiles:
 
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
-
-    def check(self) -> None:
-        """See BulkFactory."""
+        self.concatenates = not schema.header
+        self.described = "CSV files with a header" if schema.header else "CSV files"
 
     def open(self, stream: Any) -> CsvFileWriter:
         """See BulkFactory."""
         return CsvFileWriter(stream, self._schema)
+
+    def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
+        """See MergingFactory. Lines are copied as they are; the header stands once."""
+        empty = io.BytesIO()
+        self.open(empty).finish()
+        header = empty.getvalue()
+        stream.write(header)
+        for name, source in sources:
+            found = source.read(len(header))
+            if found != header:
+                raise not_merged(
+                    name, self.described, ValueError(f"it begins with {shown(found)}, not {shown(header)}")
+                )
+            while data := source.read(_CHUNK_BYTES):
+                stream.write(data)
 
 
 class _CsvText:
@@ -331,7 +346,7 @@ class _CsvText:
         return "".join(lines).encode("utf-8")
 
 
-class CsvFileWriter:
+class CsvFileWriter(BulkWriter):
     """Writes one CSV file."""
 
     def __init__(self, stream: Any, schema: CsvSchema) -> None:
@@ -347,13 +362,15 @@ class CsvFileWriter:
         """See BulkWriter.
 
         Raises:
-            TypeMismatchError: an element has not the schema's columns, or a text that cannot be quoted.
+            TypeMismatchError: an element does not have the schema's columns, or has a str that cannot be quoted.
         """
         width, convert = len(self._cells), self._cells
         plain = not any(convert)
         for value in values:
             if not isinstance(value, (Row, tuple, list)) or len(value) != width:
-                raise TypeMismatchError(f"{value!r} is no row of the columns {', '.join(self._schema.names)}")
+                raise TypeMismatchError(
+                    f"{shown(value)} is not a row of the columns {', '.join(self._schema.names)}"
+                )
             try:
                 if plain:
                     self._csv.writerow(value)
@@ -361,7 +378,7 @@ class CsvFileWriter:
                     pairs = zip(convert, value, strict=True)
                     self._csv.writerow([item if cell is None else cell(item) for cell, item in pairs])
             except csv.Error as error:
-                raise TypeMismatchError(f"{value!r} cannot be written as CSV: {error}") from None
+                raise TypeMismatchError(f"{shown(value)} cannot be written as CSV: {error}") from None
         self.finish()
 
     def finish(self) -> None:

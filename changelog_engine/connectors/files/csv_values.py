@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.formats.texts import cell_reader, is_bytes
 from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
-from changelog_engine.types.basic import IntegerTypeInfo
 
-_TRUTH = {"true": True, "false": False}
 _WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 
 
@@ -95,12 +93,16 @@ def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
     Raises:
         NotSupportedError: a type that no cell can hold.
     """
-    null, parse = schema.null_text, _parser(column)
-    is_text = column.type_info.kind in ("STRING", "CHAR")
-    if null is None and is_text:
-        return parse
-    nothing = (null,) if null is not None and (is_text or null == "") else ("", null)
-    return lambda cell: None if cell in nothing else parse(cell)
+    parse, nothing = _parser(column), _nulls_of(schema, column)
+    return (lambda cell: None if cell in nothing else parse(cell)) if nothing else parse
+
+
+def _nulls_of(schema: CsvSchema, column: CsvColumn) -> tuple[str, ...]:
+    """The cells of a column that stand for null."""
+    null, is_text = schema.null_text, column.type_info.kind in ("STRING", "CHAR")
+    if null is None:
+        return () if is_text else ("",)
+    return (null,) if is_text or null == "" else ("", null)
 
 
 def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence[str]], list[Any]]:
@@ -131,7 +133,8 @@ def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence
                 return [read(cell) for cell in cells]
 
         return numbers
-    return lambda cells: [read(cell) for cell in cells]
+    parse, nothing = _parser(column), _nulls_of(schema, column)
+    return lambda cells: [None if cell in nothing else parse(cell) for cell in cells]
 
 
 def _parser(column: CsvColumn) -> Callable[[str], Any]:
@@ -146,56 +149,10 @@ def _parser(column: CsvColumn) -> Callable[[str], Any]:
 
 
 def _single(wanted: TypeInformation, name: str) -> Callable[[str], Any]:
-    kind = wanted.kind
-    if kind in ("STRING", "CHAR"):
-        return str
-    if kind in _WHOLE_BITS:
-        limit = 1 << _WHOLE_BITS[kind] - 1
-
-        def whole(cell: str) -> int:
-            value = int(cell)
-            if not -limit <= value < limit:
-                raise ValueError(f"{value} needs more than {_WHOLE_BITS[kind]} bits")
-            return value
-
-        return whole
-    if isinstance(wanted, IntegerTypeInfo):
-        return int
-    if kind in ("FLOAT", "DOUBLE"):
-        return float
-    parsers: dict[str, Callable[[str], Any]] = {
-        "BOOLEAN": _truth,
-        "BIG_DEC": _decimal,
-        "SQL_DATE": datetime.date.fromisoformat,
-        "SQL_TIME": datetime.time.fromisoformat,
-        "SQL_TIMESTAMP": datetime.datetime.fromisoformat,
-        "INSTANT": _instant,
-    }
-    if kind not in parsers:
-        raise NotSupportedError(f"CSV column {name!r}: a cell cannot hold a value of type {wanted.name}")
-    return parsers[kind]
-
-
-def _truth(cell: str) -> bool:
-    found = _TRUTH.get(cell.strip().lower())
+    found = None if is_bytes(wanted) else cell_reader(wanted)
     if found is None:
-        raise ValueError("neither true nor false")
+        raise NotSupportedError(f"CSV column {name!r}: a cell cannot hold a value of type {wanted.name}")
     return found
-
-
-def _decimal(cell: str) -> Decimal:
-    try:
-        return Decimal(cell.strip())
-    except ArithmeticError:
-        raise ValueError("no number") from None
-
-
-def _instant(cell: str) -> Instant:
-    found = datetime.datetime.fromisoformat(cell)
-    if found.tzinfo is None:
-        raise ValueError("an instant needs a zone, such as Z")
-    since = found - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)
 
 
 def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any] | None:

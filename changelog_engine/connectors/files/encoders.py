@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
+from changelog_engine.errors import StorageError
 from changelog_engine.types import TypeInformation, Types
 
 
-@runtime_checkable
-class RowEncoder(Protocol):
+class RowEncoder(ABC):
     """Encodes elements one by one: files can end after any of them. Pickled and shipped."""
 
-    def for_type(self, type_info: TypeInformation | None) -> RowEncoder:
+    def for_type(self, type_info: TypeInformation | None) -> Self:
         """The encoder for elements of a type; None for an undeclared one."""
+        return self
 
+    @abstractmethod
     def encode(self, values: Sequence[Any]) -> list[bytes]:
         """The bytes of each element."""
 
 
-class BulkWriter(Protocol):
+class BulkWriter(ABC):
     """Writes one file."""
 
+    @abstractmethod
     def write(self, values: Sequence[Any]) -> None:
         """Take elements, in order."""
 
+    @abstractmethod
     def finish(self) -> None:
         """Write what is left; the stream stays open."""
 
 
-@runtime_checkable
-class BulkFactory(Protocol):
+class BulkFactory(ABC):
     """Makes bulk writers. Pickled and shipped."""
 
+    @abstractmethod
     def open(self, stream: Any) -> BulkWriter:
         """A writer to a binary stream."""
 
@@ -40,7 +45,39 @@ class BulkFactory(Protocol):
         """Raise if it cannot work, before the job starts."""
 
 
-class StringEncoder:
+class MergingFactory(BulkFactory):
+    """A bulk factory that can make one file of several that it wrote. The records stay as they are.
+
+    Attributes:
+        described: what messages call its files.
+        concatenates: whether the bytes of several files, one after the other, are a file of the format too.
+    """
+
+    described: str
+    concatenates: bool = False
+
+    @abstractmethod
+    def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
+        """Write the records of several files to a stream, in order; the stream stays open.
+
+        Args:
+            sources: of each file its name for messages, and a binary stream that can be read and sought in.
+            stream: a binary stream to write to.
+
+        Raises:
+            StorageError: a file that cannot be read, or was written with another schema.
+        """
+
+
+def not_merged(name: str, expected: str, error: Exception) -> StorageError:
+    """The error of a file that waits for compaction and cannot be read."""
+    return StorageError(
+        f"the file {name}, which waits for compaction, cannot be read as {expected}: {error}. If the program changed what "
+        "it writes, run it once with disable_compact(): that shows the files that wait as they are"
+    )
+
+
+class StringEncoder(RowEncoder):
     """Each element as text and a newline; what the charset cannot hold becomes ``?``, as in Java.
 
     Args:
@@ -52,10 +89,10 @@ class StringEncoder:
         self.charset = charset
         self._text: Callable[[Any], str] = text or str
 
-    def for_type(self, type_info: TypeInformation | None) -> StringEncoder:
+    def for_type(self, type_info: TypeInformation | None) -> Self:
         """Elements look as `print` shows them."""
         plain = type_info is None or type_info == Types.STRING()
-        return StringEncoder(self.charset, None if plain or type_info is None else type_info.format)
+        return type(self)(self.charset, None if plain or type_info is None else type_info.format)
 
     def encode(self, values: Sequence[Any]) -> list[bytes]:
         """See RowEncoder."""

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import codecs
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Self
 
 from changelog_engine.connectors.files.compression import decompressor
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.text_lines import ByteLineReader, CountedLineReader
 from changelog_engine.connectors.protocols import Position, SplitReader
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.types import TypeInformation, Types
 
 
-@runtime_checkable
-class FileFormat(Protocol):
+class FileFormat(ABC):
     """How the records of a file are read. Pickled and shipped; holds no open files.
 
-    One member more is optional: ``with_bad_records_tag(tag)``, a format like this one that sends records that cannot be
-    decoded to a side output, each as a row of `bad_record`, and has its name as ``bad_tag``.
-
-    Args:
+    Attributes:
         output_type: of the records.
         start: the position of a file's first record.
+        bad_tag: id of the side output of records that cannot be decoded; None lets the job fail at them.
     """
 
-    output_type: TypeInformation | None
-    start: Position
+    output_type: TypeInformation | None = None
+    start: Position = 0
+    bad_tag: str | None = None
 
+    @abstractmethod
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file; its positions are the format's own."""
 
+    def with_bad_records_tag(self, tag: str) -> Self:
+        """A format like this one that sends records that cannot be decoded to a side output, each as a `bad_record`.
 
-class TextLines:
+        Raises:
+            NotSupportedError: it cannot go on after a bad record.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: only CSV and JSON lines can go on after a bad record"
+        )
+
+
+class TextLines(FileFormat):
     r"""The lines of a file, as str without their ends (``\n``, ``\r\n`` or ``\r``).
 
     Empty lines and a last line without an end are elements. Bytes that the charset cannot decode become U+FFFD, as
@@ -47,8 +57,6 @@ class TextLines:
         ConfigurationError: an unknown charset.
     """
 
-    start: Position = 0
-
     def __init__(self, charset_name: str = "UTF-8", errors: str = "replace") -> None:
         self.errors = errors
         try:
@@ -57,7 +65,7 @@ class TextLines:
             raise ConfigurationError(
                 f"unknown charset {charset_name!r}; use a name such as 'UTF-8'"
             ) from None
-        self.output_type: TypeInformation | None = Types.STRING()
+        self.output_type = Types.STRING()
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""

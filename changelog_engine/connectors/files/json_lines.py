@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
-from changelog_engine.connectors.files.formats import TextLines
+from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.types import Row, RowTypeInfo, TypeInformation
+from changelog_engine.types import Row, RowTypeInfo
 from changelog_engine.types.row import make_row
 
 
@@ -29,7 +29,7 @@ def bad_record(file: str, position: Position, line: int, record: Any, error: Exc
     return Row(file=file, position=position, line=line, record=record, error=str(error))
 
 
-class JsonLines:
+class JsonLines(FileFormat):
     """One JSON value in each line, in UTF-8; empty lines are left out. Positions are those of text lines.
 
     Args:
@@ -37,14 +37,11 @@ class JsonLines:
             as Python's dict, list, str and so on.
     """
 
-    start: Position = 0
-
     def __init__(self, type_info: RowTypeInfo | None = None) -> None:
-        self.output_type: TypeInformation | None = type_info
+        self.output_type = type_info
         self._row_type = type_info
-        self.bad_tag: str | None = None
 
-    def with_bad_records_tag(self, tag: str) -> JsonLines:
+    def with_bad_records_tag(self, tag: str) -> Self:
         """See FileFormat."""
         found = copy.copy(self)
         found.bad_tag = tag
@@ -60,7 +57,7 @@ class JsonLines:
         )
 
 
-class _JsonLineReader:
+class _JsonLineReader(SplitReader):
     def __init__(
         self, lines: SplitReader, name: str, decode: Callable[[str], Any], bad_tag: str | None
     ) -> None:
@@ -73,7 +70,7 @@ class _JsonLineReader:
         """The values of up to so many lines.
 
         Raises:
-            TypeMismatchError: a line is no JSON, or does not fit the type, and there is no side output for it.
+            TypeMismatchError: a line is not JSON, or does not fit the type, and there is no side output for it.
         """
         while True:
             found = self._lines.read(position, max_records)
@@ -83,7 +80,7 @@ class _JsonLineReader:
                 values = [decode(line) for line in found.values if line and not line.isspace()]
             except (ValueError, TypeError):
                 values, aside = self._singly(found, position)
-            if values or aside or found.finished:  # empty lines only are no sign of the end
+            if values or aside or found.finished:  # empty lines only are not a sign of the end
                 return found._replace(values=values, aside=aside or None)
             position = found.next
 
@@ -116,7 +113,7 @@ def _row_decoder(row_type: RowTypeInfo) -> Callable[[str], Any]:
     def decode(line: str) -> Any:
         value = orjson.loads(line)
         if not isinstance(value, dict):
-            raise ValueError("it is no object, and rows are made of an object's keys")
+            raise ValueError("it is not an object, and rows are made of an object's keys")
         return row_type.check(make_row(names, [value.get(field) for field in names]), "it")
 
     return decode

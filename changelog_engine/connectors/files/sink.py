@@ -8,11 +8,14 @@ A restore finishes what the checkpoint has as pending and, cut to its length, wh
 attempts before it left: of drivers that were killed, of this run or another, with a checkpoint or without. The end of the
 job looks once more, because a driver that was replaced may not know it and write on.
 
+With compaction (see compaction.py) files end at every barrier, and pending ones may wait over several checkpoints.
+
 Invariants:
     * A file with a final name is complete and is covered by a durable checkpoint.
     * Removed is only what an earlier attempt of the same job folder left, and neither the restored checkpoint knows nor one
       that the job did not go on from and may yet be restored. Names say whose a file is (see stores.Tag), and a writer
-      removes those of the writers whose place it takes, after it has finished what it was given of them.
+      removes those of the writers whose place it takes, after it has finished what it was given of them. A file that waits
+      for compaction may be known to another writer than its name says: each is told what the others take over.
     * A job in another folder, a copy or a fork for one, takes nothing away.
 """
 
@@ -21,19 +24,29 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.clock import Clock, MonotonicMs, SystemClock
 from changelog_engine.config.names import writable
 from changelog_engine.connectors.files.buckets import Buckets, DateTimeBuckets
+from changelog_engine.connectors.files.compaction import Compaction, HeldFiles, marker_lineage, paths_in
+from changelog_engine.connectors.files.compactors import PendingFile
 from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
 from changelog_engine.connectors.files.stores import Store, Tag, open_store
-from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.connectors.protocols import (
+    Committable,
+    CommittingSink,
+    CommittingWriter,
+    Prepared,
+    RestoredSink,
+    SinkContext,
+)
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import TypeInformation
@@ -77,7 +90,7 @@ class FileNames:
         return max((int(match.group(1)) + 1 for match in found if match), default=0)
 
 
-class FileSink:
+class FileSink(CommittingSink):
     """Writes elements to files, exactly once.
 
     Args:
@@ -89,9 +102,11 @@ class FileSink:
         check_interval_ms: how often the time of files is looked at.
         file_systems: opens the base path.
         clock: the wall clock chooses buckets; the ages of files are measured on the monotonic one.
+        compaction: makes one file of several before they are shown; files end at every checkpoint then.
 
     Raises:
-        ConfigurationError: a rolling policy that a bulk format cannot have.
+        ConfigurationError: a rolling policy that a bulk format cannot have, or a compaction that the names or the format
+            cannot have.
     """
 
     def __init__(
@@ -104,6 +119,7 @@ class FileSink:
         check_interval_ms: int = CHECK_INTERVAL_MS,
         file_systems: FileSystems | None = None,
         clock: Clock | None = None,
+        compaction: Compaction | None = None,
     ) -> None:
         self.base_path = base_path
         self.encoder = encoder
@@ -119,14 +135,19 @@ class FileSink:
         self.check_interval_ms = check_interval_ms
         self.file_systems = file_systems or FileSystems()
         self.clock = clock or SystemClock()
+        self.compaction = compaction
+        if compaction is not None:
+            compaction.compactor.check(encoder)
+            if self.names.by_subtask:
+                raise ConfigurationError("files that are named by subtask cannot be compacted: use FileSink")
 
-    def with_options(self, options: Mapping[str, str]) -> FileSink:
+    def with_options(self, options: Mapping[str, str]) -> Self:
         """This sink with the configuration's options of file systems."""
         sink = copy.copy(self)
         sink.file_systems = FileSystems(options)
         return sink
 
-    def for_type(self, type_info: TypeInformation | None) -> FileSink:
+    def for_type(self, type_info: TypeInformation | None) -> Self:
         """This sink for elements of a type."""
         if not isinstance(self.encoder, RowEncoder):
             return self
@@ -161,10 +182,9 @@ class _Part:
     updated_ms: MonotonicMs
     size: int = 0
     durable: int = -1  # bytes of it
-    known: bool = False  # whether a checkpoint may know it
 
 
-class FileWriter:
+class FileWriter(CommittingWriter):
     """Writes one subtask's files; see the module."""
 
     def __init__(self, sink: FileSink, store: Store, context: SinkContext) -> None:
@@ -173,7 +193,8 @@ class FileWriter:
         self._context = context
         self._rows = sink.encoder if isinstance(sink.encoder, RowEncoder) else None
         self._parts: dict[str, _Part] = {}
-        self._pending: list[tuple[Committable, bool]] = []  # and whether a checkpoint may know it
+        self._pending: list[PendingFile] = []
+        self._unknown: set[str] = set()  # hidden files that no checkpoint can know
         self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
         self._counter = 0
         self._counted: set[str] = set()  # buckets whose names were looked at
@@ -182,31 +203,51 @@ class FileWriter:
         lineage = hashlib.sha256(place.encode()).hexdigest()[:12]
         self._tag = Tag(lineage, context.subtask, context.attempt)
         self._lineages = {lineage}  # of all files that may be removed
+        self._held = HeldFiles(store, sink.compaction, sink.encoder, self._new_hidden)
+        kept = [*context.restored, *(context.beside or ())]
+        self._known = {os.path.normpath(path) for _, prepared in kept for path in paths_in(prepared)}
         self._restore()
 
     def _restore(self) -> None:
         """Finish what the checkpoint has, remove what came after it."""
         context = self._context
-        for _, prepared in context.restored:
-            self.commit(prepared.committables)
-            state = prepared.state
+        self._held.shared = bool(context.branches) or any(self._is_strange(kept) for kept in context.restored)
+        for kept in context.restored:
+            self.commit(kept.prepared.committables)
+            state = kept.prepared.state
             if state is None:
                 continue
-            others = state["job"] != context.job or state.get("folder", context.folder) != context.folder
+            others = self._is_strange(kept)
             for temporary, final, size in state["parts"]:
                 tag = Tag.of(temporary)
                 branch = tag is not None and tag.attempt in context.branches
                 self._store.finish_part_of(temporary, final, size, keep=others or branch)
+            self._held.restore(state.get("held", {}), state["lineage"], others)
             if not others:
                 self._lineages.add(state["lineage"])
+        if self._sink.compaction is None:
+            self._pending += self._held.release()
         self._remove_leftovers()
+
+    def _is_strange(self, kept: RestoredSink) -> bool:
+        """Whether it is another job's, or of another folder."""
+        state, context = kept.prepared.state, self._context
+        return state is not None and (
+            state["job"] != context.job or state.get("folder", context.folder) != context.folder
+        )
 
     def _remove_leftovers(self) -> None:
         """Remove what earlier attempts left; what is to be kept of it was finished when this one began."""
-        if self._context.attempt > 1:  # looking takes time in large folders
-            for path, tag in list(self._store.in_progress(self._lineages)):
-                if self._is_over(tag):
-                    self._store.remove(path)
+        if self._context.attempt == 1:  # looking takes time in large folders
+            return
+        if self._context.beside is None:  # what the others hold is not known here: the next attempt looks
+            return
+        markers = {marker_lineage(lineage) for lineage in self._lineages}
+        found = list(self._store.in_progress(self._lineages | markers))
+        # Of a compacted file the marker goes first: without the file it says that the sources were shown.
+        for path, tag in sorted(found, key=lambda each: each[1].lineage not in markers):
+            if self._is_over(tag) and os.path.normpath(path) not in self._known:
+                self._store.remove(path)
 
     def _is_over(self, tag: Tag) -> bool:
         context = self._context
@@ -261,14 +302,19 @@ class FileWriter:
                 self._counted.add(bucket)
                 taken = self._store.names(bucket)
                 self._counter = max(self._counter, names.counter_after(taken, self._writer))
-            name = names.name(self._writer, self._counter)
-            self._counter += 1
-            temporary = self._store.temporary(bucket, name, self._tag)
+            temporary, final = self._new_hidden(bucket, "")
             stream = self._store.create(temporary)
             bulk = None if isinstance(self._sink.encoder, RowEncoder) else self._sink.encoder.open(stream)
-            final = f"{bucket}/{name}" if bucket else name
             part = self._parts[bucket] = _Part(temporary, final, stream, bulk, now_ms, now_ms)
         return part
+
+    def _new_hidden(self, bucket: str, prefix: str) -> tuple[str, str]:
+        """Where a new file lies, and where it is to appear."""
+        name = prefix + self._sink.names.name(self._writer, self._counter)
+        self._counter += 1
+        temporary = self._store.temporary(bucket, name, self._tag)
+        self._unknown.add(temporary)
+        return temporary, f"{bucket}/{name}" if bucket else name
 
     def _end(self, bucket: str) -> None:
         """A file in progress becomes a pending one."""
@@ -279,7 +325,7 @@ class FileWriter:
         part.size = part.stream.tell()
         self._store.persist(part.stream, part.temporary, closing=True)
         del self._parts[bucket]
-        self._pending.append(([part.temporary, part.final, part.size], part.known))
+        self._pending.append(PendingFile(part.temporary, part.final, part.size))
 
     def end_epoch(self) -> None:
         """End the files whose time is over."""
@@ -295,32 +341,41 @@ class FileWriter:
         """Make everything durable; see the module's step 2."""
         if final:
             self._remove_leftovers()
-        rolling = self._sink.rolling
+        rolling, compacts = self._sink.rolling, self._sink.compaction is not None
+        every = final or compacts or rolling.on_checkpoint or not self._store.appends
         for bucket, part in list(self._parts.items()):
-            if final or rolling.on_checkpoint or not self._store.appends or rolling.is_full(part.size):
+            if every or rolling.is_full(part.size):
                 self._end(bucket)
         parts = []
         for part in self._parts.values():
             if part.durable != part.size:
                 self._store.persist(part.stream, part.temporary, closing=False)
                 part.durable = part.size
-            part.known = True
             parts.append([part.temporary, part.final, part.size])
-        committables = [committable for committable, _ in self._pending]
-        self._pending = []
         context = self._context
-        state = {
+        state: dict[str, Any] = {
             "job": context.job,
             "folder": context.folder,
             "lineage": self._tag.lineage,
             "parts": parts,
         }
+        committables: list[Committable]
+        if compacts:
+            committables = self._held.take(self._pending, final)
+            state["held"] = self._held.state()
+        else:
+            committables = [list(file) for file in self._pending]
+        self._pending = []
+        self._unknown.clear()
         return Prepared(committables, state)
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """Give pending files their names."""
-        for temporary, final, size in committables:
-            self._store.finish(temporary, final, size)
+        for temporary, final, size, *sources in committables:
+            if sources:
+                self._held.publish(temporary, final, size, *sources)
+            else:
+                self._store.finish(temporary, final)
 
     def close(self) -> None:
         """Close all files, and remove those that no checkpoint can know."""
@@ -331,9 +386,7 @@ class FileWriter:
                     part.bulk.finish()
             with contextlib.suppress(Exception):
                 part.stream.close()
-            if not part.known:
-                self._store.remove(part.temporary)
-        for (temporary, _, _), known in self._pending:
-            if not known:
-                self._store.remove(temporary)
+        for temporary in self._unknown:
+            self._store.remove(temporary)
         self._parts, self._pending = {}, []
+        self._unknown.clear()

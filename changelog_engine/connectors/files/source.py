@@ -8,23 +8,30 @@ Invariants:
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.config.names import writable
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import Found, InputFolder
-from changelog_engine.connectors.protocols import Position, Range, Split, SplitReader
+from changelog_engine.connectors.protocols import (
+    DiscoveringSource,
+    Position,
+    Range,
+    Source,
+    Split,
+    SplitReader,
+)
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
-from changelog_engine.types import TypeInformation
 
 log = logging.getLogger("changelog_engine")
 
 
-class FileSource:
+class FileSource(Source):
     """The records of files that are there when the job starts.
 
     A folder stands for all its files, however deep; files and folders whose names begin with ``.`` or ``_`` are left out.
@@ -36,7 +43,7 @@ class FileSource:
         file_systems: opens the paths.
 
     Raises:
-        ConfigurationError: no path, or one that is no text.
+        ConfigurationError: no path, or one that is not a str.
     """
 
     bounded = True
@@ -57,21 +64,18 @@ class FileSource:
         self._paths = [writable(str(os.fspath(path)), "the path of a source of files") for path in paths]
         self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
-        self.output_type: TypeInformation | None = self._format.output_type
+        self.output_type = self._format.output_type
+        self.bad_tag = self._format.bad_tag
         self._opened: list[InputFolder] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
 
-    @property
-    def bad_tag(self) -> str | None:
-        """The side output of records that cannot be decoded."""
-        tag: str | None = getattr(self._format, "bad_tag", None)
-        return tag
-
-    def with_options(self, options: Mapping[str, str]) -> FileSource:
+    def with_options(self, options: Mapping[str, str]) -> Self:
         """This source with the configuration's options of file systems."""
-        return type(self)(self._paths, self._format, FileSystems(options))
+        source = copy.copy(self)
+        source._file_systems, source._opened = FileSystems(options), None
+        return source
 
     def splits(self, parallelism: int) -> list[Split]:
         """One split per file, in the order of their names; the folders are listed now.
@@ -107,7 +111,7 @@ class FileSource:
         return Split(found.id, [self._format.start, found.size, found.changed_us])
 
 
-class MonitoringFileSource(FileSource):
+class MonitoringFileSource(FileSource, DiscoveringSource):
     """The records of files that are there and of those that come while the job runs; never ends.
 
     Files that came between two looks are read in the order of their times. A path need not exist at first.
@@ -129,12 +133,6 @@ class MonitoringFileSource(FileSource):
         self.discovery_interval_ms = interval_ms
         self._told: set[str] = set()
 
-    def with_options(self, options: Mapping[str, str]) -> FileSource:
-        """This source with the configuration's options of file systems."""
-        return MonitoringFileSource(
-            self._paths, self._format, FileSystems(options), self.discovery_interval_ms
-        )
-
     def splits(self, parallelism: int) -> list[Split]:
         """None: the first look finds what is there."""
         return []
@@ -154,7 +152,7 @@ class MonitoringFileSource(FileSource):
         return [self._split(found) for found in sorted(new, key=lambda found: (found.changed_us, found.id))]
 
 
-class _FileReader:
+class _FileReader(SplitReader):
     """Reads one file with the format's reader; keeps the file's size and time in the positions."""
 
     def __init__(self, file_format: FileFormat, folders: list[InputFolder], name: str) -> None:

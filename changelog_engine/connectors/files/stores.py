@@ -1,4 +1,7 @@
-"""Where part files lie before and after they are finished: on a local disk, or behind pyarrow.fs.
+"""Where part files lie before and after they are finished, on whatever storage.
+
+On a local disk those in progress lie beside the finished ones, and a checkpoint may count a part of them. Objects are
+uploaded whole under a hidden folder at every checkpoint, and moved to their names.
 
 The life of a file: *in progress*, hidden, being written; *pending*, hidden, complete and durable; *finished*, under its
 name.
@@ -7,6 +10,7 @@ Invariants:
     * A finished file appears whole, by one rename or one copy of an object.
     * Finishing a file that is finished already changes nothing.
     * On a local disk what a checkpoint counts of a file in progress never changes: writers append only.
+    * A pending file never changes.
 """
 
 from __future__ import annotations
@@ -17,21 +21,18 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
-
-import pyarrow as pa
-import pyarrow.fs as pafs
+from typing import Any, NamedTuple
 
 from changelog_engine.errors import ConfigurationError, StorageError
-from changelog_engine.storage.file_systems import FileSystems, OpenedPath
-from changelog_engine.storage.retry import Retry
+from changelog_engine.storage.file_systems import FileSystems, public_uri
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.retry import explain
 
 log = logging.getLogger("changelog_engine")
-T = TypeVar("T")
 
 _TAG = re.compile(r"\.inprogress\.([0-9a-f]+)-(?:(\d+)-)?(\d+)$")
 _STAGING = ".inprogress"
-_BUFFER_BYTES = 256 * 1024
 _COPY_BYTES = 4 << 20
 
 
@@ -62,40 +63,173 @@ class Tag(NamedTuple):
         return "-".join(str(part) for part in self if part is not None)
 
 
-class Store(Protocol):
-    """Part files under a base path; all paths are relative to it."""
+class Store:
+    """Part files under a base path; all paths are relative to it.
 
-    appends: bool  # whether a file in progress can outlive a checkpoint
+    Args:
+        storage: of the base path.
+        masked: takes keys out of a message.
+    """
+
+    def __init__(self, storage: Storage, masked: Callable[[str], str]) -> None:
+        self._storage = storage
+        self._masked = masked
+        self.appends = storage.appends  # whether a file in progress can outlive a checkpoint
 
     def check(self) -> None:
-        """Raise if nothing can be written here."""
+        """Raise if nothing can be written here.
+
+        Raises:
+            ConfigurationError: names the base path.
+        """
+        probe = f".check-{uuid.uuid4().hex}"
+        try:
+            self._storage.create(probe).close()
+            self._storage.delete(probe)
+        except OSError as error:
+            local = self._storage.local
+            where = public_uri(self._storage.root) if local is None else f"the folder {local}"
+            raise ConfigurationError(f"cannot write to {where}: {self._masked(str(error))}") from None
 
     def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         """The hidden path of a part file while it is not finished."""
+        if self.appends:
+            return os.path.join(bucket, f".{name}.inprogress.{tag}")
+        flat = bucket.replace("/", "-")
+        return f"{_STAGING}/{tag.lineage}/{flat}{'-' if flat else ''}{name}.inprogress.{tag}"
 
     def create(self, path: str) -> Any:
         """A binary stream to a new file."""
+        return self._storage.create(path)
 
-    def naming(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """Turns errors of the file system into ones that name the file."""
+    @contextlib.contextmanager
+    def naming(self, path: str) -> Iterator[None]:
+        """Turns errors of a stream into ones that name the file."""
+        try:
+            yield
+        except StorageError:
+            raise
+        except OSError as error:
+            failure = explain(error, "write", self._storage.join(path), 1)
+            raise StorageError(self._masked(str(failure))) from None
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """Make durable what was written; close the stream or not."""
+        self._storage.persist(stream, path, closing)
 
-    def finish(self, temporary: str, final: str, size: int) -> None:
+    def finish(self, temporary: str, final: str) -> None:
         """Show a pending file under its name."""
+        if not self._storage.move(temporary, final) and not self._storage.exists(final):
+            # Readers of the folder may have removed finished files.
+            target = self._masked(self._storage.join(final))
+            log.warning("the file %s was finished by a checkpoint and is gone since", target)
 
     def finish_part_of(self, temporary: str, final: str, size: int, keep: bool) -> None:
         """Show the first bytes of a file in progress, as a file of their own; keep or remove the one in progress."""
+        storage = self._storage
+        if not self.appends:
+            raise StorageError(
+                f"the checkpoint has a file in progress, and {public_uri(storage.root)} is not a local folder"
+            )
+        finished = storage.size(final)
+        if finished is None or finished < size:
+            if not storage.exists(temporary):
+                raise StorageError(
+                    f"the file {storage.join(temporary)} is gone, of which the checkpoint counts {size} bytes, and "
+                    f"{storage.join(final)} is not there either: put it back, or restore another checkpoint"
+                )
+            # A copy, because a dead attempt's writer may not know that it is dead, and write on.
+            copy = f"{temporary}.cut-{uuid.uuid4().hex[:8]}"
+            self._copy_first(temporary, copy, size)
+            storage.move(copy, final)
+        if not keep:
+            self.remove(temporary)
 
-    def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
+    def _copy_first(self, source: str, target: str, size: int) -> None:
+        with self.open(source) as read, self._storage.create(target) as stream, self.naming(target):
+            left = size
+            while left:
+                data = read.read(min(left, _COPY_BYTES))
+                if not data:
+                    shown = self._masked(self._storage.join(source))
+                    raise StorageError(
+                        f"the file {shown} was cut: the checkpoint counts {size} bytes of it, {size - left} are left"
+                    )
+                stream.write(data)
+                left -= len(data)
+            self._storage.persist(stream, target, closing=True)
+
+    def remove(self, path: str) -> bool:
+        """Remove a file, if it is there; returns whether it is gone for sure."""
+        try:
+            self._storage.delete(path)
+        except OSError:  # hidden and harmless if it stays
+            return False
+        return True
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        return self._storage.exists(path)
+
+    def open(self, path: str, size: int | None = None) -> Any:
+        """A binary stream that reads a file and can be sought in.
+
+        Args:
+            path: of the file.
+            size: that it must have; None for any.
+
+        Raises:
+            StorageError: it is gone, cannot be read, or has another size.
+        """
+        shown = self._masked(self._storage.join(path))
+        try:
+            found = self._storage.size(path) if size is not None else None
+            if found != size:
+                raise StorageError(
+                    f"the file {shown} has {found or 0} bytes, and the checkpoint counts {size}: put it back as it was, or "
+                    "restore another checkpoint"
+                )
+            return self._storage.open(path)
+        except FileNotFoundError:
+            raise StorageError(
+                f"the file {shown} is gone: put it back, or restore another checkpoint"
+            ) from None
+
+    def duplicate(self, source: str, target: str) -> bool:
+        """Make a pending file durable under a second hidden path; returns False if it is not there."""
+        size = self._storage.size(source)
+        if size is None:
+            return False
+        try:
+            self._copy_first(source, target, size)
+        except StorageError:
+            if self._storage.exists(source):
+                raise
+            return False  # somebody removed it meanwhile
+        return True
 
     def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
         """Hidden files of writers of these lineages."""
+        root = self._storage.local
+        if root is None:
+            found = (
+                f"{_STAGING}/{one}/{name}" for one in lineages for name in self.names(f"{_STAGING}/{one}")
+            )
+        else:
+            found = (
+                os.path.relpath(os.path.join(folder, name), root)
+                for folder, _, names in os.walk(root)
+                for name in names
+                if name.startswith(".")
+            )
+        for path in found:
+            tag = Tag.of(path)
+            if tag is not None and tag.lineage in lineages:
+                yield path, tag
 
     def names(self, bucket: str) -> list[str]:
         """Names of all files of a bucket, the hidden ones too."""
+        return [entry.name for entry in self._storage.list(bucket) if not entry.is_folder]
 
 
 def open_store(file_systems: FileSystems, base_path: str) -> Store:
@@ -104,248 +238,9 @@ def open_store(file_systems: FileSystems, base_path: str) -> Store:
     Raises:
         ConfigurationError: no file system answers to it.
     """
-    opened = file_systems.open(base_path)
-    if opened.file_system is None:
-        return LocalStore(opened.path)
-    return RemoteStore(opened, file_systems, base_path)
-
-
-class LocalStore:
-    """Part files on a local disk; those in progress lie beside the finished ones."""
-
-    appends = True
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-
-    def check(self) -> None:
-        """See Store."""
-        probe = os.path.join(self._root, f".check-{uuid.uuid4().hex}")
-        try:
-            os.makedirs(self._root, exist_ok=True)
-            with open(probe, "xb"):
-                pass
-            os.unlink(probe)
-        except OSError as error:
-            raise ConfigurationError(f"cannot write to the folder {self._root}: {error.strerror}") from error
-
-    def temporary(self, bucket: str, name: str, tag: Tag) -> str:
-        """See Store."""
-        return os.path.join(bucket, f".{name}.inprogress.{tag}")
-
-    def create(self, path: str) -> Any:
-        """See Store."""
-        full = self._full(path)
-        with _naming(full):
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            return open(full, "xb", buffering=_BUFFER_BYTES)
-
-    def naming(self, path: str) -> contextlib.AbstractContextManager[None]:
-        """See Store."""
-        return _naming(self._full(path))
-
-    def persist(self, stream: Any, path: str, closing: bool) -> None:
-        """See Store."""
-        full = self._full(path)
-        with _naming(full):
-            stream.flush()
-            os.fsync(stream.fileno())
-            if closing:
-                stream.close()
-            _sync_folder(full)
-
-    def finish(self, temporary: str, final: str, size: int) -> None:
-        """See Store."""
-        source, target = self._full(temporary), self._full(final)
-        with _naming(target):
-            try:
-                os.replace(source, target)
-            except FileNotFoundError:
-                if not os.path.exists(target):
-                    _warn_gone(target)
-                return
-            _sync_folder(target)
-
-    def finish_part_of(self, temporary: str, final: str, size: int, keep: bool) -> None:
-        """See Store."""
-        source, target = self._full(temporary), self._full(final)
-        with _naming(target):
-            if not os.path.exists(target) or os.path.getsize(target) < size:
-                if not os.path.exists(source):
-                    raise StorageError(
-                        f"the file {source} is gone, of which the checkpoint counts {size} bytes, and {target} is not "
-                        "there either: put it back, or restore another checkpoint"
-                    )
-                # A copy, because a dead attempt's writer may not know that it is dead, and write on.
-                copy = f"{source}.cut-{uuid.uuid4().hex[:8]}"
-                _copy_first(source, copy, size)
-                os.replace(copy, target)
-                _sync_folder(target)
-        if not keep:
-            self.remove(temporary)
-
-    def remove(self, path: str) -> None:
-        """See Store."""
-        with contextlib.suppress(OSError):  # hidden and harmless if it stays
-            os.unlink(self._full(path))
-
-    def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
-        """See Store."""
-        for folder, _, names in os.walk(self._root):
-            for name in names:
-                tag = Tag.of(name) if name.startswith(".") else None
-                if tag is not None and tag.lineage in lineages:
-                    yield os.path.relpath(os.path.join(folder, name), self._root), tag
-
-    def names(self, bucket: str) -> list[str]:
-        """See Store."""
-        try:
-            return os.listdir(self._full(bucket))
-        except FileNotFoundError:
-            return []
-
-    def _full(self, path: str) -> str:
-        return os.path.join(self._root, path)
-
-
-class RemoteStore:
-    """Part files as objects. They are uploaded under a hidden folder at every checkpoint, and copied to their names."""
-
-    appends = False
-
-    def __init__(self, opened: OpenedPath, file_systems: FileSystems, uri: str) -> None:
-        assert opened.file_system is not None
-        self._fs: pafs.FileSystem = opened.file_system
-        self._root = opened.path
-        self._shown = opened.shown
-        self._masked = file_systems.masked
-        self._uri = uri
-        self._retry = Retry()
-
-    def check(self) -> None:
-        """See Store."""
-        probe = f"{_STAGING}/check-{uuid.uuid4().hex}"
-        try:
-            with self.create(probe) as stream:
-                stream.write(b"")
-            self._fs.delete_file(self._full(probe))
-        except (OSError, pa.ArrowException, StorageError) as error:
-            reason = self._masked(str(error), self._uri)
-            raise ConfigurationError(f"cannot write to {self._shown}: {reason}") from None
-
-    def temporary(self, bucket: str, name: str, tag: Tag) -> str:
-        """See Store."""
-        flat = bucket.replace("/", "-")
-        return f"{_STAGING}/{tag.lineage}/{flat}{'-' if flat else ''}{name}.inprogress.{tag}"
-
-    def create(self, path: str) -> Any:
-        """See Store."""
-        full = self._full(path)
-        return self._run(lambda: self._created(full), f"write {path}")
-
-    def _created(self, full: str) -> Any:
-        if self._fs.type_name not in ("s3", "gcs"):  # they have no folders; making them would leave objects
-            self._fs.create_dir(full.rsplit("/", 1)[0], recursive=True)
-        return self._fs.open_output_stream(full)
-
-    @contextlib.contextmanager
-    def naming(self, path: str) -> Iterator[None]:
-        """See Store."""
-        try:
-            yield
-        except StorageError:
-            raise
-        except OSError as error:
-            reason = self._masked(str(error), self._uri)
-            raise StorageError(f"cannot write {self._shown}/{path}: {reason}") from None
-
-    def persist(self, stream: Any, path: str, closing: bool) -> None:
-        """See Store."""
-        self._run(stream.close, f"write {path}")
-
-    def finish(self, temporary: str, final: str, size: int) -> None:
-        """See Store."""
-        source, target = self._full(temporary), self._full(final)
-
-        def move() -> None:
-            there, done = self._fs.get_file_info([source, target])
-            if there.type is pafs.FileType.File:
-                if self._fs.type_name not in ("s3", "gcs"):
-                    self._fs.create_dir(target.rsplit("/", 1)[0], recursive=True)
-                self._fs.move(source, target)
-            elif done.type is not pafs.FileType.File:
-                _warn_gone(f"{self._shown}/{final}")
-
-        self._run(move, f"finish {final}")
-
-    def finish_part_of(self, temporary: str, final: str, size: int, keep: bool) -> None:
-        """See Store; files in progress never outlive a checkpoint here."""
-        raise StorageError(f"the checkpoint has a file in progress, and {self._shown} is no local folder")
-
-    def remove(self, path: str) -> None:
-        """See Store."""
-        with contextlib.suppress(OSError, pa.ArrowException):
-            self._fs.delete_file(self._full(path))
-
-    def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
-        """See Store."""
-        for lineage in lineages:
-            folder = f"{_STAGING}/{lineage}"
-            for name in self.names(folder):
-                tag = Tag.of(name)
-                if tag is not None:
-                    yield f"{folder}/{name}", tag
-
-    def names(self, bucket: str) -> list[str]:
-        """See Store."""
-        selector = pafs.FileSelector(self._full(bucket).rstrip("/"), allow_not_found=True)
-        found = self._run(lambda: self._fs.get_file_info(selector), f"list {bucket}")
-        return [info.base_name for info in found if info.type is pafs.FileType.File]
-
-    def _full(self, path: str) -> str:
-        return f"{self._root}/{path}"
-
-    def _run(self, operation: Callable[[], T], what: str) -> T:
-        try:
-            return self._retry.run(operation, f"{what} under {self._shown}", remote=True)
-        except (OSError, pa.ArrowException) as error:
-            reason = self._masked(str(error), self._uri)
-            raise StorageError(reason) from None
-
-
-def _copy_first(source: str, target: str, size: int) -> None:
-    with open(source, "rb") as read, open(target, "xb") as write:
-        left = size
-        while left:
-            data = read.read(min(left, _COPY_BYTES))
-            if not data:
-                raise StorageError(
-                    f"the file {source} was cut: the checkpoint counts {size} bytes of it, {size - left} are left"
-                )
-            write.write(data)
-            left -= len(data)
-        write.flush()
-        os.fsync(write.fileno())
-
-
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    try:
-        yield
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(f"cannot write the file {path}: {error.strerror or error}") from error
-
-
-def _warn_gone(target: str) -> None:
-    # Finished files may have been taken away by whoever reads them.
-    log.warning("the file %s was finished by a checkpoint and is gone since", target)
+        # Folders in a sink's base path may be links: they are the user's.
+        storage = open_storage(base_path, file_systems=file_systems, follows_links=True)
+    except StorageError as error:
+        raise ConfigurationError(str(error)) from None
+    return Store(storage, lambda text: file_systems.masked(text, base_path))

@@ -15,14 +15,14 @@ from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor
 from changelog_engine.connectors.files.input_files import InputFile
-from changelog_engine.connectors.protocols import Position, Range
+from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError
 
 CHUNK_BYTES = 4 << 20
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-class ByteLineReader:
+class ByteLineReader(SplitReader):
     """Lines of a plain file; the position is a byte offset. Holds one chunk of the file."""
 
     def __init__(
@@ -121,7 +121,7 @@ class ByteLineReader:
         return taken
 
 
-class CountedLineReader:
+class CountedLineReader(SplitReader):
     """Lines of a file that can only be read from its beginning; the position is a count of lines."""
 
     def __init__(self, file: InputFile, charset: str, errors: str = "replace") -> None:

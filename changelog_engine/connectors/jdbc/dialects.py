@@ -5,17 +5,18 @@ from __future__ import annotations
 import abc
 import datetime
 import importlib
-import importlib.util
 import itertools
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from changelog_engine.connectors import packages
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
 from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.connectors.packages import Package
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 
 Converter = Callable[[Any], Any]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
@@ -38,8 +39,7 @@ class Dialect(abc.ABC):
     """One kind of database.
 
     Attributes:
-        module: the Python driver.
-        requirement: what pip calls it; None where it comes with Python.
+        package: the Python driver; None where it comes with Python.
         grammar: of its SQL.
         binary: its type of bytes.
         converters: kind of a field's type to what makes the driver's value of a field's value.
@@ -47,8 +47,7 @@ class Dialect(abc.ABC):
     """
 
     name: ClassVar[str]
-    module: ClassVar[str]
-    requirement: ClassVar[str | None]
+    package: ClassVar[Package | None]
     grammar: ClassVar[Grammar]
     binary: ClassVar[str]
     converters: ClassVar[dict[str, Converter]]
@@ -60,8 +59,7 @@ class Dialect(abc.ABC):
         Raises:
             ConfigurationError: it is not installed.
         """
-        self.check_installed()
-        return importlib.import_module(self.module)
+        return sqlite3 if self.package is None else self.package.load()
 
     def check_installed(self) -> None:
         """Say what to install.
@@ -69,11 +67,8 @@ class Dialect(abc.ABC):
         Raises:
             ConfigurationError: the driver is not installed.
         """
-        if importlib.util.find_spec(self.module) is None:
-            raise ConfigurationError(
-                f"jdbc:{self.name}: needs the Python driver {self.requirement}: "
-                "pip install 'changelog-engine[jdbc]', here and where the workers run"
-            )
+        if self.package is not None and not self.package.is_here():
+            raise ConfigurationError(f"{self.package.advice}, here and where the workers run")
 
     def connect(self, options: ConnectionOptions) -> Any:
         """A connection that begins transactions by itself."""
@@ -93,8 +88,7 @@ class PostgresDialect(Dialect):
     """PostgreSQL by psycopg."""
 
     name = "postgresql"
-    module = "psycopg"
-    requirement = "psycopg"
+    package = packages.POSTGRESQL
     grammar = POSTGRESQL
     binary = "BYTEA"
     converters: ClassVar[dict[str, Converter]] = {
@@ -126,8 +120,7 @@ class MySqlDialect(Dialect):
     """MySQL and MariaDB by PyMySQL."""
 
     name = "mysql"
-    module = "pymysql"
-    requirement = "pymysql"
+    package = packages.MYSQL
     grammar = MYSQL
     binary = "LONGBLOB"
     converters: ClassVar[dict[str, Converter]] = {
@@ -159,8 +152,7 @@ class SqliteDialect(Dialect):
     """SQLite, which comes with Python."""
 
     name = "sqlite"
-    module = "sqlite3"
-    requirement = None
+    package = None
     grammar = SQLITE
     binary = "BLOB"
     converters: ClassVar[dict[str, Converter]] = {
@@ -203,6 +195,14 @@ def dialect_of(options: ConnectionOptions) -> Dialect:
         NotSupportedError: another database.
     """
     return _DIALECTS[database_of(options)]
+
+
+def driver_of(url: str) -> Package | None:
+    """The package that a URL's database needs; None where it needs none, or the URL is not one."""
+    try:
+        return dialect_of(ConnectionOptions(url)).package
+    except ChangelogEngineError:
+        return None
 
 
 def _utc(instant: Any) -> datetime.datetime:

@@ -29,7 +29,7 @@ from changelog_engine.connectors.jdbc.commit_table import CommitTable
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.sink import BatchingSink
-from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared, SinkContext
 from changelog_engine.errors import ConnectorError
 from changelog_engine.types import TypeInformation, Types
 
@@ -61,12 +61,12 @@ class CommitTableSink(BatchingSink):
         self.commit_table = commit_table
         self.retention_ms = retention_ms
 
-    def committing_writer(self, context: SinkContext) -> CommitTableWriter:  # type: ignore[override]
+    def committing_writer(self, context: SinkContext) -> CommitTableWriter:
         """A writer for one subtask; commits what those before it had prepared."""
         return CommitTableWriter(self, context)
 
 
-class CommitTableWriter:
+class CommitTableWriter(CommittingWriter):
     """Stages rows, and commits portions of them."""
 
     def __init__(self, sink: CommitTableSink, context: SinkContext) -> None:
@@ -98,9 +98,6 @@ class CommitTableWriter:
         while len(self._rows) >= _CHUNK_ROWS:
             self._stage(self._rows[:_CHUNK_ROWS])
             del self._rows[:_CHUNK_ROWS]
-
-    def end_epoch(self) -> None:
-        """Nothing hangs on time."""
 
     def prepare(self, final: bool) -> Prepared:
         """Stage the rest of the portion."""

@@ -12,7 +12,11 @@ DEFAULT_BATCH_SIZE = 5_000
 DEFAULT_BATCH_INTERVAL_MS = 0
 DEFAULT_MAX_RETRIES = 3
 _SECRET_PARAMETER = re.compile(r"([?&;](?:[\w.]*password|[\w.]*secret|sslkey)=)[^&;]*", re.IGNORECASE)
-_SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)[^/?]*@")
+_SECRET_OF_HOST = re.compile(
+    r"(\([\w.]*password=)[^)]*", re.IGNORECASE
+)  # //address=(host=h)(password=p), of MySQL
+# Up to the last @ that no parameter has: a password may have a character that should have been written as %2F or %3F.
+_SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)(?:[^=]*|[^/?]*)@")
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,13 @@ class ConnectionOptions:
     @property
     def shown_url(self) -> str:
         """The URL for people: without secrets."""
-        return _SECRET_AUTHORITY.sub(r"\1***@", _SECRET_PARAMETER.sub(r"\1***", self.url))
+        shown = _SECRET_PARAMETER.sub(r"\1***", self.url)
+        return _SECRET_AUTHORITY.sub(r"\1***@", _SECRET_OF_HOST.sub(r"\1***", shown))
+
+    @property
+    def has_login(self) -> bool:
+        """Whether the URL has a user and a password before the host."""
+        return _SECRET_AUTHORITY.search(self.url) is not None
 
     def __repr__(self) -> str:
         return f"JdbcConnectionOptions(url={self.shown_url!r}, driver_name={self.driver_name!r}, user={self.user!r})"

@@ -17,10 +17,12 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.arrays import ElementsTypeInfo
 from changelog_engine.types.composite import RowTypeInfo
 from changelog_engine.types.row import Row, field_names_of
+from changelog_engine.types.typeinfo import cut, shown
 
-_SHOWN = 500
+_SHOWN_CHARS = 500
 _LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
 
 
@@ -86,9 +88,9 @@ class Statement:
 
     def shown(self, row: Sequence[Any]) -> str:
         """The statement and a row, for messages."""
-        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self.names, row, strict=True))
-        fields = fields if len(fields) <= _SHOWN else fields[: _SHOWN - 1] + "…"
-        return f"SQL: {self.given}; row: {fields}"
+        pairs = zip(self.names, row, strict=True)
+        fields = ", ".join(f"{name}={shown(value, _SHOWN_CHARS)}" for name, value in pairs)
+        return f"SQL: {self.given}; row: {cut(fields, _SHOWN_CHARS)}"
 
     def _values_of(self, value: Any) -> Sequence[Any]:
         if type(value) is Row:
@@ -111,7 +113,7 @@ class Statement:
 
 def _converter(name: str, field: TypeInformation, dialect: Dialect) -> Converter | None:
     kind = field.kind
-    element = getattr(field, "elem_type", None)
+    element = field.elem_type if isinstance(field, ElementsTypeInfo) else None
     of_bytes = kind == "PRIMITIVE_ARRAY" and element is not None and element.kind == "BYTE"
     if of_bytes:
         return None

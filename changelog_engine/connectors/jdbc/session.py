@@ -8,18 +8,18 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.jdbc.dialects import Dialect, dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
+from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ChangelogEngineError, ConnectorError
 
-log = logging.getLogger("changelog_engine")
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
 
@@ -31,15 +31,21 @@ class Session:
         options: where the database is.
         max_retries: how often a transaction is tried again; waits grow by a second each time.
         sleep: how it waits.
+        clock: seconds, to measure with.
     """
 
     def __init__(
-        self, options: ConnectionOptions, max_retries: int, sleep: Callable[[float], None] = time.sleep
+        self,
+        options: ConnectionOptions,
+        max_retries: int,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = monotonic_s,
     ) -> None:
         self.dialect: Dialect = dialect_of(options)
         self._options = options
         self._max_retries = max_retries
         self._sleep = sleep
+        self._trouble = Trouble(f"the database at {options.shown_url}", clock)
         self._connection: Any = None
 
     def run(self, work: Callable[[Any], T], what: str) -> T:
@@ -58,6 +64,7 @@ class Session:
                 connection = self._connected()
                 result = work(connection)
                 connection.commit()
+                self._trouble.over()
                 return result
             except ChangelogEngineError:
                 self._roll_back()
@@ -70,7 +77,7 @@ class Session:
                 if not passing or tries >= self._max_retries:
                     raise ConnectorError(self._message(what, error, tries)) from None
                 tries += 1
-                log.warning("%s; trying again", self._message(what, error, 0))
+                self._trouble.again(self._message(what, error, 0))
                 self._sleep(_FIRST_WAIT_S * tries)
 
     def write(self, connection: Any, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:

@@ -7,22 +7,23 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.collecting import CollectingWriter
 from changelog_engine.connectors.jdbc.dialects import dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
 from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.urls import driver_arguments
-from changelog_engine.connectors.protocols import Committable, Prepared, SinkContext
+from changelog_engine.connectors.protocols import CommittingSink, CommittingWriter, SinkContext
 from changelog_engine.types import TypeInformation
 
 LARGEST_BATCH = 50_000  # rows, where no batch size is asked for
 
 
-class BatchingSink:
+class BatchingSink(CommittingSink):
     """Writes rows with a statement, in batches.
 
     Args:
@@ -58,61 +59,40 @@ class BatchingSink:
         """The statement, in the worker."""
         return Statement(self.sql, self.type_info, dialect_of(self.connection))
 
-    def committing_writer(self, context: SinkContext) -> BatchingWriter:
+    def committing_writer(self, context: SinkContext) -> CommittingWriter:
         """A writer for one subtask."""
         return BatchingWriter(self)
 
 
-class BatchingWriter:
+class BatchingWriter(CollectingWriter):
     """Collects rows, and writes a batch when it is full, old enough, or a barrier comes."""
 
-    def __init__(self, sink: BatchingSink, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, sink: BatchingSink, clock: Callable[[], float] = monotonic_s) -> None:
+        super().__init__(sink.execution.batch_interval_ms / 1000 or None, clock)
         self._session = Session(sink.connection, sink.execution.max_retries)
         self._statement = sink.statement()
         self._size = sink.execution.batch_size or LARGEST_BATCH
-        self._interval_s = sink.execution.batch_interval_ms / 1000
-        self._clock = clock
-        self._rows: list[tuple[Any, ...]] = []
-        self._oldest = 0.0
 
     def write(self, values: Sequence[Any]) -> None:
         """Take rows; full batches are written."""
-        if not self._rows:
-            self._oldest = self._clock()
-        self._rows += self._statement.fitted(values)
+        if not self._waiting:
+            self._oldest_s = self._clock()
+        self._waiting += self._statement.fitted(values)
         written = 0
-        while len(self._rows) - written >= self._size:
-            self._write(self._rows[written : written + self._size])
+        while len(self._waiting) - written >= self._size:
+            self._send(self._waiting[written : written + self._size])
             written += self._size
         if written:
-            del self._rows[:written]
-            self._oldest = self._clock()
+            del self._waiting[:written]
+            self._oldest_s = self._clock()
         self.end_epoch()
-
-    def end_epoch(self) -> None:
-        """Write what has waited for the interval."""
-        if self._interval_s and self._rows and self._clock() - self._oldest >= self._interval_s:
-            self._flush()
-
-    def prepare(self, final: bool) -> Prepared:
-        """Write everything; there is nothing to commit later."""
-        self._flush()
-        return Prepared()
-
-    def commit(self, committables: Sequence[Committable]) -> None:
-        """Nothing to do."""
 
     def close(self) -> None:
         """Let go of the connection; rows that wait come again."""
-        self._rows.clear()
+        super().close()
         self._session.close()
 
-    def _flush(self) -> None:
-        if self._rows:
-            self._write(self._rows)
-            self._rows = []
-
-    def _write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _send(self, rows: Sequence[tuple[Any, ...]]) -> None:
         self._session.run(
             lambda connection: self._session.write(connection, self._statement, rows), "writing rows"
         )

@@ -102,6 +102,8 @@ def driver_arguments(options: ConnectionOptions) -> dict[str, Any]:
         ConfigurationError: a URL or a parameter that cannot be used.
     """
     database, rest = _parts(options)
+    if database != "sqlite" and options.has_login:
+        raise _has_login(options)
     address, _, query = rest.partition("?")
     parameters = _parameters(query, options)
     return _READERS[database](address, parameters, options)
@@ -111,7 +113,7 @@ def _parts(options: ConnectionOptions) -> tuple[str, str]:
     found = _URL.fullmatch(options.url)
     if found is None:
         raise ConfigurationError(
-            f"{options.shown_url!r} is no JDBC URL such as jdbc:postgresql://host:5432/database"
+            f"{options.shown_url!r} is not a JDBC URL such as jdbc:postgresql://host:5432/database"
         )
     database = found[1].lower()
     if database not in _HANDLED:
@@ -230,16 +232,23 @@ def _address(address: str, options: ConnectionOptions) -> tuple[list[tuple[str, 
         return [], unquote(address.strip("/"))
     authority, _, database = address[2:].partition("/")
     if "@" in authority:
-        raise ConfigurationError(
-            f"{options.shown_url}: give user and password by with_user_name() and with_password(), or as parameters"
-        )
+        raise _has_login(options)
     hosts = []
     for host in filter(None, authority.split(",")):
-        found = re.fullmatch(r"(\[[^\]]+\]|[^:]*)(?::(\d+))?", host)
+        found = re.fullmatch(r"(\[[^\]]+\]|[^:()=]*)(?::(\d+))?", host)
         if found is None:
-            raise ConfigurationError(f"{options.shown_url}: {host!r} is no host and port")
+            raise ConfigurationError(
+                f"{options.shown_url}: what stands before the database is not a host and port, or several with commas"
+            )
         hosts.append((found[1].strip("[]") or "localhost", found[2]))
     return hosts, unquote(database)
+
+
+def _has_login(options: ConnectionOptions) -> ConfigurationError:
+    return ConfigurationError(
+        f"{options.shown_url}: give user and password by with_user_name() and with_password(), or as parameters; an @ in "
+        "the name of a database is written as %40"
+    )
 
 
 def _known(value: str, name: str, known: Mapping[str, _Meaning], options: ConnectionOptions) -> _Meaning:

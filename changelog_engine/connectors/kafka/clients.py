@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 if TYPE_CHECKING:
@@ -48,13 +49,7 @@ def library() -> Any:
     Raises:
         ConfigurationError: it is not installed.
     """
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise ConfigurationError(
-            "Kafka needs the package confluent-kafka: pip install 'changelog-engine[kafka]'"
-        ) from None
-    return confluent_kafka
+    return KAFKA.load()
 
 
 def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], troubles: Troubles) -> Any:
@@ -81,8 +76,8 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
 def serve(properties: ClientProperties, troubles: Troubles, doing: str, call: Any, *arguments: Any) -> Any:
     """Call a client's method that serves callbacks.
 
-    When a client became unusable, confluent_kafka raises a KafkaError there, which is no class of exceptions, so that only a
-    bare ``except`` catches it; a callback that is called after it makes a SystemError of it.
+    When a client became unusable, confluent_kafka raises a KafkaError there, which is not a class of exceptions, so
+    that only a bare ``except`` catches it; a callback that is called after it makes a SystemError of it.
 
     Raises:
         ConnectorError: the client is unusable.

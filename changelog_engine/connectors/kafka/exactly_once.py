@@ -25,12 +25,19 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from changelog_engine.clock import Deadline
 from changelog_engine.connectors.kafka.clients import library
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
 from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions, admin_settings
-from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared, SinkContext
+from changelog_engine.connectors.protocols import (
+    Committable,
+    CommittingSink,
+    CommittingWriter,
+    Prepared,
+    SinkContext,
+)
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 log = logging.getLogger("changelog_engine")
@@ -41,7 +48,7 @@ _ABORT_TIMEOUT_S = 5.0
 _LONGEST_PREFIX = 6_400
 
 
-class TransactionalKafkaSink:
+class TransactionalKafkaSink(CommittingSink):
     """Writes to topics of Kafka exactly once: readers with ``isolation.level=read_committed`` see each record once.
 
     Args:
@@ -138,7 +145,7 @@ class _Slot:
                     raise self.producer.failure(doing, error) from None
 
 
-class TransactionalWriter:
+class TransactionalWriter(CommittingWriter):
     """Writes one subtask's elements in transactions.
 
     Args:
@@ -274,8 +281,8 @@ class TransactionalWriter:
 
     def _await_end(self, transaction: Transaction) -> None:
         """When the job has ended, its last records can be seen."""
-        deadline = time.monotonic() + _STEP_TIMEOUT_S
-        while self._transactions.state(transaction) is State.COMMITTING and time.monotonic() < deadline:
+        deadline = Deadline(_STEP_TIMEOUT_S)
+        while self._transactions.state(transaction) is State.COMMITTING and not deadline.passed:
             time.sleep(0.01)
 
     def close(self) -> None:
@@ -290,7 +297,7 @@ class TransactionalWriter:
         self._transactions.close()
 
 
-class _PlainWriter:
+class _PlainWriter(CommittingWriter):
     """Writes without transactions where there are no checkpoints."""
 
     def __init__(self, sink: TransactionalKafkaSink, subtask: int) -> None:
@@ -298,10 +305,22 @@ class _PlainWriter:
             sink.schema, sink.properties, waits=False, timed=sink.timed, one_partition=sink.one_partition
         )
         self._writer = KafkaWriter(plain, subtask)
-        self.write = self._writer.write
-        self.write_timed = self._writer.write_timed
-        self.end_epoch = self._writer.flush
-        self.close = self._writer.close
+
+    def write(self, values: Sequence[Any]) -> None:
+        """See CommittingWriter."""
+        self._writer.write(values)
+
+    def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
+        """See CommittingWriter."""
+        self._writer.write_timed(values, timestamps, watermark)
+
+    def end_epoch(self) -> None:
+        """See CommittingWriter."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """See CommittingWriter."""
+        self._writer.close()
 
     def prepare(self, final: bool) -> Prepared:
         """See CommittingWriter."""

@@ -16,6 +16,7 @@ from changelog_engine.connectors.kafka.clients import (
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.errors import ConnectorError, TypeMismatchError
+from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
 
@@ -52,7 +53,7 @@ class RecordSchema:
         topic: Any = self.select_topic(element)
         if not isinstance(topic, str) or not topic:
             raise TypeMismatchError(
-                f"the topic selector gave {topic!r} for {element!r}, which is no topic's name"
+                f"the topic selector gave {shown(topic)} for {shown(element)}, which is not a topic's name"
             )
         return topic
 

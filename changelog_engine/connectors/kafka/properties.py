@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+from changelog_engine.connectors.properties import Secret, checked
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 _SECRET_NAMES = frozenset(
     {
@@ -42,7 +43,6 @@ _LEFT_OUT = frozenset(
         "auto.include.jmx.reporter",
         "client.id.prefix",
         "commit.offsets.on.checkpoint",
-        "config.providers",
         "default.api.timeout.ms",
         "exclude.internal.topics",
         "flink.disable-metrics",
@@ -87,15 +87,6 @@ _JAAS = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _JAAS_WITH_NAME = ("PlainLoginModule", "ScramLoginModule")
 
 
-class Secret(str):
-    """A text whose repr does not show it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
-
-
 class ClientProperties:
     """Properties of Kafka clients, as users give them.
 
@@ -104,7 +95,7 @@ class ClientProperties:
         what: names the giver in errors, such as ``KafkaSource``.
 
     Raises:
-        ConfigurationError: a name or a value that is no text, or a property that cannot be used; named.
+        ConfigurationError: a name or a value that is not a str, or a property that cannot be used; named.
         NotSupportedError: a property whose value only Java's clients can use.
 
     Example:
@@ -115,7 +106,7 @@ class ClientProperties:
 
     def __init__(self, given: Mapping[str, Any], what: str) -> None:
         self.what = what
-        self.given = {name: _value(name, value, what) for name, value in given.items()}
+        self.given = checked(given, what, _SECRET_NAMES)
         self.settings = self._translate()
 
     def get(self, name: str, default: str | None = None) -> str | None:
@@ -185,6 +176,11 @@ class ClientProperties:
         self._add_stores(settings)
         self._add_login(settings)
         self._check_partitioner()
+        if "config.providers" in self.given:
+            raise NotSupportedError(
+                f"{self.what}: property 'config.providers' names Java classes that replace ${{...}} in other properties: "
+                "leave it out, and give the values themselves"
+            )
         return settings
 
     def _add_stores(self, settings: dict[str, str]) -> None:
@@ -241,20 +237,6 @@ class ClientProperties:
 def merged(properties: Mapping[str, Any], defaults: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The properties, and the defaults that they don't have."""
     return {**dict(defaults), **properties}
-
-
-def _value(name: Any, value: Any, what: str) -> str:
-    if not isinstance(name, str) or not name:
-        raise ArgumentTypeError(f"{what}: the name of a property must be a str, got {name!r}")
-    if isinstance(value, bool):
-        value = "true" if value else "false"
-    if isinstance(value, int | float):
-        value = str(value)
-    if not isinstance(value, str):
-        raise ArgumentTypeError(
-            f"{what}: property {name!r} must be a str, got a value of type {type(value).__name__}"
-        )
-    return Secret(value) if name in _SECRET_NAMES else value
 
 
 def _is_secret(value: str) -> bool:

@@ -9,18 +9,19 @@ Invariants:
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
+from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors.kafka.clients import Troubles, failure, library, make, serve
 from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
-from changelog_engine.connectors.protocols import Position, Range
+from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import ConnectorError
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import Row
+from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
 
@@ -125,7 +126,7 @@ class Fetcher:
 
     def _wait_s(self, place: _Partition) -> float:
         """How long to wait for records: longer when the broker has said that there are more."""
-        if time.monotonic() - self._dry_at < _DRY_S:
+        if monotonic_s() - self._dry_at < _DRY_S:
             return 0.0
         if place.end is None:
             where = self._kafka.TopicPartition(place.topic, place.partition)
@@ -148,10 +149,10 @@ class Fetcher:
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float) -> None:
         """Put records that have arrived into store; wait for some of the wanted partition."""
-        deadline = time.monotonic() + wait_s
+        deadline = Deadline(wait_s)
         self._check()
         while True:
-            left_s = max(0.0, deadline - time.monotonic())
+            left_s = deadline.left_s
             try:
                 consume, step_s = self._consumer.consume, min(left_s, _WAIT_S)
                 arrived = serve(self._properties, self._troubles, "reading", consume, most, step_s)
@@ -161,7 +162,7 @@ class Fetcher:
             if wanted.stored or wanted.error is not None or wanted.end is not None or not left_s:
                 break
         if not arrived:
-            self._dry_at = time.monotonic()
+            self._dry_at = monotonic_s()
 
     def _store(self, arrived: list[Any]) -> None:
         for record in arrived:
@@ -211,6 +212,21 @@ class Fetcher:
     def _failure(self, doing: str, error: Any) -> ConnectorError:
         return failure(self._properties, doing, error, self._troubles)
 
+    def behind(self, topic: str, partition: int) -> int | None:
+        """How many offsets lie between what was given out and the partition's end, as the last fetch told it."""
+        place = self._partitions.get((topic, partition))
+        if place is None:
+            return None
+        if place.end is not None and not place.stored:
+            return 0
+        try:
+            _, high = self._consumer.get_watermark_offsets(
+                self._kafka.TopicPartition(topic, partition), cached=True
+            )
+        except self._kafka.KafkaException:
+            return None
+        return None if high < 0 else max(0, int(high) - place.next)
+
     def commit(self, topic: str, partition: int, offset: int) -> None:
         """Let the group's monitors see how far the job is; what is lost of it the next one brings."""
         if self._group is None:
@@ -237,7 +253,7 @@ class Fetcher:
         return True
 
 
-class PartitionReader:
+class PartitionReader(SplitReader):
     """Reads one partition.
 
     Args:
@@ -256,6 +272,11 @@ class PartitionReader:
         self._decode = decode
         self._closed = closed
         fetcher.readers += 1
+
+    @property
+    def behind(self) -> int | None:  # type: ignore[override]
+        """See SplitReader; a bounded source counts what comes after its end too."""
+        return self._fetcher.behind(self._topic, self._partition)
 
     def read(self, position: Position, max_records: int) -> Range:
         """See SplitReader; a position is the next offset, or a pair of it and the offset to stop at."""
@@ -298,11 +319,12 @@ class Decoder:
     """
 
     def __init__(self, schema: Any, bad_tag: str | None, properties: ClientProperties) -> None:
-        self._whole = hasattr(schema, "deserialize_record")
-        self._call = schema.deserialize_record if self._whole else schema.deserialize
+        whole = hook_of(schema, "deserialize_record")
+        self._whole = whole is not None
+        self._call = schema.deserialize if whole is None else whole
         self._bad_tag = bad_tag
         self._properties = properties
-        self._is_end = getattr(schema, "is_end_of_stream", None) if _may_end(schema) else None
+        self._is_end = hook_of(schema, "is_end_of_stream")
 
     def __call__(
         self, topic: str, partition: int, records: list[Any]
@@ -348,20 +370,12 @@ class Decoder:
 
     def _failure(self, record: Any, error: Exception) -> ConnectorError:
         value = record.value()
-        shown = "no value (a tombstone)" if value is None else repr(bytes(islice(value, 100)))
-        if value is not None and len(value) > 100:
-            shown += f"… ({len(value)} bytes)"
+        shown = "no value (a tombstone)" if value is None else shown_bytes(value)
         return ConnectorError(
             f"Kafka ({self._properties.bootstrap_servers}): the record of topic {record.topic()!r}, partition "
             f"{record.partition()}, offset {record.offset()} can't be read: {type(error).__name__}: {error}. It is {shown}. "
             "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()"
         )
-
-
-def _may_end(schema: Any) -> bool:
-    """Whether a schema has an end of its own: most inherit one that never comes."""
-    method = getattr(type(schema), "is_end_of_stream", None)
-    return method is not None and not getattr(method, "never", False)
 
 
 def _record(record: Any) -> KafkaRecord:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from changelog_engine.connectors.kafka.clients import check
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 
 log = logging.getLogger("changelog_engine")
@@ -15,7 +16,7 @@ log = logging.getLogger("changelog_engine")
 _LAST_FLUSH_S = 10.0
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """Writes to topics of Kafka. After a failure some records are written again.
 
     Args:
@@ -52,7 +53,7 @@ class KafkaSink:
         return KafkaWriter(self, subtask)
 
 
-class KafkaWriter:
+class KafkaWriter(SinkWriter):
     """Writes one subtask's elements.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ from changelog_engine.connectors.kafka.clients import check
 from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
-from changelog_engine.connectors.protocols import Position, Split
+from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split
+from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConfigurationError, ConnectorError
-from changelog_engine.types import TypeInformation
-
-log = logging.getLogger("changelog_engine")
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _DISCOVERY_TIMEOUT_S = 5.0
@@ -58,7 +55,7 @@ class Topics:
         return [(name, partition) for name in self.names for partition in there[name]]
 
 
-class KafkaSource:
+class KafkaSource(Source):
     """Reads topics of Kafka, from offsets of its own: nothing that other readers do changes what this one gives.
 
     Args:
@@ -102,7 +99,7 @@ class KafkaSource:
         self.bad_tag = bad_tag
         self.group = properties.get("group.id") or None
         self.acknowledges = commits and self.group is not None
-        self.output_type: TypeInformation | None = schema.get_produced_type()
+        self.output_type = schema.get_produced_type()
         self._fetcher: Fetcher | None = None
 
     def splits(self, parallelism: int) -> list[Split]:
@@ -136,7 +133,7 @@ class KafkaSource:
         return {**self.__dict__, "_fetcher": None}
 
 
-class DiscoveringKafkaSource(KafkaSource):
+class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
     """Also reads partitions that come while the job runs, from their beginnings.
 
     Args:
@@ -146,7 +143,8 @@ class DiscoveringKafkaSource(KafkaSource):
 
     def __init__(self, *arguments: Any, discovery_interval_ms: int, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self.discovery_interval_ms: int | None = discovery_interval_ms
+        self.discovery_interval_ms = discovery_interval_ms
+        self._trouble = Trouble(f"{self.properties.what}: looking for new partitions")
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """See DiscoveringSource. A cluster that doesn't answer is asked again later."""
@@ -155,10 +153,13 @@ class DiscoveringKafkaSource(KafkaSource):
             there = cluster.topics()
             partitions = self.topics.of(there, self.properties.bootstrap_servers)
             new = [each for each in partitions if _split_id(each) not in known]
-            return self._planned(cluster, new, Offsets(Kind.EARLIEST)) if new else []
+            found = self._planned(cluster, new, Offsets(Kind.EARLIEST)) if new else []
         except ConnectorError as error:
-            log.warning("looking for new partitions is put off: %s", error)
+            self._trouble.again(str(error))
             return []
+        else:
+            self._trouble.over()
+            return found
         finally:
             cluster.close()
 

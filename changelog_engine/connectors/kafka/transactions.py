@@ -20,9 +20,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, library, make
 from changelog_engine.connectors.kafka.properties import ClientProperties
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.connectors.packages import KAFKA_TRANSACTIONS, quieten
+from changelog_engine.errors import ConnectorError, NotSupportedError
 
 log = logging.getLogger("changelog_engine")
 
@@ -76,10 +78,19 @@ class Transactions:
     Args:
         properties: of the producer.
         timeout_s: how long to try again while the cluster doesn't answer.
+        clock, sleep: how to measure that, and to wait between two tries.
     """
 
-    def __init__(self, properties: ClientProperties, timeout_s: float = _ENDED_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        properties: ClientProperties,
+        timeout_s: float = _ENDED_TIMEOUT_S,
+        clock: Callable[[], float] = monotonic_s,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._properties = properties
+        self._clock = clock
+        self._sleep = sleep
         self._timeout_s = timeout_s
         self._settings = admin_settings(properties)
         self._client: Any = None
@@ -150,7 +161,7 @@ class Transactions:
         Raises:
             ConnectorError: the cluster doesn't answer.
         """
-        deadline = time.monotonic() + self._timeout_s
+        deadline = Deadline(self._timeout_s, self._clock)
         wait_s = _RETRY_S
         while True:
             state = self.state(transaction)
@@ -158,11 +169,11 @@ class Transactions:
                 return state
             if state is State.OPEN:
                 self._end(transaction)
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 raise ConnectorError(
                     f"Kafka ({self._properties.bootstrap_servers}): transaction {transaction.id!r} does not end"
                 )
-            time.sleep(wait_s)
+            self._sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
 
     def fence(self, transactional_id: str, timeout_ms: int) -> None:
@@ -239,7 +250,7 @@ class Transactions:
         """Ask until there is an answer."""
         from kafka import errors
 
-        deadline = time.monotonic() + self._timeout_s
+        deadline = Deadline(self._timeout_s, self._clock)
         wait_s = _RETRY_S
         final = (
             errors.SaslAuthenticationFailedError,
@@ -261,9 +272,9 @@ class Transactions:
                 if self._client is None:
                     self._check_login(doing)
                 self.close()  # the next connection asks again who the coordinator is
-            if time.monotonic() > deadline:
+            if deadline.passed:
                 raise self._failure(doing, failed) from None
-            time.sleep(wait_s)
+            self._sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
 
     def _check_login(self, doing: str) -> None:
@@ -285,9 +296,7 @@ class Transactions:
         if self._client is None:
             from kafka.admin import KafkaAdminClient
 
-            quiet = logging.getLogger("kafka")  # a lost connection is tried again; what stays wrong is raised
-            if quiet.level == logging.NOTSET:
-                quiet.setLevel(logging.CRITICAL)
+            quieten("kafka")
             self._client = KafkaAdminClient(**self._settings)
         return self._client
 
@@ -312,16 +321,11 @@ def admin_settings(properties: ClientProperties) -> dict[str, Any]:
         ConfigurationError: kafka-python is not installed.
         NotSupportedError: a way to log in that it can't go.
     """
-    try:
-        with warnings.catch_warnings():  # it reads its schemas in a way that Python will give up some day
-            warnings.simplefilter("ignore")
-            import kafka.admin
-            import kafka.protocol.metadata
-            import kafka.protocol.producer.transaction  # noqa: F401
-    except ImportError:
-        raise ConfigurationError(
-            f"{properties.what}: writing exactly once needs the package kafka-python: pip install 'changelog-engine[kafka]'"
-        ) from None
+    with warnings.catch_warnings():  # it reads its schemas in a way that Python will give up some day
+        warnings.simplefilter("ignore")
+        KAFKA_TRANSACTIONS.load(
+            "kafka.admin", "kafka.protocol.metadata", "kafka.protocol.producer.transaction"
+        )
     given = properties.settings
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     settings: dict[str, Any] = {

@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from changelog_engine.connectors import Prepared, SinkContext
+from changelog_engine.connectors import CommittingSink, CommittingWriter, Prepared, SinkContext
 
 
-class FolderSink:
+class FolderSink(CommittingSink):
     """Writes texts as lines. A file is hidden until the checkpoint that holds its lines is durable."""
 
     def __init__(self, folder: str) -> None:
@@ -25,7 +25,7 @@ class FolderSink:
         return writer
 
 
-class FolderWriter:
+class FolderWriter(CommittingWriter):
     """Writes the lines of one subtask."""
 
     def __init__(self, folder: str) -> None:
@@ -34,9 +34,6 @@ class FolderWriter:
 
     def write(self, values: Sequence[Any]) -> None:
         self.lines += (f"{value}\n" for value in values)
-
-    def end_epoch(self) -> None:
-        """Nothing hangs on time here."""
 
     def prepare(self, final: bool) -> Prepared:
         if not self.lines:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 
-from changelog_engine.connectors import Range, Split
+from changelog_engine.connectors import Range, Source, Split, SplitReader
 from changelog_engine.types import Types
 
 
-class LinesSource:
+class LinesSource(Source):
     """One split is one file; a reader gives its lines as str."""
 
-    bounded = True  # it ends
-    parallel = True  # splits may be read by several subtasks
+    bounded = True  # it ends; the default is that it does not
     output_type = Types.STRING()
 
     def __init__(self, folder: str) -> None:
@@ -27,7 +26,7 @@ class LinesSource:
         return LinesReader(split.id)
 
 
-class LinesReader:
+class LinesReader(SplitReader):
     """Reads one file."""
 
     def __init__(self, path: str) -> None:

@@ -2,7 +2,7 @@
 
     python record.py                       # with apache-flink==1.20.1 installed: expected/SUBJECT.json for each subject
     python record.py windows joins.late    # those of some subjects, or single programs; others stay as they are
-    python record.py --check [...]         # writes nothing; says what differs from what lies there
+    python record.py --check [...]         # writes nothing; says what differs from what lies there, or is missing
     python record.py --to FOLDER [...]     # writes there instead
 
 A program is a public function of a module beside this file, of one argument, the environment. Its docstring says what
@@ -11,7 +11,8 @@ compared, or nothing. What the job prints by ``print()`` is noted too. Where it 
 are noted, and, for people only, what the error says.
 
 Nothing of this project is imported, so that it runs wherever PyFlink does; the bin folder of PyFlink's environment must
-be the first on the PATH. All programs take some 20 to 30 minutes there.
+be the first on the PATH. All programs take some 20 to 30 minutes there. What is not PyFlink of the version that wrote
+expected/ neither writes nor checks there; with ``--to`` anything that is called pyflink may be run.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from typing import Any
 import cloudpickle
 
 HERE = Path(__file__).resolve().parent
+sys.path[:0] = [] if str(HERE.parent) in sys.path else [str(HERE.parent)]
+
+from pyflink_here import VERSION, check_version  # noqa: E402
+
 EXPECTED = HERE / "expected"
 _NO_PROGRAMS = {"__init__", "differences", "how", "record"}
 _LIMIT_S = 120
@@ -49,8 +54,6 @@ def subjects() -> list[str]:
 
 def load(subject: str) -> ModuleType:
     """A module with programs."""
-    if str(HERE.parent) not in sys.path:
-        sys.path.insert(0, str(HERE.parent))
     module = importlib.import_module(f"corners.{subject}")
     cloudpickle.register_pickle_by_value(module)  # as a script's own functions are: workers need not find it
     return module
@@ -185,6 +188,11 @@ def comparable(outcome: Outcome) -> Outcome:
     return {key: value for key, value in outcome.items() if key != "says"}
 
 
+def written_down(folder: Path) -> dict[str, dict[str, Outcome]]:
+    """What lies in a folder, by subject."""
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
+
+
 def main() -> None:
     """See the module."""
     arguments = argparse.ArgumentParser(description="Runs the corner programs.")
@@ -193,14 +201,21 @@ def main() -> None:
     arguments.add_argument("--to", type=Path, default=EXPECTED, help="folder to write to")
     given = arguments.parse_args()
     folder = given.to.resolve()
+    version = folder / "VERSION"
+    if folder == EXPECTED:
+        check_version()
+        recorded = version.read_text(encoding="utf-8").strip() if version.exists() else "nothing"
+        if recorded != VERSION and (given.check or given.names):
+            sys.exit(f"{EXPECTED} was written by PyFlink {recorded}, not {VERSION}: record all programs anew")
     folder.mkdir(parents=True, exist_ok=True)
+    before_all = written_down(folder)
     printed = _Captured()
     signal.signal(signal.SIGALRM, _too_long)
     os.chdir(tempfile.mkdtemp(prefix="corners-"))
     different = 0
     for subject, programs in _chosen(given.names).items():
         file = folder / f"{subject}.json"
-        before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        before = before_all.pop(subject, {})
         found: dict[str, Outcome] = {}
         for name, program in programs.items():
             signal.alarm(_LIMIT_S)
@@ -212,9 +227,18 @@ def main() -> None:
                 f"{' ' if same else '*'} {name} {json.dumps(found[name])[:300]}", file=printed.own, flush=True
             )
             if not given.check:
+                if folder == EXPECTED:
+                    version.write_text(f"{VERSION}\n", encoding="utf-8")
                 everything = {**before, **found}
                 kept = {name: everything[name] for name in programs_of(subject) if name in everything}
                 file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        gone = [] if given.names else sorted(before.keys() - programs.keys())
+        for name in gone:
+            print(f"* {name} was written down, and there is no such program", file=printed.own, flush=True)
+        different += len(gone)
+    for subject in [] if given.names else before_all:
+        different += 1
+        print(f"* {subject} was written down, and there is no such subject", file=printed.own, flush=True)
     print(f"{different} differ from what was written down", file=printed.own, flush=True)
     sys.exit(1 if given.check and different else 0)
 

@@ -1,0 +1,379 @@
+"""A sink for Cassandra. It needs ``pip install 'changelog-engine[cassandra]'``.
+
+Source: pyflink.datastream.connectors.cassandra
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from changelog_engine.connectors import cassandra as engine
+from changelog_engine.connectors import packages
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+
+from ... import _arguments
+from ..._needs import needs
+from ..._unsupported import NamesOfPyFlink, module_getattr
+from ...common.time import Duration
+from ..data_stream import DataStream, DataStreamSink
+from .base import Sink
+
+__all__ = [
+    "CassandraCommitter",
+    "CassandraFailureHandler",
+    "CassandraSink",
+    "ClusterBuilder",
+    "ConsistencyLevel",
+    "MapperOptions",
+]
+
+_LOG = logging.getLogger("changelog_engine")
+_PORT = 9042
+_LARGEST = 2**31 - 1
+_NO_LOG = (
+    "is of the write-ahead log, which is not here: rows are written as they come, and again after a failure, which changes "
+    "nothing if the query is an upsert and its values are computed alike again. For values that differ then use "
+    "JdbcSink.exactly_once_sink() or a CommittingSink of your own"
+)
+
+
+class ConsistencyLevel(Enum):
+    """How many replicas must have a row before it counts as written.
+
+    Source: pyflink.datastream.connectors.cassandra.ConsistencyLevel
+    """
+
+    ANY = 0
+    ONE = 1
+    TWO = 2
+    THREE = 3
+    QUORUM = 4
+    ALL = 5
+    LOCAL_QUORUM = 6
+    EACH_QUORUM = 7
+    SERIAL = 8
+    LOCAL_SERIAL = 9
+    LOCAL_ONE = 10
+
+
+class MapperOptions:
+    """Settings of the mapper that writes Java's POJOs. They have no effect on rows and tuples, as in PyFlink.
+
+    Say in the query what they would say: ``USING TTL 1800``, ``USING TIMESTAMP ?``, ``IF NOT EXISTS``. `ClusterBuilder`
+    takes a consistency level.
+
+    Source: pyflink.datastream.connectors.cassandra.MapperOptions
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[str, Any] = {}
+
+    def ttl(self, ttl: int) -> MapperOptions:
+        """How long rows live, in seconds."""
+        self._given["ttl"] = _arguments.whole_number(ttl, "MapperOptions.ttl: ttl", 0, _LARGEST)
+        return self
+
+    def timestamp(self, timestamp: int) -> MapperOptions:
+        """The time of writing, in microseconds."""
+        self._given["timestamp"] = _arguments.whole_number(timestamp, "MapperOptions.timestamp: timestamp", 0)
+        return self
+
+    def consistency_level(self, cl: ConsistencyLevel) -> MapperOptions:
+        """The consistency level."""
+        if not isinstance(cl, ConsistencyLevel):
+            raise ArgumentTypeError(
+                f"MapperOptions.consistency_level: cl must be a ConsistencyLevel, got {cl!r}"
+            )
+        self._given["consistency_level"] = cl
+        return self
+
+    def tracing(self, enabled: bool) -> MapperOptions:
+        """Whether requests are traced."""
+        self._given["tracing"] = _arguments.flag(enabled, "MapperOptions.tracing: enabled")
+        return self
+
+    def save_null_fields(self, enabled: bool) -> MapperOptions:
+        """Whether nulls are written."""
+        self._given["save_null_fields"] = _arguments.flag(enabled, "MapperOptions.save_null_fields: enabled")
+        return self
+
+    def if_not_exists(self, enabled: bool) -> MapperOptions:
+        """Whether rows that are there stay as they are."""
+        self._given["if_not_exists"] = _arguments.flag(enabled, "MapperOptions.if_not_exists: enabled")
+        return self
+
+
+class ClusterBuilder:
+    """Where a cluster is, and how it is spoken to. In PyFlink it wraps a Java object, here it has arguments of its own.
+
+    Args:
+        hosts: a node, or several; the others are found.
+        port: of all nodes.
+        user_name, password: of a cluster that asks for them.
+        consistency_level: how many replicas must have a row; None for LOCAL_ONE.
+
+    Example:
+        >>> ClusterBuilder(["db1", "db2"], user_name="me", password="x", consistency_level=ConsistencyLevel.QUORUM)
+        ClusterBuilder(hosts=['db1', 'db2'], port=9042, user_name='me')
+
+    Source: pyflink.datastream.connectors.cassandra.ClusterBuilder
+    """
+
+    def __init__(
+        self,
+        hosts: str | Sequence[str],
+        port: int = _PORT,
+        user_name: str | None = None,
+        password: str | None = None,
+        consistency_level: ConsistencyLevel | None = None,
+    ) -> None:
+        names = [hosts] if isinstance(hosts, str) else hosts
+        if not isinstance(names, (list, tuple)) or not names:
+            raise ArgumentTypeError(
+                f"ClusterBuilder: hosts must be a host or several, got a {type(hosts).__name__}; Java's builders cannot be "
+                "used"
+            )
+        if (user_name is None) != (password is None):
+            raise ConfigurationError("ClusterBuilder: give both user_name and password, or neither")
+        if password is not None:
+            _arguments.password_text(password, "ClusterBuilder: password")
+        if consistency_level is not None and not isinstance(consistency_level, ConsistencyLevel):
+            raise ArgumentTypeError(
+                f"ClusterBuilder: consistency_level must be a ConsistencyLevel, got {consistency_level!r}"
+            )
+        if consistency_level in (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL):
+            raise ConfigurationError(
+                f"ClusterBuilder: consistency_level {consistency_level.name} is for reads; Cassandra writes nothing at it"
+            )
+        self._options = engine.ConnectionOptions(
+            tuple(_arguments.text(name, "ClusterBuilder: hosts") for name in names),
+            _arguments.whole_number(port, "ClusterBuilder: port", 1, 65_535),
+            None if user_name is None else _arguments.text(user_name, "ClusterBuilder: user_name"),
+            password,
+            None if consistency_level is None else consistency_level.name,
+        )
+
+    def __repr__(self) -> str:
+        options = self._options
+        return (
+            f"ClusterBuilder(hosts={list(options.hosts)!r}, port={options.port}, user_name={options.user!r})"
+        )
+
+
+class CassandraCommitter(NamesOfPyFlink):
+    """Notes in a table which checkpoints were written, for the write-ahead log, which is not here.
+
+    Source: pyflink.datastream.connectors.cassandra.CassandraCommitter
+    """
+
+    _not_here: Mapping[str, str] = {"default_checkpoint_committer": _NO_LOG}
+
+
+class CassandraFailureHandler:
+    """What happens when a row cannot be written: the job fails.
+
+    Source: pyflink.datastream.connectors.cassandra.CassandraFailureHandler
+    """
+
+    @staticmethod
+    def no_op() -> CassandraFailureHandler:
+        """Fails the job, as without a handler."""
+        return CassandraFailureHandler()
+
+
+@needs(packages.CASSANDRA)
+class CassandraSink:
+    """A sink of rows and tuples that runs a CQL statement for each: at least once.
+
+    An epoch ends only when the cluster has acknowledged its rows. After a failure those since the last checkpoint are
+    written again, which changes nothing if the statement is an upsert, as INSERT and UPDATE are, except of counters.
+
+    Example:
+        >>> from changelog_engine.api.common import Types
+        >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> words = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]))
+        >>> builder = CassandraSink.add_sink(words).set_query("INSERT INTO shop.words (word, n) VALUES (?, ?)")
+        >>> sink = builder.set_host("localhost").build().uid("words")
+
+    Source: pyflink.datastream.connectors.cassandra.CassandraSink
+    """
+
+    def __init__(self, sink: DataStreamSink) -> None:
+        self._sink = sink
+
+    def name(self, name: str) -> CassandraSink:
+        """Set the sink's name."""
+        self._sink.name(name)
+        return self
+
+    def uid(self, uid: str) -> CassandraSink:
+        """Set the sink's id."""
+        self._sink.uid(uid)
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> CassandraSink:
+        """Set the sink's id by Flink's hash; see `DataStreamSink.set_uid_hash`."""
+        self._sink.set_uid_hash(uid_hash)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> CassandraSink:
+        """Set the sink's parallelism."""
+        self._sink.set_parallelism(parallelism)
+        return self
+
+    def disable_chaining(self) -> CassandraSink:
+        """Ask for a task of its own. Kept, without effect: chains follow exchanges."""
+        self._sink.disable_chaining()
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str) -> CassandraSink:
+        """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks."""
+        self._sink.slot_sharing_group(slot_sharing_group)
+        return self
+
+    @staticmethod
+    def add_sink(input: DataStream) -> CassandraSink.CassandraSinkBuilder:
+        """Begin a sink for a stream; `CassandraSinkBuilder.build` adds it.
+
+        Args:
+            input: a stream of rows or tuples.
+        """
+        if not isinstance(input, DataStream):
+            raise ArgumentTypeError(f"CassandraSink.add_sink: input must be a DataStream, got {input!r}")
+        return CassandraSink.CassandraSinkBuilder(input)
+
+    class CassandraSinkBuilder(NamesOfPyFlink):
+        """Builds a `CassandraSink`. Its methods return the builder.
+
+        Source: pyflink.datastream.connectors.cassandra.CassandraSink.CassandraSinkBuilder
+        """
+
+        _not_here: Mapping[str, str] = {"enable_write_ahead_log": _NO_LOG}
+
+        def __init__(self, input: DataStream) -> None:
+            self._input = input
+            self._query: str | None = None
+            self._cluster: ClusterBuilder | None = None
+            self._most_requests = engine.DEFAULT_REQUESTS
+            self._wait_s: float | None = None
+            self._ignores_none = False
+
+        def set_query(self, query: str) -> CassandraSink.CassandraSinkBuilder:
+            """Set the statement.
+
+            Args:
+                query: CQL with a ``?`` for each field, in their order, and the key space: ``INSERT INTO shop.words (word, n)
+                    VALUES (?, ?)``.
+            """
+            self._query = _arguments.text(query, "CassandraSinkBuilder.set_query: query")
+            return self
+
+        def set_host(self, host: str, port: int = _PORT) -> CassandraSink.CassandraSinkBuilder:
+            """Set where the cluster is, instead of a cluster builder.
+
+            Args:
+                host: a node; the others are found.
+                port: of all nodes.
+            """
+            return self._located(ClusterBuilder(host, port), "set_host")
+
+        def set_cluster_builder(self, builder: ClusterBuilder) -> CassandraSink.CassandraSinkBuilder:
+            """Set where the cluster is, who asks, and the consistency level; instead of a host."""
+            if not isinstance(builder, ClusterBuilder):
+                raise ArgumentTypeError(
+                    f"CassandraSinkBuilder.set_cluster_builder: builder must be a ClusterBuilder, got {builder!r}"
+                )
+            return self._located(builder, "set_cluster_builder")
+
+        def _located(self, cluster: ClusterBuilder, method: str) -> CassandraSink.CassandraSinkBuilder:
+            if self._cluster is not None:
+                raise ConfigurationError(
+                    f"CassandraSinkBuilder.{method}: the cluster is set already; give a host or a cluster builder, once"
+                )
+            self._cluster = cluster
+            return self
+
+        def set_mapper_options(self, options: MapperOptions) -> CassandraSink.CassandraSinkBuilder:
+            """Without effect on rows and tuples, as in PyFlink; the log says so.
+
+            Args:
+                options: see `MapperOptions` for what to use.
+            """
+            if not isinstance(options, MapperOptions):
+                raise ArgumentTypeError(
+                    f"CassandraSinkBuilder.set_mapper_options: options must be MapperOptions, got {options!r}"
+                )
+            if options._given:
+                _LOG.warning(
+                    "CassandraSinkBuilder.set_mapper_options: %s have no effect: they are for Java's POJOs, as in PyFlink. "
+                    "Say it in the query (USING TTL, USING TIMESTAMP, IF NOT EXISTS), or to ClusterBuilder "
+                    "(consistency_level)",
+                    ", ".join(options._given),
+                )
+            return self
+
+        def set_failure_handler(
+            self, failure_handler: CassandraFailureHandler
+        ) -> CassandraSink.CassandraSinkBuilder:
+            """Set what happens when a row cannot be written.
+
+            Args:
+                failure_handler: `CassandraFailureHandler.no_op`, the only one: the job fails.
+            """
+            if not isinstance(failure_handler, CassandraFailureHandler):
+                raise ArgumentTypeError(
+                    "CassandraSinkBuilder.set_failure_handler: failure_handler must be CassandraFailureHandler.no_op(), "
+                    f"got {failure_handler!r}"
+                )
+            return self
+
+        def set_max_concurrent_requests(
+            self, max_concurrent_requests: int, duration: Duration | None = None
+        ) -> CassandraSink.CassandraSinkBuilder:
+            """Set how many rows of a subtask may be on their way.
+
+            Args:
+                max_concurrent_requests: 256 by default.
+                duration: how long a row waits for its turn before the job fails; None for as long as requests take.
+            """
+            what = "CassandraSinkBuilder.set_max_concurrent_requests"
+            if duration is not None and not isinstance(duration, Duration):
+                raise ArgumentTypeError(f"{what}: duration must be a Duration, got {duration!r}")
+            most = f"{what}: max_concurrent_requests"
+            self._most_requests = _arguments.whole_number(max_concurrent_requests, most, 1, _LARGEST)
+            self._wait_s = None if duration is None else duration.to_milliseconds() / 1000
+            return self
+
+        def enable_ignore_null_fields(self) -> CassandraSink.CassandraSinkBuilder:
+            """Let None leave a column as it is; by default it writes a null, which deletes what is there."""
+            self._ignores_none = True
+            return self
+
+        def build(self) -> CassandraSink:
+            """Add the sink to the stream.
+
+            Raises:
+                ConfigurationError: the query or the hosts were not given.
+                NotSupportedError: a stream whose elements are declared as neither rows nor tuples.
+            """
+            if self._query is None:
+                raise ConfigurationError("CassandraSinkBuilder.build: give a query by set_query() first")
+            if self._cluster is None:
+                raise ConfigurationError(
+                    "CassandraSinkBuilder.build: give a host by set_host(), or set_cluster_builder(), first"
+                )
+            sink = engine.CassandraSink(
+                self._query,
+                self._cluster._options,
+                self._most_requests,
+                self._wait_s,
+                self._ignores_none,
+            )
+            return CassandraSink(self._input.sink_to(Sink(sink)).name("Cassandra Sink"))
+
+
+__getattr__ = module_getattr(__name__)

@@ -1,0 +1,391 @@
+"""Sources and sinks of Amazon Kinesis Data Streams. They need ``pip install 'changelog-engine[kinesis]'``.
+
+Source: pyflink.datastream.connectors.kinesis
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from changelog_engine.connectors import kinesis as engine
+from changelog_engine.connectors import packages
+from changelog_engine.connectors.kinesis import KinesisRecord
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.types import TypeInformation
+
+from ... import _arguments
+from ..._kept_settings import kept
+from ..._needs import needs
+from ..._unsupported import NamesOfPyFlink, module_getattr
+from ...common.serialization import DeserializationSchema, SerializationSchema
+from ..functions import SourceFunction
+from .base import Sink
+
+__all__ = [
+    "FlinkKinesisConsumer",
+    "KinesisDeserializationSchema",
+    "KinesisRecord",
+    "KinesisShardAssigner",
+    "KinesisStreamsSink",
+    "KinesisStreamsSinkBuilder",
+    "PartitionKeyGenerator",
+]
+
+_MOST_MS = 2**63 - 1
+
+
+class KinesisShardAssigner:
+    """Which subtask reads which shard; the engine spreads shards evenly whatever is asked for.
+
+    Source: pyflink.datastream.connectors.kinesis.KinesisShardAssigner
+    """
+
+    def __init__(self, name: str = "default") -> None:
+        self._name = name
+
+    @staticmethod
+    def default_shard_assigner() -> KinesisShardAssigner:
+        """By the hash of the shard's id, in Flink."""
+        return KinesisShardAssigner()
+
+    @staticmethod
+    def uniform_shard_assigner() -> KinesisShardAssigner:
+        """By the range of hash keys, in Flink."""
+        return KinesisShardAssigner("uniform")
+
+
+class KinesisDeserializationSchema(ABC):
+    """Turns a whole record, with its partition key and place, into a value. Beyond PyFlink you can write one in Python.
+
+    Source: pyflink.datastream.connectors.kinesis.KinesisDeserializationSchema
+    """
+
+    @abstractmethod
+    def deserialize_record(self, record: KinesisRecord) -> Any:
+        """The value of a record.
+
+        Args:
+            record: stream, shard, sequence_number, partition_key, timestamp (of its arrival, in ms), data.
+
+        Returns:
+            The value; None for a record that is to be left out.
+        """
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the values; None, the default, for undeclared."""
+        return None
+
+
+@needs(packages.KINESIS)
+class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
+    """A source of records of Kinesis's streams; unbounded.
+
+    The job's checkpoints hold the sequence numbers up to which it has read, so a restore reads exactly the same records
+    again. Shards that come by a split or a merge are read when those that they were made of have ended. Elements have the
+    times at which their records arrived.
+
+    Args:
+        streams: a stream, or several.
+        deserializer: what turns records into elements.
+        config_props: Flink's properties, such as ``aws.region``, ``aws.endpoint``, ``flink.stream.initpos`` (``LATEST``, the
+            default, ``TRIM_HORIZON`` or ``AT_TIMESTAMP``).
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> properties = {"aws.region": "eu-west-1", "flink.stream.initpos": "TRIM_HORIZON"}
+        >>> consumer = FlinkKinesisConsumer("orders", SimpleStringSchema(), properties)
+
+    Source: pyflink.datastream.connectors.kinesis.FlinkKinesisConsumer
+    """
+
+    _not_here: Mapping[str, str] = {
+        "set_periodic_watermark_assigner": "takes a Java object: call assign_timestamps_and_watermarks() on the stream",
+        "set_watermark_tracker": "aligns Flink's subtasks, and here all of them read in the same epochs",
+    }
+
+    def __init__(
+        self,
+        streams: str | list[str],
+        deserializer: DeserializationSchema | KinesisDeserializationSchema,
+        config_props: Mapping[str, str],
+    ) -> None:
+        names = [streams] if isinstance(streams, str) else streams
+        if not isinstance(names, (list, tuple)) or not names:
+            raise ArgumentTypeError(
+                f"FlinkKinesisConsumer: streams must be a stream or several, got {streams!r}"
+            )
+        for name in names:
+            _arguments.text(name, "FlinkKinesisConsumer: streams")
+        if not isinstance(deserializer, (DeserializationSchema, KinesisDeserializationSchema)):
+            raise ArgumentTypeError(
+                "FlinkKinesisConsumer: deserializer must be a DeserializationSchema or a KinesisDeserializationSchema, got "
+                f"{deserializer!r}"
+            )
+        properties = _properties(config_props, "FlinkKinesisConsumer", True)
+        super().__init__(engine.KinesisSource(tuple(dict.fromkeys(names)), deserializer, properties))
+
+    @kept
+    def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> FlinkKinesisConsumer:
+        """Which subtask reads which shard."""
+        if not isinstance(shard_assigner, KinesisShardAssigner):
+            raise ArgumentTypeError(
+                "FlinkKinesisConsumer.set_shard_assigner: shard_assigner must be a KinesisShardAssigner, got "
+                f"{shard_assigner!r}"
+            )
+        return self
+
+
+class PartitionKeyGenerator:
+    """How an element gets its partition key, which decides over its shard.
+
+    Beyond PyFlink a subclass may have ``apply(element)``.
+
+    Example:
+        >>> class ByUser(PartitionKeyGenerator):
+        ...     def apply(self, element):
+        ...         return element["user"]
+
+    Source: pyflink.datastream.connectors.kinesis.PartitionKeyGenerator
+    """
+
+    _kind: str | None = "own"
+
+    def apply(self, element: Any) -> str:
+        """The partition key of an element."""
+        raise ConfigurationError(
+            f"{type(self).__name__} makes keys in the sink: apply(element) is for subclasses"
+        )
+
+    @staticmethod
+    def fixed() -> PartitionKeyGenerator:
+        """One key for each subtask, so that its records go to one shard, in their order."""
+        return _Made(None)
+
+    @staticmethod
+    def random() -> PartitionKeyGenerator:
+        """A key for each element, so that they go to all shards."""
+        return _Made("random")
+
+
+class _Made(PartitionKeyGenerator):
+    def __init__(self, kind: str | None) -> None:
+        self._kind = kind
+
+
+@needs(packages.KINESIS)
+class KinesisStreamsSink(Sink):
+    """Writes to a stream, at least once; made by its `builder`.
+
+    A checkpoint is made only when the stream has every record before it; after a failure those since the last checkpoint are
+    written again.
+
+    Source: pyflink.datastream.connectors.kinesis.KinesisStreamsSink
+    """
+
+    @staticmethod
+    def builder() -> KinesisStreamsSinkBuilder:
+        """A builder of such sinks."""
+        return KinesisStreamsSinkBuilder()
+
+
+@needs(packages.KINESIS)
+class KinesisStreamsSinkBuilder:
+    """Builds a `KinesisStreamsSink`. Each method but `build` returns this object.
+
+    Needed are a stream, a schema, a generator of partition keys and the client's properties.
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> sink = (
+        ...     KinesisStreamsSink.builder()
+        ...     .set_kinesis_client_properties({"aws.region": "eu-west-1"})
+        ...     .set_stream_name("orders")
+        ...     .set_serialization_schema(SimpleStringSchema())
+        ...     .set_partition_key_generator(PartitionKeyGenerator.random())
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.kinesis.KinesisStreamsSinkBuilder
+    """
+
+    def __init__(self) -> None:
+        self._stream: str | None = None
+        self._schema: SerializationSchema | None = None
+        self._generator: PartitionKeyGenerator | None = None
+        self._properties: engine.ClientProperties | None = None
+        self._options = engine.SinkOptions()
+
+    def set_stream_name(self, stream_name: str) -> KinesisStreamsSinkBuilder:
+        """The stream."""
+        self._stream = _arguments.text(stream_name, "KinesisStreamsSinkBuilder.set_stream_name: stream_name")
+        return self
+
+    def set_serialization_schema(
+        self, serialization_schema: SerializationSchema
+    ) -> KinesisStreamsSinkBuilder:
+        """What turns elements into the data of records."""
+        what = "KinesisStreamsSinkBuilder.set_serialization_schema: serialization_schema"
+        self._schema = _arguments.instance(serialization_schema, SerializationSchema, what)
+        return self
+
+    def set_partition_key_generator(
+        self, partition_key_generator: PartitionKeyGenerator
+    ) -> KinesisStreamsSinkBuilder:
+        """How elements get their partition keys.
+
+        Raises:
+            ConfigurationError: a subclass without ``apply``.
+        """
+        if not isinstance(partition_key_generator, PartitionKeyGenerator):
+            raise ArgumentTypeError(
+                "KinesisStreamsSinkBuilder.set_partition_key_generator: partition_key_generator must be a "
+                f"PartitionKeyGenerator, got {partition_key_generator!r}"
+            )
+        kind = type(partition_key_generator)
+        if kind is not _Made and kind.apply is PartitionKeyGenerator.apply:
+            raise ConfigurationError(
+                "KinesisStreamsSinkBuilder.set_partition_key_generator: take PartitionKeyGenerator.fixed() or .random(), or "
+                f"give {kind.__name__} a method apply(element) that returns the key"
+            )
+        self._generator = partition_key_generator
+        return self
+
+    def set_fail_on_error(self, fail_on_error: bool) -> KinesisStreamsSinkBuilder:
+        """Whether a record that the stream does not take fails the job at once.
+
+        Args:
+            fail_on_error: default False: it is sent again, 50 times at most while the stream takes none.
+        """
+        what = "KinesisStreamsSinkBuilder.set_fail_on_error: fail_on_error"
+        self._options = replace(self._options, fail_on_error=_arguments.flag(fail_on_error, what))
+        return self
+
+    def set_kinesis_client_properties(
+        self, kinesis_client_properties: Mapping[str, str]
+    ) -> KinesisStreamsSinkBuilder:
+        """Where Kinesis is, and who writes.
+
+        Args:
+            kinesis_client_properties: Flink's properties, such as ``aws.region``.
+
+        Raises:
+            ConfigurationError: a property that cannot be used.
+        """
+        what = "KinesisStreamsSinkBuilder.set_kinesis_client_properties"
+        self._properties = _properties(kinesis_client_properties, what, False)
+        return self
+
+    def set_max_batch_size(self, max_batch_size: int) -> KinesisStreamsSinkBuilder:
+        """How many records are in a request.
+
+        Args:
+            max_batch_size: 500 by default, the most that Kinesis takes.
+
+        Raises:
+            ConfigurationError: not a whole number from 1 to 500.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_batch_size: max_batch_size"
+        size = _arguments.whole_number(max_batch_size, what, 1, 500)
+        self._options = replace(self._options, batch_size=size)
+        return self
+
+    @kept
+    def set_max_in_flight_requests(self, max_in_flight_requests: int) -> KinesisStreamsSinkBuilder:
+        """How many requests are under way at once.
+
+        Args:
+            max_in_flight_requests: at least 1.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_in_flight_requests: max_in_flight_requests"
+        _arguments.whole_number(max_in_flight_requests, what, 1)
+        return self
+
+    @kept
+    def set_max_buffered_requests(self, max_buffered_requests: int) -> KinesisStreamsSinkBuilder:
+        """How many records wait at most.
+
+        Args:
+            max_buffered_requests: at least 1.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_buffered_requests: max_buffered_requests"
+        _arguments.whole_number(max_buffered_requests, what, 1)
+        return self
+
+    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: int) -> KinesisStreamsSinkBuilder:
+        """How large a request is, partition keys included.
+
+        Args:
+            max_batch_size_in_bytes: 5 MB by default, the most that Kinesis takes.
+
+        Raises:
+            ConfigurationError: not a whole number from 1 to 5 MB.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_batch_size_in_bytes: max_batch_size_in_bytes"
+        size = _arguments.whole_number(max_batch_size_in_bytes, what, 1, 5 << 20)
+        self._options = replace(self._options, batch_bytes=size)
+        return self
+
+    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: int) -> KinesisStreamsSinkBuilder:
+        """How long a record waits at most. Epochs last up to a second, and are the grain of it.
+
+        Args:
+            max_time_in_buffer_ms: 5,000 by default.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_time_in_buffer_ms: max_time_in_buffer_ms"
+        time_ms = _arguments.whole_number(max_time_in_buffer_ms, what, 1, _MOST_MS)
+        self._options = replace(self._options, time_in_buffer_ms=time_ms)
+        return self
+
+    def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> KinesisStreamsSinkBuilder:
+        """How large a record may be, its partition key included; a larger one fails the job.
+
+        Args:
+            max_record_size_in_bytes: 1 MB by default; streams can be set to take up to 10 MB.
+
+        Raises:
+            ConfigurationError: not a whole number from 1 to 10 MB.
+        """
+        what = "KinesisStreamsSinkBuilder.set_max_record_size_in_bytes: max_record_size_in_bytes"
+        size = _arguments.whole_number(max_record_size_in_bytes, what, 1, 10 << 20)
+        self._options = replace(self._options, record_bytes=size)
+        return self
+
+    def build(self) -> KinesisStreamsSink:
+        """The sink.
+
+        Raises:
+            ConfigurationError: something needed is missing, or boto3 is not installed.
+        """
+        what = "KinesisStreamsSinkBuilder.build"
+        if self._properties is None:
+            raise ConfigurationError(f"{what}: give 'aws.region' by set_kinesis_client_properties() first")
+        if self._stream is None:
+            raise ConfigurationError(f"{what}: give a stream by set_stream_name() first")
+        if self._schema is None:
+            raise ConfigurationError(f"{what}: give a schema by set_serialization_schema() first")
+        if self._generator is None:
+            raise ConfigurationError(f"{what}: give a generator by set_partition_key_generator() first")
+        if self._options.record_bytes > self._options.batch_bytes:
+            raise ConfigurationError(
+                f"{what}: a record may have {self._options.record_bytes} bytes, and a request {self._options.batch_bytes}; "
+                "make max_record_size_in_bytes smaller"
+            )
+        kind = self._generator._kind
+        key_of = self._generator.apply if kind == "own" else kind
+        return KinesisStreamsSink(
+            engine.KinesisSink(self._stream, self._schema, key_of, self._properties, self._options)
+        )
+
+
+def _properties(given: Any, what: str, source: bool) -> engine.ClientProperties:
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"{what}: properties must be a dict, got a {type(given).__name__}")
+    return engine.ClientProperties(given, what, source)
+
+
+__getattr__ = module_getattr(
+    __name__, {"KinesisFirehoseSink", "KinesisFirehoseSinkBuilder", "WatermarkTracker"}
+)

@@ -1,0 +1,408 @@
+"""A queue of RabbitMQ as source and sink. They need ``pip install 'changelog-engine[rabbitmq]'``.
+
+Source: pyflink.datastream.connectors.rabbitmq
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.connectors import packages
+from changelog_engine.connectors import rabbitmq as engine
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.types import TypeInformation
+
+from ... import _arguments
+from ..._kept_settings import kept
+from ..._needs import needs
+from ..._unsupported import module_getattr
+from ...common.serialization import DeserializationSchema, SerializationSchema
+from ..functions import SinkFunction, SourceFunction
+
+__all__ = ["RMQConnectionConfig", "RMQSink", "RMQSource"]
+
+
+class RMQConnectionConfig:
+    """Where a broker is, and how it is spoken to; made by its builder.
+
+    Example:
+        >>> builder = RMQConnectionConfig.Builder().set_host("localhost").set_port(5672).set_virtual_host("/")
+        >>> builder.set_user_name("me").set_password("x").build()
+        RMQConnectionConfig(host='localhost', port=5672, virtual_host='/', user_name='me')
+
+    Source: pyflink.datastream.connectors.RMQConnectionConfig
+    """
+
+    def __init__(self, options: engine.ConnectionOptions, uri: str | None = None) -> None:
+        self._options = options
+        self._uri = uri
+
+    def get_host(self) -> str:
+        """The host; of a URI, the one that it has."""
+        return self._options.host
+
+    def get_port(self) -> int:
+        """The port; of a URI without one, 5672, or 5671 with TLS."""
+        return self._options.port
+
+    def get_virtual_host(self) -> str:
+        """The virtual host."""
+        return self._options.virtual_host
+
+    def get_user_name(self) -> str:
+        """The user."""
+        return self._options.user
+
+    def get_password(self) -> str:
+        """The password."""
+        return self._options.password
+
+    def get_uri(self) -> str | None:
+        """The URI as it was given, with its password; or None."""
+        return self._uri
+
+    def get_network_recovery_interval(self) -> int | None:
+        """The time between two tries to connect, in ms; None for 5,000."""
+        return self._options.network_recovery_interval_ms
+
+    def is_automatic_recovery(self) -> bool | None:
+        """Whether an attempt tries to connect more than once; None for yes."""
+        return self._options.automatic_recovery
+
+    def is_topology_recovery(self) -> bool | None:
+        """What was set, or None; see `Builder.set_topology_recovery_enabled`."""
+        return self._options.topology_recovery
+
+    def get_connection_timeout(self) -> int | None:
+        """How long a try to connect may take, in ms; None for 10,000 to connect and 15,000 in all, 0 for ever."""
+        return self._options.connection_timeout_ms
+
+    def get_requested_channel_max(self) -> int | None:
+        """The largest number of channels asked for, 0 for no limit; None for the broker's."""
+        return self._options.channel_max
+
+    def get_requested_frame_max(self) -> int | None:
+        """The largest frame asked for, in bytes, 0 for no limit; None for the broker's."""
+        return self._options.frame_max
+
+    def get_requested_heartbeat(self) -> int | None:
+        """The heartbeat asked for, in seconds, 0 for none; None for the broker's."""
+        return self._options.heartbeat_s
+
+    def __repr__(self) -> str:
+        options = self._options
+        return (
+            f"RMQConnectionConfig(host={options.host!r}, port={options.port}, virtual_host={options.virtual_host!r}, "
+            f"user_name={options.user!r})"
+        )
+
+    class Builder:
+        """Builds `RMQConnectionConfig`. Its methods return the builder.
+
+        A URI, or host, port, virtual host, user and password are needed; a URI takes the place of those.
+
+        Source: pyflink.datastream.connectors.RMQConnectionConfig.Builder
+        """
+
+        def __init__(self) -> None:
+            self._given: dict[str, Any] = {}
+            self._uri: str | None = None
+            self._of_uri: dict[str, Any] = {}
+
+        def set_port(self, port: int) -> RMQConnectionConfig.Builder:
+            """Set the port.
+
+            Args:
+                port: 5672 where brokers are left as they are.
+
+            Raises:
+                ConfigurationError: not a whole number from 1 to 65,535.
+            """
+            return self._number("port", port, "set_port: port", 1, 65_535)
+
+        def set_host(self, host: str) -> RMQConnectionConfig.Builder:
+            """Set the host.
+
+            Args:
+                host: name or address.
+
+            Raises:
+                ConfigurationError: not a str, or blank.
+            """
+            return self._text("host", host, "set_host: host")
+
+        def set_virtual_host(self, vhost: str) -> RMQConnectionConfig.Builder:
+            """Set the virtual host.
+
+            Args:
+                vhost: ``/`` where brokers are left as they are.
+
+            Raises:
+                ConfigurationError: not a str, or blank.
+            """
+            return self._text("virtual_host", vhost, "set_virtual_host: vhost")
+
+        def set_user_name(self, user_name: str) -> RMQConnectionConfig.Builder:
+            """Set the user.
+
+            Args:
+                user_name: ``guest`` is let in from the broker's own machine only, where brokers are left as they are.
+
+            Raises:
+                ConfigurationError: not a str, or blank.
+            """
+            return self._text("user", user_name, "set_user_name: user_name")
+
+        def set_password(self, password: str) -> RMQConnectionConfig.Builder:
+            """Set the password. It is shipped to the workers, and is in no message and no table.
+
+            Args:
+                password: of the user.
+            """
+            what = "RMQConnectionConfig.Builder.set_password: password"
+            self._given["password"] = _arguments.password_text(password, what)
+            return self
+
+        def set_uri(self, uri: str) -> RMQConnectionConfig.Builder:
+            """Set the URI, which takes the place of host, port, virtual host, user and password.
+
+            Args:
+                uri: ``amqp://user:password@host:port/virtual_host``, or ``amqps://...`` for TLS. Parameters after ``?``:
+                    ``heartbeat`` (s), ``connection_timeout`` (ms), ``channel_max``; for TLS ``cacertfile``, ``certfile``,
+                    ``keyfile`` (PEM files, on every worker) and ``verify=verify_none``.
+
+            Raises:
+                ConfigurationError: not such a URI, or another parameter.
+            """
+            what = "RMQConnectionConfig.Builder.set_uri"
+            if not isinstance(uri, str):
+                raise ArgumentTypeError(f"{what}: uri must be a str, got a {type(uri).__name__}")
+            self._of_uri = engine.from_uri(uri, what)
+            self._uri = uri
+            return self
+
+        @kept
+        def set_topology_recovery_enabled(
+            self, topology_recovery_enabled: bool
+        ) -> RMQConnectionConfig.Builder:
+            """Set whether queues, exchanges and consumers are made again after a lost connection."""
+            what = "set_topology_recovery_enabled: topology_recovery_enabled"
+            return self._flag("topology_recovery", topology_recovery_enabled, what)
+
+        def set_requested_heartbeat(self, requested_heartbeat: int) -> RMQConnectionConfig.Builder:
+            """Set how often the two sides say that they are there. Epochs may take longer: a thread of its own says it.
+
+            Args:
+                requested_heartbeat: in seconds; 0 for none, by default the broker's (60).
+
+            Raises:
+                ConfigurationError: not a whole number from 0 to 65,535.
+            """
+            what = "set_requested_heartbeat: requested_heartbeat"
+            return self._number("heartbeat_s", requested_heartbeat, what, 0, engine.LARGEST_SHORT)
+
+        def set_requested_frame_max(self, requested_frame_max: int) -> RMQConnectionConfig.Builder:
+            """Set the size of the largest frame; messages may be larger.
+
+            Args:
+                requested_frame_max: in bytes, from 4,096 to 131,072; 0 for the largest.
+            """
+            what = "set_requested_frame_max: requested_frame_max"
+            if requested_frame_max == 0 and not isinstance(requested_frame_max, bool):
+                self._given["frame_max"] = 0
+                return self
+            return self._number(
+                "frame_max", requested_frame_max, what, engine.SMALLEST_FRAME, engine.LARGEST_FRAME
+            )
+
+        def set_requested_channel_max(self, requested_channel_max: int) -> RMQConnectionConfig.Builder:
+            """Set how many channels a connection may have; one is used.
+
+            Args:
+                requested_channel_max: 0 for no limit.
+
+            Raises:
+                ConfigurationError: not a whole number from 0 to 65,535.
+            """
+            what = "set_requested_channel_max: requested_channel_max"
+            return self._number("channel_max", requested_channel_max, what, 0, engine.LARGEST_SHORT)
+
+        def set_network_recovery_interval(
+            self, network_recovery_interval: int
+        ) -> RMQConnectionConfig.Builder:
+            """Set the time between two tries to connect.
+
+            Args:
+                network_recovery_interval: in ms; by default 5,000.
+            """
+            what = "set_network_recovery_interval: network_recovery_interval"
+            most = engine.LARGEST_TIMEOUT_MS
+            return self._number("network_recovery_interval_ms", network_recovery_interval, what, 0, most)
+
+        def set_connection_timeout(self, connection_timeout: int) -> RMQConnectionConfig.Builder:
+            """Set how long a try to connect may take.
+
+            Args:
+                connection_timeout: in ms; 0 for ever.
+            """
+            what = "set_connection_timeout: connection_timeout"
+            return self._number(
+                "connection_timeout_ms", connection_timeout, what, 0, engine.LARGEST_TIMEOUT_MS
+            )
+
+        def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfig.Builder:
+            """Set whether an attempt of the job tries for a minute to connect, or once.
+
+            A connection that is lost fails the attempt in either case, and the job's restart strategy decides: what was not
+            acknowledged comes again, so the state has to go back to the checkpoint.
+
+            Args:
+                automatic_recovery: by default True.
+            """
+            return self._flag(
+                "automatic_recovery", automatic_recovery, "set_automatic_recovery: automatic_recovery"
+            )
+
+        def set_prefetch_count(self, prefetch_count: int) -> RMQConnectionConfig.Builder:
+            """Set how many messages a source may have that are not acknowledged.
+
+            Messages are acknowledged by checkpoints, so this is also how many are read between two of them.
+
+            Args:
+                prefetch_count: by default 0: no limit between two checkpoints, and few wait in the worker.
+
+            Raises:
+                ConfigurationError: not a whole number from 0 to 65,535.
+            """
+            what = "set_prefetch_count: prefetch_count"
+            return self._number("prefetch_count", prefetch_count, what, 0, engine.LARGEST_SHORT)
+
+        def build(self) -> RMQConnectionConfig:
+            """The configuration.
+
+            Raises:
+                ConfigurationError: something is missing.
+            """
+            if self._uri is not None:
+                own = {name: value for name, value in self._given.items() if name not in _OF_URI}
+                return RMQConnectionConfig(engine.ConnectionOptions(**{**self._of_uri, **own}), self._uri)
+            for name, method in _OF_URI.items():
+                if name not in self._given:
+                    raise ConfigurationError(
+                        f"RMQConnectionConfig.Builder.build: give {method} or set_uri() first"
+                    )
+            return RMQConnectionConfig(engine.ConnectionOptions(**self._given))
+
+        def _number(
+            self, name: str, value: int, what: str, least: int, most: int
+        ) -> RMQConnectionConfig.Builder:
+            self._given[name] = _arguments.whole_number(
+                value, f"RMQConnectionConfig.Builder.{what}", least, most
+            )
+            return self
+
+        def _text(self, name: str, value: str, what: str) -> RMQConnectionConfig.Builder:
+            self._given[name] = _arguments.text(value, f"RMQConnectionConfig.Builder.{what}")
+            return self
+
+        def _flag(self, name: str, value: bool, what: str) -> RMQConnectionConfig.Builder:
+            self._given[name] = _arguments.flag(value, f"RMQConnectionConfig.Builder.{what}")
+            return self
+
+
+_OF_URI = {
+    "host": "set_host()",
+    "port": "set_port()",
+    "virtual_host": "set_virtual_host()",
+    "user": "set_user_name()",
+    "password": "set_password()",
+}
+
+
+@needs(packages.RABBITMQ)
+class RMQSource(SourceFunction):
+    """A source of the messages of a queue, for ``env.add_source``; unbounded, read by one subtask.
+
+    Messages are acknowledged when a checkpoint that covers them is durable. What was not acknowledged when the job fails
+    comes again:
+
+    * with correlation ids and checkpoints, each message counts exactly once: the checkpoint has the ids of messages that may
+      come again, and they are dropped;
+    * without correlation ids, with checkpoints, at least once: the state goes back to the checkpoint, but messages that it
+      covers and whose acknowledgement was lost count again;
+    * without checkpoints messages are acknowledged when they are read, and correlation ids are not looked at: those that
+      were being processed when the job failed are lost.
+
+    Args:
+        connection_config: where the broker is.
+        queue_name: the queue. If it is missing when the job starts it is made, durable.
+        use_correlation_id: whether every message has a correlation id that no other message has.
+        deserialization_schema: what turns the bodies of messages into elements; None leaves a message out.
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> builder = RMQConnectionConfig.Builder().set_uri("amqp://me:x@localhost:5672/%2F")
+        >>> source = RMQSource(builder.build(), "orders", True, SimpleStringSchema())
+
+    Source: pyflink.datastream.connectors.RMQSource
+    """
+
+    def __init__(
+        self,
+        connection_config: RMQConnectionConfig,
+        queue_name: str,
+        use_correlation_id: bool,
+        deserialization_schema: DeserializationSchema,
+    ) -> None:
+        options = _options(connection_config, "RMQSource")
+        _arguments.text(queue_name, "RMQSource: queue_name")
+        _arguments.flag(use_correlation_id, "RMQSource: use_correlation_id")
+        what = "RMQSource: deserialization_schema"
+        self._schema = _arguments.instance(
+            deserialization_schema, DeserializationSchema, what, "SimpleStringSchema()"
+        )
+        super().__init__(engine.QueueSource(options, queue_name, use_correlation_id, deserialization_schema))
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the elements."""
+        return self._schema.get_produced_type()
+
+
+@needs(packages.RABBITMQ)
+class RMQSink(SinkFunction):
+    """A sink that puts elements into a queue, for ``DataStream.add_sink``: at least once.
+
+    An epoch ends only when the broker has confirmed its messages, which are persistent. After a failure those since the last
+    checkpoint are written again. A message that the broker refuses or cannot deliver fails the job.
+
+    Args:
+        connection_config: where the broker is.
+        queue_name: the queue. If it is missing when the job starts it is made, durable.
+        serialization_schema: what turns elements into bytes.
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> builder = RMQConnectionConfig.Builder().set_uri("amqp://me:x@localhost:5672/%2F")
+        >>> sink = RMQSink(builder.build(), "bills", SimpleStringSchema())
+
+    Source: pyflink.datastream.connectors.RMQSink
+    """
+
+    def __init__(
+        self,
+        connection_config: RMQConnectionConfig,
+        queue_name: str,
+        serialization_schema: SerializationSchema,
+    ) -> None:
+        options = _options(connection_config, "RMQSink")
+        _arguments.text(queue_name, "RMQSink: queue_name")
+        what = "RMQSink: serialization_schema"
+        _arguments.instance(serialization_schema, SerializationSchema, what, "SimpleStringSchema()")
+        super().__init__(engine.QueueSink(options, queue_name, serialization_schema))
+
+
+def _options(config: object, what: str) -> engine.ConnectionOptions:
+    return _arguments.instance(config, RMQConnectionConfig, f"{what}: connection_config")._options
+
+
+__getattr__ = module_getattr(__name__)

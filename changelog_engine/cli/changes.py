@@ -1,0 +1,194 @@
+"""``changelog-engine history`` and ``diff``: what changed, and what two points do not share. They only read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.cli.shown import (
+    PATH,
+    Answer,
+    Sheet,
+    TakesPoints,
+    Value,
+    When,
+    at_option,
+    counted,
+    pickle_option,
+    shows,
+)
+from changelog_engine.inspection.differences import Differences, StateDifference, differences
+from changelog_engine.inspection.key_history import key_history
+from changelog_engine.inspection.points import iso
+
+
+@click.command()
+@click.argument("path", type=PATH)
+@click.option("--key", required=True, help="The key: as it is shown, as plain text, or as JSON.")
+@click.option("--operator", help="Only the operator with this uid.")
+@click.option("--state", "name", help="Only the state of this name.")
+@click.option("--from", "start", metavar="POINT", help="Only from this point on; as --at.")
+@click.option("--to", "end", metavar="POINT", help="Only up to this point; as --at.")
+@at_option
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Most changes shown, the newest.",
+)
+@pickle_option
+@shows
+def history(
+    path: str,
+    key: str,
+    operator: str | None,
+    name: str | None,
+    start: str | None,
+    end: str | None,
+    at: str | None,
+    limit: int,
+    allow_pickle: bool,
+) -> Answer:
+    """Show each change of a key: when, by which checkpoint, from what to what, and what caused it.
+
+    PATH is the job's folder, <base>/<job>, or the changelog folder in it. The changes are those on the lineage of the
+    newest checkpoint, or of --at. Only files that can hold the key are opened.
+    """
+    found = key_history(
+        path, key, operator=operator, state=name, at=at, start=start, end=end, allow_pickle=allow_pickle
+    )
+    shown = found.changes[-limit:]
+    several = len({change.operator for change in shown}) > 1
+    spaced = any(change.namespace is not None for change in shown)
+    mapped = any(change.map_key is not None for change in shown)
+    columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state"]
+    columns += [*(["namespace"] if spaced else []), *(["map key"] if mapped else [])]
+    columns += ["operation", "before", "after", "cause"]
+    rows = []
+    for change in shown:
+        cells = [
+            change.checkpoint,
+            When(change.time_ms),
+            *([change.operator] if several else []),
+            change.state,
+        ]
+        cells += [change.namespace] if spaced else []
+        cells += [None if change.map_key is None else Value(change.map_key)] if mapped else []
+        moment = "" if change.event_time_ms is None else f" at {iso(change.event_time_ms)}"
+        values = [None if each is None else Value(each) for each in (change.before, change.after)]
+        rows.append((*cells, change.operation, *values, f"{change.cause}{moment}"))
+    notes = [
+        f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
+    ]
+    if len(found.changes) > limit:
+        notes.append(
+            f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"
+        )
+    if found.begins is not None:
+        notes.append(
+            f"mutations before checkpoint {found.begins} were truncated: the history begins with its snapshot"
+        )
+    document = {
+        "checkpoint": found.checkpoint.id,
+        "begins_with_snapshot": found.begins,
+        "files_opened": found.files,
+        "files": found.of_files,
+        "changes": shown,
+    }
+    head = [f"key {key} up to checkpoint {found.checkpoint.id}, attempt {found.checkpoint.attempt}"]
+    return Answer(document, [Sheet(columns, rows, right=1)], head, notes)
+
+
+@click.command(cls=TakesPoints)
+@click.argument("path", type=PATH)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--operator", help="Only the operator with this uid.")
+@click.option("--state", "name", help="Only the state of this name.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Most entries shown of each state.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with status 1 when the points differ.")
+@pickle_option
+@shows
+def diff(
+    path: str,
+    before: str,
+    after: str,
+    operator: str | None,
+    name: str | None,
+    limit: int,
+    exit_code: bool,
+    allow_pickle: bool,
+) -> Answer:
+    """Show what two points do not share: entries that were added, removed or changed from A to B.
+
+    PATH is the job's folder, <base>/<job>. A and B are points of it as --at of `state` takes them, on any branch; a point
+    of another job or a savepoint is OTHER@POINT, where OTHER is a path or the name of a folder beside the job's. Timers
+    are not compared.
+    """
+    found = differences(
+        path, before, after, operator=operator, state=name, limit=limit, allow_pickle=allow_pickle
+    )
+    counts = [
+        (each.added, each.removed, each.changed, each.operator, each.state, each.kind)
+        for each in found.states
+    ]
+    entries = [entry for each in found.states for entry in each.entries]
+    spaced = any(entry.namespace is not None for entry in entries)
+    mapped = any(entry.map_key is not None for entry in entries)
+    columns = ["change", "operator", "state", "key"]
+    columns += [*(["namespace"] if spaced else []), *(["map key"] if mapped else []), "before", "after"]
+    rows = []
+    for entry in entries:
+        cells: list[Any] = [entry.change, entry.operator, entry.state, Value(entry.key)]
+        cells += [entry.namespace] if spaced else []
+        cells += [None if entry.map_key is None else Value(entry.map_key)] if mapped else []
+        rows.append(
+            (*cells, *[None if each is None else Value(each) for each in (entry.before, entry.after)])
+        )
+    notes = [note for each in found.states for note in _notes(each)]
+    if found.equal:
+        notes += ["timers are not compared", "no difference"]
+    sheets = [
+        Sheet(columns, rows),
+        Sheet(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
+    ]
+    head = [f"from {_point(found.before)} to {_point(found.after)}{_common(found)}"]
+    document = {
+        "before": _of(found.before),
+        "after": _of(found.after),
+        "common": found.common,
+        "equal": found.equal,
+        "states": found.states,
+    }
+    return Answer(document, sheets, head, notes, status=int(exit_code and not found.equal))
+
+
+def _notes(found: StateDifference) -> list[str]:
+    name = f"{found.state!r} of {found.operator!r}"
+    if found.uncompared is not None:
+        return [f"{name} was not compared: {found.uncompared}"]
+    left = found.added + found.removed + found.changed - len(found.entries)
+    return [f"{name}: {left:,} more; --limit shows more"] if left else []
+
+
+def _point(checkpoint: Checkpoint) -> str:
+    return f"checkpoint {checkpoint.id} ({iso(checkpoint.time_ms)} UTC)"
+
+
+def _common(found: Differences) -> str:
+    if found.common is None or found.common in (found.before.id, found.after.id):
+        return ""
+    return f"; they parted at checkpoint {found.common}"
+
+
+def _of(checkpoint: Checkpoint) -> dict[str, int]:
+    return {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt, "time_ms": checkpoint.time_ms}

@@ -1,0 +1,24 @@
+"""``changelog-engine doctor``: what is wrong with this machine, and how to mend it. It changes nothing."""
+
+from __future__ import annotations
+
+import click
+
+from changelog_engine.cli.shown import PATH, Answer, Sheet, shows
+from changelog_engine.inspection.doctor import WRONG, examine
+
+
+@click.command()
+@click.argument("base", type=PATH, required=False)
+@shows
+def doctor(base: str | None) -> Answer:
+    """Look whether jobs can run here: Java, Python, packages, disks, a foreign `api`, and the base path BASE.
+
+    The exit status is 1 when something is wrong.
+    """
+    found = examine(base)
+    rows = [(check.level, check.what, check.found) for check in found]
+    notes = [f"{check.what}: {check.remedy}" for check in found if check.remedy]
+    wrong = sum(check.level == WRONG for check in found)
+    notes.append("nothing is wrong" if not wrong else f"{wrong} to be mended")
+    return Answer(found, [Sheet(("", "what", "found"), rows)], notes=notes, status=int(wrong > 0))

@@ -1,0 +1,201 @@
+"""``changelog-engine explain`` and ``impact``: where state and output came from, by a replay without Spark.
+
+Exit status: 0 explained, 1 the replay differs from the log, 2 the question could not be answered.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from changelog_engine.cli.console import printable
+from changelog_engine.cli.script import CannotAskError, ask_script
+from changelog_engine.provenance.result import Explanation
+from changelog_engine.types import Row
+from changelog_engine.types.row import field_names_of
+
+_POINT = "a checkpoint: its id, -2 from the newest, latest, or a time such as 12:00:05 (UTC)"
+
+
+def _shared(command: Callable[..., None]) -> Callable[..., None]:
+    """The options and arguments that both commands have."""
+    for option in reversed(
+        (
+            click.option(
+                "--from",
+                "start",
+                metavar="A",
+                type=click.IntRange(0),
+                help="Checkpoint whose state the replay begins with; 0 for the start of the job.",
+            ),
+            click.option("--job", metavar="NAME", help="Which job, in a script that executes several."),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+            click.option(
+                "--limit", type=click.IntRange(1), default=50, show_default=True, help="Most shown."
+            ),
+            click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none."),
+            click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key."),
+            click.argument("script", metavar="SCRIPT"),
+            click.argument("path", metavar="PATH"),
+            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]..."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.option("--key", metavar="K", help="The key, as it is shown or as plain text.")
+@click.option("--operator", metavar="UID", help="Only the operator with this uid.")
+@click.option("--state", metavar="S", help="Only the state of this name.")
+@click.option(
+    "--output", "sink", metavar="SINK", help="Instead of a key: the output of this sink, by uid or name."
+)
+@click.option(
+    "--where",
+    metavar="EXPRESSION",
+    help="With --output: which elements, in Python. `value` is the element, and a Row's fields have their names.",
+)
+@click.option(
+    "--at",
+    metavar="N",
+    help=f"Which mutations or outputs: {_POINT}. When left out, the newest that changed the key; of outputs the newest.",
+)
+@click.option(
+    "--depth",
+    metavar="D",
+    type=click.IntRange(1, 100),
+    help="1: causes only; 2: also what was read; 3: what those had read ... By default 1 for keys, 2 for outputs.",
+)
+@_shared
+def explain(
+    script: str,
+    path: str,
+    arguments: tuple[str, ...],
+    key: str | None,
+    operator: str | None,
+    state: str | None,
+    sink: str | None,
+    where: str | None,
+    at: str | None,
+    depth: int | None,
+    start: int | None,
+    job: str | None,
+    as_json: bool,
+    limit: int,
+    name: str | None,
+    entries: tuple[str, ...],
+) -> None:
+    """Show which records and timers changed a key, and in which line of the code.
+
+    The state of the checkpoint before is restored from PATH, the job's folder, and the recorded input of the range is read
+    again by the script's code of now; it is compared with the log. It runs in this process, without Spark; the folder is
+    only read, and nothing goes to the job's sinks. Options of the script's own stand after `--`.
+
+    The exit status is 1 when the replay differs from the log: then nothing is explained.
+    """
+    from changelog_engine.provenance.explain import explain as explain_key
+    from changelog_engine.provenance.explain import explain_output
+
+    if (key is None) == (sink is None):
+        raise click.UsageError("give either --key or --output")
+    if where is not None and sink is None:
+        raise click.UsageError("--where goes with --output")
+    more: dict[str, Any] = {"at": at, "start": start, "job": job, "path": path}
+
+    def ask(program: Callable[[], Any]) -> Explanation:
+        if sink is not None:
+            return explain_output(program, sink, _condition(where), depth=depth or 2, **more)
+        return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **more)
+
+    _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
+
+
+@click.command(options_metavar="[OPTIONS]")
+@click.option("--source", metavar="S", required=True, help="The source, by uid or name.")
+@click.option("--position", metavar="P", required=True, help="Position of the record in its split.")
+@click.option("--split", metavar="ID", help="The split; may be left out when the source has one.")
+@click.option(
+    "--through-state",
+    is_flag=True,
+    help="Also what was changed or given by calls that had read a mutation in which the record had a part.",
+)
+@click.option(
+    "--at",
+    metavar="N",
+    help=f"The last checkpoint that is looked at: {_POINT}. By default the one with the record.",
+)
+@_shared
+def impact(
+    script: str,
+    path: str,
+    arguments: tuple[str, ...],
+    source: str,
+    position: str,
+    split: str | None,
+    through_state: bool,
+    at: str | None,
+    start: int | None,
+    job: str | None,
+    as_json: bool,
+    limit: int,
+    name: str | None,
+    entries: tuple[str, ...],
+) -> None:
+    """Show which states and outputs a record had a part in, by itself and by timers that were set for it.
+
+    See explain for how it is found out, and for PATH and the exit status.
+    """
+    from changelog_engine.provenance.explain import impact as impact_of
+
+    try:
+        where: Any = ast.literal_eval(position)
+    except (ValueError, SyntaxError):
+        where = position
+
+    def ask(program: Callable[[], Any]) -> Explanation:
+        return impact_of(
+            program,
+            source,
+            where,
+            split=split,
+            through_state=through_state,
+            at=at,
+            start=start,
+            job=job,
+            path=path,
+        )
+
+    _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
+
+
+def _condition(where: str | None) -> Callable[[Any], Any]:
+    """An expression as a test of elements."""
+    if where is None:
+        return lambda value: True
+    try:
+        code = compile(where, "--where", "eval")
+    except (SyntaxError, ValueError) as error:
+        raise CannotAskError(f"--where is not a Python expression: {error}") from None
+
+    def test(value: Any) -> Any:
+        named = value.as_dict() if isinstance(value, Row) and field_names_of(value) else {}
+        try:
+            return eval(code, {**named, "value": value})  # the user's own expression, as in `python -c`
+        except Exception as error:
+            raise CannotAskError(f"--where fails for the element {value!r}: {error!r}") from None
+
+    return test
+
+
+def _show(found: Explanation, as_json: bool, limit: int) -> None:
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo(printable(found.text(limit)))
+    sys.exit(0 if found.equal else 1)

@@ -1,0 +1,93 @@
+"""A script whose job is asked about instead of being run: what ``replay`` and ``explain`` share.
+
+Invariant: arguments, import path, alias and configuration are afterwards what they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from changelog_engine.cli.console import printable
+from changelog_engine.cli.run import _configuration, _configure, _note_unknown
+from changelog_engine.config import set_command_line
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.launcher import alias_installed, run_program
+from changelog_engine.launcher.alias import remove_alias
+from changelog_engine.launcher.program import script_frames
+
+Answer = TypeVar("Answer")
+
+
+class CannotAskError(click.ClickException):
+    """The question cannot be answered."""
+
+    exit_code = 2
+
+
+def ask_script(
+    verb: str,
+    script: str,
+    arguments: tuple[str, ...],
+    name: str | None,
+    entries: tuple[str, ...],
+    ask: Callable[[Callable[[], Any]], Answer],
+) -> Answer:
+    """Run a script up to its job and ask about that.
+
+    Args:
+        verb: for messages, such as ``replay``.
+        script: its path.
+        arguments: of the script.
+        name: of a job whose execute() gives none.
+        entries: options as ``-D`` gives them.
+        ask: a program that executes the job to the answer.
+
+    Raises:
+        CannotAskError: the question cannot be answered; the message says why.
+    """
+    if not os.path.isfile(script):
+        raise CannotAskError(f"{script} is not a script")
+    given = {"restore": None, "parallelism": None, "master": None, "job": None, "name": name}
+    with _as_before():
+        try:
+            configuration = _configuration(given, entries)
+            _configure(configuration)
+            _note_unknown(configuration)
+            return ask(lambda: run_program(script, arguments))
+        except ChangelogEngineError as error:
+            raise CannotAskError(printable(f"cannot {verb}: {error}")) from None
+        except SystemExit as error:
+            raise CannotAskError(
+                f"cannot {verb}: {script} ended with status {error.code} before it executed a job"
+            ) from None
+        except click.ClickException:
+            raise
+        except Exception as error:
+            _fail(error, script, verb)
+
+
+def _fail(error: Exception, script: str, verb: str) -> NoReturn:
+    """A script that failed by itself: its traceback, and what is not to be had for it."""
+    frames: Any = script_frames(error, script)
+    sys.excepthook(type(error), error.with_traceback(frames), frames)
+    click.echo(f"Error: cannot {verb}: {script} failed before it executed a job", err=True)
+    sys.exit(CannotAskError.exit_code)
+
+
+@contextlib.contextmanager
+def _as_before() -> Iterator[None]:
+    """Leave arguments, import path, alias and configuration as they were: tests call the command in their own process."""
+    had_alias, argv, path = alias_installed(), list(sys.argv), list(sys.path)
+    try:
+        yield
+    finally:
+        sys.argv[:], sys.path[:] = argv, path
+        set_command_line({})
+        if not had_alias:
+            remove_alias()

@@ -1,0 +1,227 @@
+"""How every command that answers a question shows its answer: as tables, JSON or CSV; and the options that they share.
+
+Invariant: no text of a job, its operators, states, keys or values reaches the terminal with control characters.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import click
+from rich.text import Text
+
+from changelog_engine.cli.console import console, printable, table_of
+from changelog_engine.inspection.points import FORMS, iso
+from changelog_engine.inspection.values import as_json
+
+_CUT = 300  # characters of a value in a table; JSON and CSV have all of it
+PATH = click.Path(path_type=str)
+
+
+class When(NamedTuple):
+    """A cell with a time, epoch milliseconds."""
+
+    time_ms: int | None
+
+
+class Size(NamedTuple):
+    """A cell with a number of bytes."""
+
+    bytes: int | None
+
+
+class Value(NamedTuple):
+    """A cell with a key or value of a job: as Python writes it in tables, as JSON in CSV."""
+
+    value: Any
+
+
+class Sheet(NamedTuple):
+    """A table.
+
+    Args:
+        columns: their names.
+        rows: cells: text, numbers, None, or one of the above.
+        right: so many columns, the first, are set right.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    right: int = 0
+
+
+class Answer(NamedTuple):
+    """What a command found.
+
+    Args:
+        document: all of it, for JSON: dataclasses, dicts, lists.
+        sheets: for people; CSV has the first.
+        head: lines before the tables.
+        notes: lines after them.
+        status: the exit status.
+    """
+
+    document: Any
+    sheets: Sequence[Sheet]
+    head: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    status: int = 0
+
+
+class TakesPoints(click.Command):
+    """A command with points as arguments: -2 is one of them, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give click the options first, and behind ``--`` all else."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        valued = {name for each in options if not each.is_flag for name in each.opts}
+        first: list[str] = []
+        places: list[str] = []
+        rest = iter(args)
+        for arg in rest:
+            if arg == "--":
+                places += rest
+            elif len(arg) > 1 and arg.startswith("-") and not re.fullmatch(r"-\d+", arg):
+                first.append(arg)
+                if arg in valued:
+                    first += islice(rest, 1)
+            else:
+                places.append(arg)
+        return super().parse_args(ctx, [*first, "--", *places] if places else first)
+
+
+def shows(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Give a command the options --json and --csv, and show what it returns."""
+
+    @click.option("--json", "as_json_", is_flag=True, help="Print the answer as JSON.")
+    @click.option("--csv", "as_csv", is_flag=True, help="Print the first table as CSV.")
+    @functools.wraps(command)
+    def shown(as_json_: bool, as_csv: bool, **arguments: Any) -> None:
+        if as_json_ and as_csv:
+            raise click.UsageError("--json and --csv are two forms: give one of them")
+        answer = command(**arguments)
+        if as_json_:
+            click.echo(json.dumps(as_json(answer.document), indent=2))
+        elif as_csv:
+            click.echo(_csv(answer.sheets[0]), nl=False)
+        else:
+            _print(answer)
+        sys.exit(answer.status)
+
+    return shown
+
+
+def at_option(command: Any) -> Any:
+    """The option --at: a point of a job."""
+    return click.option(
+        "--at", metavar="POINT", help=f"Which checkpoint: {FORMS}. The newest when left out."
+    )(command)
+
+
+def pickle_option(command: Any) -> Any:
+    """The option --allow-pickle."""
+    return click.option(
+        "--allow-pickle",
+        is_flag=True,
+        callback=_looks_here,
+        help="Load pickled values, which runs what is in them: only for tables that your own jobs wrote. Their classes are "
+        "looked for in the working directory, too.",
+    )(command)
+
+
+def _looks_here(context: click.Context, parameter: click.Parameter, allowed: bool) -> bool:
+    import os
+
+    if allowed and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    return allowed
+
+
+def counted(number: int, what: str) -> str:
+    """A number and what it counts.
+
+    Example:
+        >>> counted(1, "job"), counted(1200, "checkpoint")
+        ('1 job', '1,200 checkpoints')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size(count: int | None) -> str:
+    """Bytes for people.
+
+    Example:
+        >>> size(900), size(34_791), size(5_000_000)
+        ('900 B', '34.8 kB', '5.0 MB')
+    """
+    if count is None:
+        return "-"
+    if count < 1000:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        amount /= 1000
+        if amount < 999.95:
+            return f"{amount:.1f} {unit}"
+    return f"{amount:,.1f} TB"
+
+
+def _print(answer: Answer) -> None:
+    screen = console()
+    for line in answer.head:
+        click.echo(printable(line))
+    for sheet in answer.sheets:
+        if sheet.rows:
+            table = table_of(*sheet.columns, right=sheet.right)
+            for row in sheet.rows:
+                table.add_row(*[Text(printable(_shown(cell))) for cell in row])
+            screen.print(table)
+    for line in answer.notes:
+        click.echo(printable(line))
+
+
+def _shown(cell: Any) -> str:
+    if isinstance(cell, When):
+        return "-" if cell.time_ms is None else iso(cell.time_ms)
+    if isinstance(cell, Size):
+        return size(cell.bytes)
+    if isinstance(cell, Value):
+        text = _short(cell.value)
+        return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text):,} characters)"
+    if cell is None:
+        return "-"
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
+
+def _short(value: Any) -> str:
+    """The text of a value. Of a long list not all is made."""
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, tuple)) and len(value) > _CUT:
+        return f"[{', '.join([repr(each) for each in value[:20]])}, ... {len(value):,} elements]"
+    return repr(value)
+
+
+def _csv(sheet: Sheet) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([column.replace(" (UTC)", "") for column in sheet.columns])
+    for row in sheet.rows:
+        writer.writerow([printable(_plain(cell)) for cell in row])
+    return text.getvalue()
+
+
+def _plain(cell: Any) -> str:
+    if isinstance(cell, When):
+        return "" if cell.time_ms is None else iso(cell.time_ms)
+    if isinstance(cell, Size):
+        return "" if cell.bytes is None else str(cell.bytes)
+    if isinstance(cell, Value):
+        return json.dumps(as_json(cell.value))
+    return "" if cell is None else str(cell)

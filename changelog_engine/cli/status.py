@@ -1,0 +1,268 @@
+"""``changelog-engine jobs``, ``status`` and ``metrics``: how jobs are, without Spark. They only read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows, size
+from changelog_engine.inspection.jobs import JobStatus, job_status, list_jobs, metrics_of
+from changelog_engine.inspection.points import iso, open_ledger
+
+
+@click.command()
+@click.argument("base", type=PATH)
+@shows
+def jobs(base: str) -> Answer:
+    """List the jobs and savepoints below a base path.
+
+    BASE is the folder or URI in which the folders of jobs lie. A job that is `ended` was killed or has failed; one on an
+    object store may also run on another machine.
+    """
+    found = list_jobs(base)
+    columns = ("attempts", "checkpoints", "newest", "size", "time (UTC)", "state", "job")
+    rows = [
+        (job.attempts, job.checkpoints, job.newest, Size(job.bytes), When(job.time_ms), job.state, _name(job))
+        for job in found
+    ]
+    notes = [f"{job.name}: {job.fault}" for job in found if job.fault]
+    return Answer(
+        found, [Sheet(columns, rows, right=4)], notes=notes if found else ["no jobs"], status=bool(notes)
+    )
+
+
+@click.command()
+@click.argument("path", type=PATH)
+@shows
+def status(path: str) -> Answer:
+    """Show how a job is: who runs it, how far it has come, what a restore would read, what is kept.
+
+    PATH is the job's folder, <base>/<job>, or the changelog folder in it.
+    """
+    found = job_status(path)
+    facts = [("job", found.summary.name), ("state", _state(found)), *_facts(found)]
+    sheets = [Sheet(("what", ""), facts)]
+    rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in found.sources]
+    sheets.append(Sheet(("source", "split", "position", "finished"), rows))
+    marks = [
+        (m.operator, "the end" if m.ended else "none yet" if m.time_ms is None else When(m.time_ms), m.idle)
+        for m in found.watermarks
+    ]
+    sheets.append(Sheet(("operator", "watermark (UTC)", "idle inputs"), marks))
+    sheets += _details(found.metrics)
+    return Answer(_document(found), sheets, notes=found.faults, status=bool(found.faults))
+
+
+@click.command()
+@click.argument("path", type=PATH)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="So many checkpoints, the newest.",
+)
+@shows
+def metrics(path: str, last: int) -> Answer:
+    """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and whatever else their rows have.
+
+    PATH is the job's folder, <base>/<job>, or the changelog folder in it.
+    """
+    lineage = open_ledger(path).lineage
+    found = [lineage.checkpoint(number) for number in lineage.checkpoints.ids()[-last:]]
+    times = {each.id: each.time_ms for each in found}
+    extras = [metrics_of(each) for each in found]
+    figures = []
+    for each, extra in zip(found, extras, strict=True):
+        interval = each.time_ms - times[each.parent] if each.parent in times else None
+        figures.append(
+            {"id": each.id, "time_ms": each.time_ms, "interval_ms": interval, **_measured(each), **extra}
+        )
+    columns = (
+        "id",
+        "interval ms",
+        "duration ms",
+        "commit ms",
+        "rows",
+        "rows/s",
+        "bytes",
+        "parts",
+        "time (UTC)",
+    )
+    rows = [
+        (
+            *(
+                f["id"],
+                f["interval_ms"],
+                f["duration_ms"],
+                _rounded(f["acknowledged_ms"]),
+                f["rows"],
+                _rate(f),
+            ),
+            *(f["bytes"], f["parts"], When(f["time_ms"])),
+        )
+        for f in figures
+    ]
+    sheets = [Sheet(columns, rows, right=8), *_epochs(figures), *(_details(extras[-1]) if extras else ())]
+    return Answer(figures, sheets, notes=[] if figures else ["no checkpoint yet"])
+
+
+def _epochs(figures: list[dict[str, Any]]) -> list[Sheet]:
+    """What the epochs of each checkpoint did, and where their time went."""
+    times = list(dict.fromkeys(part for f in figures for part in _dict(f, "times_ms")))
+    if not any("records_in" in f or _dict(f, "times_ms") for f in figures):
+        return []
+    columns = ("id", "epochs", "records in", "records out", *(f"{part} ms" for part in times))
+    rows = [
+        (
+            *(f.get(name) for name in ("id", "epochs", "records_in", "records_out")),
+            *(_rounded(_dict(f, "times_ms").get(part)) for part in times),
+        )
+        for f in figures
+    ]
+    return [Sheet(columns, rows, right=len(columns))]
+
+
+def _details(metrics: dict[str, Any]) -> list[Sheet]:
+    """Of the newest checkpoint: states, and how far sources are behind."""
+    mutations, sizes = _dict(metrics, "mutations"), _dict(metrics, "sizes")
+    states = dict.fromkeys(
+        (uid, state) for each in (mutations, sizes) for uid, of in each.items() for state in of
+    )
+    rows = []
+    for uid, state in states:
+        entries, taken = (sizes.get(uid, {}).get(state) or (None, None))[:2]
+        rows.append(
+            (mutations.get(uid, {}).get(state), entries, Size(taken), uid or "(all)", state or "(all)")
+        )
+    found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3)]
+    sources = [(each[0], each[1], uid) for uid, each in _dict(metrics, "sources").items()]
+    return [*found, Sheet(("records", "behind", "source"), sources, right=2)]
+
+
+def _dict(metrics: dict[str, Any], name: str) -> dict[str, Any]:
+    found = metrics.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _name(job: Any) -> str:
+    folder = job.path.rpartition("/")[2]
+    name = job.name if job.name == folder else f"{job.name} in {folder}"
+    return f"{name} (savepoint)" if job.kind == "savepoint" else name
+
+
+def _state(found: JobStatus) -> str:
+    driver = found.driver
+    who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {driver.since}"
+    if driver.running:
+        return f"running:{who}"
+    if driver.running is None:
+        return f"{found.summary.state}, or running elsewhere{f' (the last driver known here:{who})' if who else ''}"
+    return "killed or failed" if found.summary.state == "ended" else found.summary.state
+
+
+def _facts(found: JobStatus) -> list[tuple[str, str]]:
+    branches = f"; {counted(len(found.branches), 'branch')[:-1]}es" if len(found.branches) > 1 else ""
+    branches = "; 1 branch" if len(found.branches) == 1 else branches
+    facts = [
+        (
+            "attempts",
+            f"{counted(len(found.attempts), 'attempt')}, {found.restarts:,} of them from a checkpoint{branches}",
+        ),
+    ]
+    newest, upkeep = found.newest, found.upkeep
+    if newest is None or upkeep is None:
+        return [*facts, ("checkpoints", "none yet")]
+    facts += [
+        (
+            "checkpoints",
+            f"{found.summary.checkpoints:,}, from {upkeep.oldest} ({_iso(upkeep.oldest_time_ms)} UTC)",
+        ),
+        ("newest", f"{newest.id} of attempt {newest.attempt}, at {iso(newest.time_ms)} UTC"),
+        (
+            "",
+            f"{newest.rows:,} mutations, {size(newest.bytes)}, {counted(newest.parts, 'part')}, {newest.duration_ms:,} ms",
+        ),
+        ("log", f"{counted(found.log_files, 'file')}, {size(found.log_bytes)}"),
+        ("snapshots", _snapshots(found)),
+        (
+            "a restore reads",
+            "cannot be told" if upkeep.log_rows is None else f"{upkeep.log_rows:,} mutations after it",
+        ),
+        ("kept", _kept(upkeep.retention)),
+    ]
+    figures = found.metrics
+    if "records_in" in figures:
+        said = f"{figures['records_in']:,} in, {figures.get('records_out', 0):,} out, in {figures.get('elapsed_ms', 0):,} ms"
+        facts.append(("records", f"{said} before the newest checkpoint"))
+    if _dict(figures, "times_ms"):
+        spent = [f"{part} {ms:,.0f} ms" for part, ms in figures["times_ms"].items()]
+        facts.append(("time went to", ", ".join(spent)))
+    return facts
+
+
+def _snapshots(found: JobStatus) -> str:
+    upkeep = found.upkeep
+    assert upkeep is not None
+    now = "; one is being made" if upkeep.running else ""
+    if upkeep.snapshot is None:
+        return f"none that the newest checkpoint can use{now}"
+    of = f"the newest of checkpoint {upkeep.snapshot} ({_iso(upkeep.snapshot_time_ms)} UTC)"
+    return f"{upkeep.snapshots:,}, {of}; {counted(found.snapshot_files, 'file')}, {size(found.snapshot_bytes)}{now}"
+
+
+def _kept(retention: Any) -> str:
+    days = retention.history_ms / 86_400_000
+    history = "no history" if not retention.history_ms else f"a history of {days:g} days"
+    return f"{history}, {counted(retention.retained, 'checkpoint')} to restore; files {retention.grace_ms / 1000:g} s longer"
+
+
+def _iso(time_ms: int | None) -> str:
+    return "-" if time_ms is None else iso(time_ms)
+
+
+def _document(found: JobStatus) -> dict[str, Any]:
+    return {
+        **vars(found.summary),
+        "driver": found.driver._asdict(),
+        "attempt_rows": found.attempts,
+        "restarts": found.restarts,
+        "branches": found.branches,
+        "newest_checkpoint": None if found.newest is None else _checkpoint(found.newest),
+        "sources": found.sources,
+        "watermarks": found.watermarks,
+        "upkeep": None
+        if found.upkeep is None
+        else {**vars(found.upkeep), "retention": found.upkeep.retention._asdict()},
+        "log": {"files": found.log_files, "bytes": found.log_bytes},
+        "snapshots": {"files": found.snapshot_files, "bytes": found.snapshot_bytes},
+        "faults": found.faults,
+        "metrics": found.metrics,
+    }
+
+
+def _checkpoint(row: Checkpoint) -> dict[str, Any]:
+    shown = ("id", "attempt", "parent", "time_ms", "finished", "stopped")
+    return {**{name: vars(row)[name] for name in shown}, **_measured(row)}
+
+
+def _measured(row: Checkpoint) -> dict[str, Any]:
+    return {
+        "duration_ms": row.duration_ms,
+        "acknowledged_ms": row.parent_acknowledged_ms,
+        "restored_ms": row.restored_ms,
+        "rows": row.rows,
+        "bytes": row.bytes,
+        "parts": row.parts,
+    }
+
+
+def _rate(figures: dict[str, Any]) -> int | None:
+    interval = figures["interval_ms"]
+    return round(figures["rows"] * 1000 / interval) if interval else None
+
+
+def _rounded(number: float | None) -> int | None:
+    return None if number is None else round(number)

@@ -1,0 +1,119 @@
+"""``changelog-engine timeline``: attempts and branches as a graph in text. It only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows
+from changelog_engine.inspection.timeline import IMPORTED, REWOUND, AttemptRow, CheckpointRow, Timeline
+
+_MOST_LANES = 12  # of branches upon branches
+
+
+@click.command()
+@click.argument("path", type=PATH)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=40,
+    show_default=True,
+    help="So many checkpoints, the newest.",
+)
+@click.option("--from", "first", type=click.IntRange(min=1), help="Only from this checkpoint id on.")
+@click.option("--to", "end", type=click.IntRange(min=1), help="Only up to this checkpoint id.")
+@shows
+def timeline(path: str, last: int, first: int | None, end: int | None) -> Answer:
+    """Show attempts and branches as a graph: what followed on what, where the job was killed, restored and rewound.
+
+    PATH is the job's folder, <base>/<job>, or the changelog folder in it. `●` is a checkpoint on the lineage of the newest
+    one, `○` one of a branch that was left, `◆` and `◇` likewise with a snapshot.
+    """
+    found = Timeline(path)
+    rows = found.checkpoints(first, end, last, details=True)
+    attempts = {attempt.attempt: attempt for attempt in found.attempts}
+    lanes = _lanes(found.attempts)
+    columns = ("graph", "id", "attempt", "time (UTC)", "ms", "rows", "size", "what")
+    shown = [
+        (
+            graph,
+            row.id,
+            row.attempt,
+            When(row.time_ms),
+            row.duration_ms,
+            row.rows,
+            Size(row.bytes),
+            _what(row, attempts),
+        )
+        for graph, row in zip(_graph(rows, lanes), rows, strict=True)
+    ]
+    notes = []
+    left = len(found.ids) - len(rows)
+    if left:
+        notes.append(
+            f"{left:,} of {counted(len(found.ids), 'checkpoint')} are not shown; --last, --from and --to choose"
+        )
+    empty = [each for each in found.attempts if not each.checkpoints]
+    notes += [
+        f"attempt {each.attempt} {_how(each)} and made no checkpoint: {each.end}" for each in empty[-5:]
+    ]
+    document = {"newest": found.newest, "attempts": found.attempts, "checkpoints": rows}
+    return Answer(document, [Sheet(columns, shown)], notes=notes or ([] if rows else ["no checkpoint yet"]))
+
+
+def _lanes(attempts: Sequence[AttemptRow]) -> dict[int, int]:
+    """How far to the right the left part of each attempt stands: a branch upon a branch one further than that."""
+    found: dict[int, int] = {}
+    for attempt in attempts:
+        by = next(
+            (
+                a
+                for a in attempts
+                if a.first and attempt.parent and a.first <= attempt.parent <= (a.last or 0)
+            ),
+            None,
+        )
+        on_branch = by is not None and by.attempt in found and by.first is not None
+        left = (
+            by is not None and attempt.parent is not None and attempt.parent - (by.first or 0) >= by.on_line
+        )
+        found[attempt.attempt] = min(found[by.attempt] + 1, _MOST_LANES) if by and on_branch and left else 1
+    return found
+
+
+def _graph(rows: Sequence[CheckpointRow], lanes: dict[int, int]) -> list[str]:
+    lines = []
+    for place, row in enumerate(rows):
+        mark = "◆●"[not row.materialized] if row.on_line else "◇○"[not row.materialized]
+        if row.on_line:
+            lines.append(mark)
+            continue
+        lane = lanes.get(row.attempt, 1)
+        forks = row.parent is not None and (
+            place == 0 or rows[place - 1].on_line or rows[place - 1].attempt != row.attempt
+        )
+        stem = "│ " * (lane - 1)
+        lines.append(f"{stem}{'├─' if forks else '│ '}{mark}")
+    return lines
+
+
+def _what(row: CheckpointRow, attempts: dict[int, AttemptRow]) -> str:
+    of = attempts.get(row.attempt)
+    words = []
+    for mark in row.marks:
+        if of is not None and mark == of.how:
+            words.append(_how(of))
+        else:
+            words.append(mark)
+    if row.materialized:
+        words.append("snapshot")
+    return ", ".join(words)
+
+
+def _how(attempt: AttemptRow) -> str:
+    if attempt.how == IMPORTED:
+        return "imported from a savepoint"
+    if attempt.parent is None:
+        return "began empty"
+    return f"{attempt.how} {'to' if attempt.how == REWOUND else 'from'} {attempt.parent}"

@@ -1,0 +1,102 @@
+"""``changelog-engine ui``: the page over the jobs below a base path, in a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from changelog_engine.connectors.packages import Package
+from changelog_engine.errors import ConfigurationError
+
+_PACKAGES = tuple(Package("the page needs", name, "ui", name) for name in ("starlette", "uvicorn", "jinja2"))
+
+_END_S = 3.0
+
+
+@click.command()
+@click.argument("path", metavar="BASE_OR_PATH")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0 for any that is free."
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="A name by which browsers call this machine, when --host is not the loopback.",
+)
+@click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
+@click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
+def ui(path: str, host: str, port: int, names: tuple[str, ...], opens: bool, until_eof: bool) -> None:
+    """Look at jobs in the browser: their checkpoints, state at any moment, differences, the life of a key.
+
+    BASE_OR_PATH is a base path with jobs below it, or a job's folder. The page only reads, and may be open while jobs run.
+    On another address than the loopback it asks for a token, which is in the address that is printed.
+    """
+    server = page_server(path, host, port, names)
+    click.echo(f"{server.address.url}  (Ctrl-C ends it)")
+    if opens:
+        click.launch(server.address.url)
+    if until_eof:
+        threading.Thread(target=_stop_at_eof, args=(server,), daemon=True).start()
+    server.run()
+
+
+def _stop_at_eof(server: Any) -> None:
+    sys.stdin.read()
+    server.stop()
+
+
+@contextlib.contextmanager
+def page_beside(base: str) -> Iterator[str]:
+    """A page in a process of its own, which ends with the block and with this process, whichever is first.
+
+    Args:
+        base: the base path.
+
+    Yields:
+        Its address.
+
+    Raises:
+        ConfigurationError: the packages that it needs are not installed, or it ended before it listened.
+    """
+    for each in _PACKAGES:
+        if not each.is_here():
+            raise ConfigurationError(each.advice)
+    command = [sys.executable, "-m", "changelog_engine", "ui", base, "--port", "0", "--until-eof"]
+    # A session of its own: Ctrl-C stops the job, and the page shows how it stops.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().split(" ")[0].strip()
+            if not address:
+                raise ConfigurationError("the page did not start; its message stands above")
+            yield address
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:  # a forked child holds the pipe open, or it reads a large state
+                process.kill()
+
+
+def page_server(path: str, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()) -> Any:
+    """A ``ui.serving.PageServer``.
+
+    Raises:
+        ConfigurationError: the packages that it needs are not installed.
+    """
+    for each in _PACKAGES:
+        each.load()
+    from changelog_engine.ui.serving import PageServer
+
+    return PageServer(path, host, port, names)

@@ -1,0 +1,44 @@
+"""Options of how a running job shows what it does."""
+
+from __future__ import annotations
+
+from changelog_engine.config.option import Option, choices
+
+PROGRESS = Option(
+    "changelog.progress.show",
+    "choice",
+    "auto",
+    "Show on standard error what a job does: auto, unless the program collects the results itself, or pytest runs; always; "
+    "never, as `run --quiet`.",
+    choices=choices("auto", "always", "never"),
+)
+PROGRESS_INTERVAL = Option(
+    "changelog.progress.interval",
+    "duration",
+    10_000,
+    "Between two lines of it where standard error is not a terminal; a shorter run says nothing there.",
+    minimum=1,
+)
+METRICS_PORT = Option(
+    "metrics.reporter.prometheus.port",
+    "int",
+    None,
+    "Port at which Prometheus finds the metrics of the process's jobs; unset: none. 0: any that is free; the log names it.",
+    minimum=0,
+)
+METRICS_HOST = Option(
+    "metrics.reporter.prometheus.host",
+    "string",
+    "127.0.0.1",
+    "Address to listen at for it: this machine alone, unless another is given.",
+)
+LOG_FORMAT = Option(
+    "changelog.log.format",
+    "choice",
+    "text",
+    "text leaves the log to the program; json writes the engine's records, of INFO and above, to standard error as lines of "
+    "JSON.",
+    choices=choices("text", "json"),
+)
+
+OBSERVING_OPTIONS: tuple[Option, ...] = (PROGRESS, PROGRESS_INTERVAL, METRICS_PORT, METRICS_HOST, LOG_FORMAT)

@@ -1,0 +1,308 @@
+"""What a checkpoint keeps of the job's operators, and whether a job may go on from it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.connectors.protocols import SourceOfParts
+from changelog_engine.driver.sinks import check_sinks, with_sinks
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
+from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.broadcast import TYPES
+from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type
+from changelog_engine.types import Types, type_from_spec
+from changelog_engine.windowing.namespaces import window_codec
+
+SHARED = "shared"  # where a checkpoint keeps, for each stage, what all of its subtasks have alike
+
+
+def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
+    """The plan with the checkpoint's max parallelism, in stages for which the program sets none.
+
+    The default follows the parallelism, and key groups cannot be moved: a job that only changes its parallelism keeps the
+    number of key groups it was started with.
+    """
+    kept = {op["uid"]: op["max_parallelism"] for op in checkpoint.operators if "states" in op}
+    nodes = {node.id: node for node in plan.graph.nodes}
+    stages = []
+    for stage in plan.stages:
+        known = [kept[plan.uids[node]] for node in stage.nodes if plan.uids[node] in kept]
+        explicit = plan.graph.max_parallelism or any(nodes[node].max_parallelism for node in stage.nodes)
+        if known and not explicit and known[0] >= stage.parallelism:
+            stage = replace(stage, max_parallelism=known[0])
+        stages.append(stage)
+    return replace(plan, stages=tuple(stages))
+
+
+def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, with broadcast state at the stages that its operators are in now.
+
+    A stage is known by its first operator, and that may be another one in a changed program.
+
+    Args:
+        plan: the job.
+        checkpoint: to go on from.
+    """
+    stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
+    found: dict[str, dict[str, Any]] = {}
+    for stage_uid, subtasks in checkpoint.operator_state.items():
+        for subtask, state in subtasks.items():
+            if subtask != SHARED:
+                found.setdefault(stage_uid, {})[subtask] = state
+                continue
+            for uid, entries in state.items():
+                at = found.setdefault(stage_of.get(uid, stage_uid), {})
+                at.setdefault(SHARED, {})[uid] = entries
+    return replace(checkpoint, operator_state=found)
+
+
+def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The job's operators as a checkpoint row keeps them."""
+    nodes = {node.id: node for node in plan.graph.nodes}
+    described = []
+    for stage in plan.stages:
+        for node in stage.nodes:
+            uid = plan.uids[node]
+            entry: dict[str, Any] = {
+                "uid": uid,
+                "name": nodes[node].name,
+                "kind": nodes[node].kind.value,
+                "parallelism": stage.parallelism,
+                "max_parallelism": stage.max_parallelism,
+            }
+            if uid in states:
+                entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
+                entry["states"] = [state for state in states[uid].values() if not state.get(REMOVED)]
+            described.append(entry)
+    return described
+
+
+def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
+    """Refuse to restore into a job that doesn't fit, before anything is changed.
+
+    Raises:
+        RestoreError: an operator with state is gone, its max parallelism or the type of its keys changed, or the type of a
+            state that the graph tells; or positions are not of the source that has their uid now. What functions declare
+            when they are opened, only subtasks can check.
+    """
+    stages = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
+    remedy = (
+        "Give operators a uid() to keep their identity, start empty with changelog.restore=none, or leave that state behind "
+        "by starting from a savepoint with execution.state-recovery.ignore-unclaimed-state=true"
+    )
+    broadcast = {uid for subtasks in checkpoint.operator_state.values() for uid in subtasks.get(SHARED, ())}
+    for operator in checkpoint.operators:
+        uid = operator["uid"]
+        if "states" not in operator and uid not in broadcast:
+            continue
+        stage = stages.get(uid)
+        if stage is None:
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} holds state of operator {operator['name']!r} (uid {uid!r}), "
+                f"which this job doesn't have. {remedy}"
+            )
+        if "states" not in operator:
+            continue
+        if stage.max_parallelism != operator["max_parallelism"]:
+            raise RestoreError(
+                f"operator {operator['name']!r} (uid {uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
+                f"{checkpoint.id} was made with {operator['max_parallelism']}; key groups can't be moved between them. "
+                f"Call set_max_parallelism({operator['max_parallelism']}), or start empty with changelog.restore=none"
+            )
+        if not same_type(operator.get("key_type"), None if stage.key_type is None else stage.key_type.spec()):
+            raise RestoreError(
+                f"operator {operator['name']!r} (uid {uid!r}) has keys of type {_type_name(stage.key_type)}, but in "
+                f"checkpoint {checkpoint.id} they are {_type_name(operator.get('key_type'))}; keys can't be converted. "
+                "Give key_by() the type that it had, give the operator another uid(), or start empty with "
+                "changelog.restore=none"
+            )
+    _check_states(plan, checkpoint)
+    check_sinks(plan, checkpoint)
+    missing = set(checkpoint.sources) - set(plan.uids.values())
+    if missing:
+        raise RestoreError(
+            f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. {remedy}"
+        )
+    for node in plan.graph.nodes:
+        if node.kind is NodeKind.SOURCE and isinstance(node.function, SourceOfParts):
+            for split in checkpoint.sources.get(plan.uids[node.id], ()):
+                node.function.part_of(split)
+
+
+def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
+    described = {
+        (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
+        for operator in checkpoint.operators
+        for state in operator.get("states", ())
+    }
+    for stage, uid, spec in _known_states(plan):
+        found = described.get((uid, spec.name))
+        if found is not None:
+            restored_versions(uid, found, spec, stage.key_type)
+    for stage, node, spec in _broadcast_states(plan):
+        types = _shared(checkpoint, stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
+        if spec.name in types:
+            restored_versions(node.name, types[spec.name], replace(spec, ttl=None), None)
+
+
+def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:
+    """What all subtasks of a stage have alike, by uid."""
+    found: dict[str, Any] = checkpoint.operator_state.get(stage, {}).get(SHARED, {})
+    return found
+
+
+def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
+    nodes = {node.id: node for node in plan.graph.nodes}
+    for stage in plan.stages:
+        for node in (nodes[identity] for identity in stage.nodes):
+            if node.kind is NodeKind.BROADCAST_PROCESS:
+                for spec in node.function.states:
+                    yield stage, node, spec
+
+
+def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
+    """The states that the engine's own operators have; what functions declare is not known here."""
+    nodes = {node.id: node for node in plan.graph.nodes}
+    for stage in plan.stages:
+        heads = {node for edge in stage.inputs for node in edge.to_nodes} if stage.keyed else set()
+        for node in (nodes[head] for head in sorted(heads)):
+            if node.kind is NodeKind.REDUCE:
+                result = node.output_type or Types.PICKLED_BYTE_ARRAY()
+                yield stage, plan.uids[node.id], StateSpec("reduce", StateKind.VALUE, result)
+            elif node.kind is NodeKind.WINDOW:
+                codec = window_codec(node.function.assigner.get_window_serializer())
+                yield stage, plan.uids[node.id], replace(node.function.contents, namespace=codec.name)
+
+
+def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint, with its states marked to go unless they are declared when the functions are opened.
+
+    Windows declare theirs as elements come: those stay. Broadcast states are known here, and go at once.
+
+    Args:
+        plan: the job.
+        checkpoint: to go on from.
+    """
+    operators = [
+        operator
+        if operator["kind"] == NodeKind.WINDOW.value or "states" not in operator
+        else {**operator, "states": [{**state, REMOVED: True} for state in operator["states"]]}
+        for operator in checkpoint.operators
+    ]
+    small = copy.deepcopy(checkpoint.operator_state)
+    known: dict[tuple[str, str], set[str]] = {}
+    for stage, node, spec in _broadcast_states(plan):
+        known.setdefault((stage.uid, plan.uids[node.id]), {TYPES}).add(spec.name)
+    for (stage_uid, uid), names in known.items():
+        states = small.get(stage_uid, {}).get(SHARED, {}).get(uid, {})
+        for kept in (states, states.get(TYPES, {})):
+            for name in kept.keys() - names:
+                del kept[name]
+    return replace(checkpoint, operators=operators, operator_state=small)
+
+
+def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint without what belongs to operators that the job no longer has.
+
+    Args:
+        plan: the job.
+        checkpoint: of a savepoint, its state at the job's stages.
+    """
+    uids = set(plan.uids.values())
+    stages = {stage.uid for stage in plan.stages}
+    small = with_sinks(checkpoint.operator_state, uids, stages)
+    for subtasks in small.values():
+        if SHARED in subtasks:
+            subtasks[SHARED] = {uid: state for uid, state in subtasks[SHARED].items() if uid in uids}
+    return replace(
+        checkpoint,
+        operators=[operator for operator in checkpoint.operators if operator["uid"] in uids],
+        operator_state=small,
+        sources={uid: splits for uid, splits in checkpoint.sources.items() if uid in uids},
+    )
+
+
+def learn(
+    known: dict[str, dict[str, Any]],
+    declared: list[dict[str, Any]],
+    stage: Stage,
+    subtask: int,
+    checkpoint: int,
+    first: bool,
+) -> None:
+    """Take note of the states that a subtask declared.
+
+    The log may have rows of a state that is new: of a dropped one with its name, of any type. A state stays known once it
+    was declared: subtasks may declare theirs late, or not again after a restore. Where its type changed, the others' key
+    groups hold values of the earlier type until they declare it too.
+
+    Args:
+        known: the operator's states by name; changed.
+        declared: as the subtask describes them.
+        stage: the stage of the subtask.
+        subtask: who declared them.
+        checkpoint: the next one, to which the converted values will belong.
+        first: the job has no checkpoint yet.
+    """
+    for state in declared:
+        before = known.get(state["name"])
+        if before is not None:
+            state = _succeeding(before, state, stage, subtask, checkpoint)
+        elif not first:
+            state = {**state, "since": checkpoint}
+        known[state["name"]] = state
+
+
+def _succeeding(
+    before: dict[str, Any], state: dict[str, Any], stage: Stage, subtask: int, checkpoint: int
+) -> dict[str, Any]:
+    value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
+    if before.get(REMOVED):  # who doesn't declare it has dropped it, so nothing is left in another type
+        return {**state, "since": checkpoint}
+    if before["value_type"] != value_type:
+        all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
+        for version in earlier:
+            all_groups = _without(all_groups, version["key_groups"])
+        earlier.append({"value_type": before["value_type"], "key_groups": all_groups})
+    mine = key_group_range(subtask, stage.max_parallelism, stage.parallelism)
+    left = []
+    for version in earlier:
+        groups = _without(version["key_groups"], [[mine.start, mine.stop - 1]])
+        since = since if groups == version["key_groups"] else checkpoint
+        if groups and version["value_type"] != value_type:
+            left.append({**version, "key_groups": groups})
+    found = dict(state)
+    if left:
+        found["earlier"] = left
+    if since is not None:
+        found["since"] = since
+    return found
+
+
+def _without(ranges: list[list[int]], taken: list[list[int]]) -> list[list[int]]:
+    """Ranges of key groups, each by its first and last, without those of others."""
+    for low, high in taken:
+        cut = []
+        for first, last in ranges:
+            if high < first or last < low:
+                cut.append([first, last])
+                continue
+            if first < low:
+                cut.append([first, low - 1])
+            if high < last:
+                cut.append([high + 1, last])
+        ranges = cut
+    return ranges
+
+
+def _type_name(found: Any) -> str:
+    """The name of a type, or of one as a checkpoint has it."""
+    if found is None:
+        return "PICKLED_BYTE_ARRAY (undeclared)"
+    return str((type_from_spec(found) if isinstance(found, dict) else found).name)

@@ -1,0 +1,65 @@
+"""What others ask of a running job, from their threads: to stop, to fail, for a savepoint. The driver's loop looks here."""
+
+from __future__ import annotations
+
+import threading
+
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.savepoints.requests import SavepointRequests
+
+
+class JobControl:
+    """The requests to one run of a job. Safe from any thread; ``stop`` from signal handlers too.
+
+    Args:
+        folder: the job's folder; None when the job makes no checkpoints.
+
+    Attributes:
+        savepoints: requests for savepoints.
+        draining: the input is to end before the last checkpoint, so that event time ends.
+        keeps_result: stopped with a savepoint, which is not a cancellation.
+    """
+
+    def __init__(self, folder: JobFolder | None) -> None:
+        self.savepoints = SavepointRequests(folder)
+        self.draining = False
+        self.keeps_result = False
+        self._stopping = threading.Event()
+        self._failure: ChangelogEngineError | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the job is to stop."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Ask the job to stop after a checkpoint."""
+        self._stopping.set()
+
+    def stop_for_savepoint(self, drain: bool) -> None:
+        """Stop after a checkpoint that a savepoint is made of.
+
+        Args:
+            drain: let event time end first, so that all its timers and windows fire.
+        """
+        self.draining, self.keeps_result = drain, True
+        self.stop()
+
+    def wait(self, wait_ms: float) -> None:
+        """Wait; a job that is to stop waits no longer."""
+        self._stopping.wait(wait_ms / 1000)
+
+    def fail(self, failure: ChangelogEngineError) -> None:
+        """Fail the attempt at its next epoch: something beside the job failed for good."""
+        self._failure = failure
+
+    def check(self) -> None:
+        """Raise what ``fail`` was given, once.
+
+        Raises:
+            ChangelogEngineError: that.
+        """
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure

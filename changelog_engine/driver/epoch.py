@@ -1,0 +1,25 @@
+"""An epoch as the driver sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from changelog_engine.clock import MonotonicMs
+from changelog_engine.operators.messages import EpochKind
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch.
+
+    Args:
+        number: in the attempt, from 1.
+        kind: what it is for.
+        drains: the input ends with it although the sources have more.
+        began_ms: when it began.
+    """
+
+    number: int
+    kind: EpochKind
+    drains: bool
+    began_ms: MonotonicMs

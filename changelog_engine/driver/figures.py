@@ -1,0 +1,433 @@
+"""What a job does, in figures: one immutable snapshot after each epoch, which all who show them read.
+
+The driver's loop writes; the progress display, the metrics' endpoint and others take the newest snapshot whenever they like.
+
+Invariants:
+    * Whoever looks can neither fail the job nor slow it: they are never called, and hold no lock of the loop's.
+    * What the row of a checkpoint says of the time since its parent and what the snapshots say comes from one count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.clock import MonotonicMs, monotonic_ms
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.ledger.reading import RestoreSize
+from changelog_engine.operators.messages import MIN_WATERMARK, EpochReport, SourceReport
+from changelog_engine.operators.metrics import MetricFigure
+from changelog_engine.state.sizes import TableSize
+
+PARTS = ("read", "process", "encode", "write", "commit", "wait")
+"""Of the time of an epoch; the first four are those of the busiest subtask of each stage."""
+
+BUCKETS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often something took how long.
+
+    Args:
+        counts: for each bound of BUCKETS_MS how often it took no longer, and how often it came at all.
+        sum_ms: all of it.
+    """
+
+    counts: tuple[int, ...] = (0,) * (len(BUCKETS_MS) + 1)
+    sum_ms: float = 0.0
+
+    def observed(self, ms: float) -> Histogram:
+        """With one more."""
+        bounds = (*BUCKETS_MS, float("inf"))
+        counts = tuple(count + (ms <= bound) for count, bound in zip(self.counts, bounds, strict=True))
+        return Histogram(counts, self.sum_ms + ms)
+
+    @property
+    def count(self) -> int:
+        """How often it came."""
+        return self.counts[-1]
+
+
+class SourceFigures(NamedTuple):
+    """A source.
+
+    Args:
+        name: of its operator.
+        records: read in this run.
+        behind: elements that are known to wait; None when not known.
+        watermark: the smallest of its subtasks, in ms; None before the first.
+    """
+
+    name: str
+    records: int
+    behind: int | None
+    watermark: int | None
+
+
+class StageFigures(NamedTuple):
+    """A stage.
+
+    Args:
+        operators: their names.
+        busy_ms: of its busiest subtask, in this run.
+        share: of the last epoch's work, 0 to 1. The largest is the stage that the others wait for.
+        watermark: the smallest of its subtasks'; None before the first, and of stages without inputs.
+    """
+
+    operators: tuple[str, ...]
+    busy_ms: float
+    share: float
+    watermark: int | None
+
+
+class CheckpointFigures(NamedTuple):
+    """A checkpoint.
+
+    Args:
+        id: its number.
+        time_ms: when its barrier was, wall clock.
+        acknowledged_ms: from the barrier to the end of the commit.
+        commit_ms: of that, the commit.
+        rows, bytes: that it committed.
+    """
+
+    id: int
+    time_ms: int
+    acknowledged_ms: float
+    commit_ms: float
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFigures:
+    """What a job has done in this run, up to its last epoch.
+
+    Args:
+        job: its name.
+        folder: where it keeps its checkpoints; None for a job without.
+        status: CREATED, STARTING (Spark), RESTORING, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
+        status_ms: since when, on the monotonic clock.
+        began_ms: when the run began, and
+        at_ms: when this was so, on the same clock.
+        restored_from: the checkpoint that the run, or its newest attempt, began with.
+        attempt, epoch, restarts: where it is.
+        records_in: read from sources, again after a restart what is read again; records_out: given to sinks.
+        uncovered: records that were read since the last checkpoint: a failure now has them read again.
+        mutations: rows of the changelog, by operator and state.
+        epoch_ms: how long the last epoch took.
+        times_ms: the parts of all epochs' time; see PARTS.
+        checkpoint: the last one of this run.
+        checkpoints, failed_checkpoints: how many.
+        acknowledgements, commits: histograms of checkpoints' two times.
+        restored_ms: the longest time in which a subtask took its state, of the newest attempt.
+        sources, stages: by uid.
+        sizes: of state, by operator's uid and state, as at the last barrier.
+        metrics: of the user's functions.
+    """
+
+    job: str
+    folder: str | None = None
+    status: str = "CREATED"
+    status_ms: float = 0.0
+    began_ms: float = 0.0
+    at_ms: float = 0.0
+    restored_from: int | None = None
+    attempt: int = 0
+    epoch: int = 0
+    restarts: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    uncovered: int = 0
+    mutations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    epoch_ms: float = 0.0
+    times_ms: Mapping[str, float] = field(default_factory=dict)
+    checkpoint: CheckpointFigures | None = None
+    checkpoints: int = 0
+    failed_checkpoints: int = 0
+    acknowledgements: Histogram = field(default_factory=Histogram)
+    commits: Histogram = field(default_factory=Histogram)
+    restored_ms: float | None = None
+    sources: Mapping[str, SourceFigures] = field(default_factory=dict)
+    stages: Mapping[str, StageFigures] = field(default_factory=dict)
+    sizes: Mapping[str, Mapping[str, TableSize]] = field(default_factory=dict)
+    metrics: tuple[MetricFigure, ...] = ()
+
+    @property
+    def all_mutations(self) -> int:
+        """Rows of the changelog in this run."""
+        return sum(sum(states.values()) for states in self.mutations.values())
+
+    @property
+    def slowest(self) -> StageFigures | None:
+        """The stage that the others waited for in the last epoch."""
+        busiest = max(self.stages.values(), key=lambda stage: stage.share, default=None)
+        return busiest if busiest is not None and busiest.share > 0 else None
+
+
+class JobMonitor:
+    """Counts what a job does. Written by the thread that runs the job, read by any.
+
+    Args:
+        job: its name.
+
+    Attributes:
+        latest: the newest snapshot.
+        restoring: how much the restore reads that goes on; None when not known.
+        watched: somebody shows people what a start and a restore do.
+    """
+
+    def __init__(self, job: str = "") -> None:
+        now_ms = monotonic_ms()
+        self.latest = JobFigures(job=job, began_ms=now_ms, status_ms=now_ms, at_ms=now_ms)
+        self.restoring: RestoreSize | None = None
+        self.watched = False
+        self._plan: JobPlan | None = None
+        self._since = _Since(now_ms)
+        self._row_ms = now_ms
+
+    def status(self, status: str, **facts: Any) -> None:
+        """What the job does now.
+
+        Args:
+            status: see JobFigures.
+            facts: other fields of JobFigures.
+        """
+        now_ms = monotonic_ms()
+        since_ms = self.latest.status_ms if status == self.latest.status else now_ms
+        self.latest = replace(self.latest, status=status, status_ms=since_ms, at_ms=now_ms, **facts)
+
+    def begin_attempt(self, plan: JobPlan, attempt: int, restarts: int, start: Checkpoint | None) -> None:
+        """An attempt begins."""
+        self._plan = plan
+        self._since = _Since(monotonic_ms())
+        self.status(
+            "RUNNING" if start is None else "RESTORING",
+            attempt=attempt,
+            restarts=restarts,
+            restored_from=None if start is None else start.id,
+            uncovered=0,
+        )
+
+    def take(self, epoch: int, waited_ms: float, reports: list[EpochReport]) -> None:
+        """The reports of an epoch have come.
+
+        Args:
+            epoch: its number.
+            waited_ms: from its beginning until they came.
+            reports: of all subtasks.
+        """
+        if self._plan is None:
+            return
+        before = self.latest
+        work = _work(reports)
+        times_ms = _summed(work.values())
+        times_ms["wait"] = max(0.0, waited_ms - sum(times_ms.values()))
+        self._since.take(reports, times_ms)
+        records_in = sum(source.records for report in reports for source in report.read.values())
+        uids = {stage.id: stage.uid for stage in self._plan.stages}
+        names = {self._plan.uids[node.id]: node.name for node in self._plan.graph.nodes}
+        total_ms = sum(sum(parts.values()) for parts in work.values())
+        stages = {}
+        for stage in self._plan.stages:
+            busy_ms = sum(work.get(stage.id, {}).values())
+            known = before.stages.get(stage.uid)
+            stages[stage.uid] = StageFigures(
+                tuple(names[self._plan.uids[node]] for node in stage.nodes),
+                busy_ms + (0.0 if known is None else known.busy_ms),
+                busy_ms / total_ms if total_ms else 0.0,
+                _lowest(r.watermark for r in reports if r.stage == stage.id and r.watermark is not None),
+            )
+        sizes = _sizes(reports)
+        restored = [report.restored_ms for report in reports if report.restored_ms is not None]
+        self._since.work({uids[stage]: sum(parts.values()) for stage, parts in work.items()})
+        self.latest = replace(
+            before,
+            status="RUNNING",
+            status_ms=before.status_ms if before.status == "RUNNING" else monotonic_ms(),
+            at_ms=monotonic_ms(),
+            epoch=epoch,
+            records_in=before.records_in + records_in,
+            records_out=before.records_out + sum(report.records_out for report in reports),
+            uncovered=self._since.records_in,
+            mutations=_added(before.mutations, (report.logged for report in reports)),
+            times_ms=_summed((before.times_ms, times_ms)),
+            restored_ms=max(restored, default=before.restored_ms),
+            sources={
+                uid: SourceFigures(
+                    names[uid],
+                    records + (before.sources[uid].records if uid in before.sources else 0),
+                    behind,
+                    watermark,
+                )
+                for uid, (records, behind, watermark) in _sources(reports).items()
+            },
+            stages=stages,
+            sizes=sizes or before.sizes,
+            metrics=tuple(figure for report in reports for figure in report.metrics),
+        )
+
+    def row(self) -> dict[str, Any]:
+        """For Checkpoint.figures: what was done since the checkpoint before, or since the attempt began."""
+        since, figures = self._since, self.latest
+        self._row_ms = monotonic_ms()
+        return {
+            "elapsed_ms": round(self._row_ms - since.began_ms),
+            "epochs": since.epochs,
+            "records_in": since.records_in,
+            "records_out": since.records_out,
+            "times_ms": {part: round(ms, 1) for part, ms in since.times_ms.items()},
+            "mutations": since.mutations,
+            "sizes": {
+                uid: {state: list(size) for state, size in states.items()}
+                for uid, states in figures.sizes.items()
+            },
+            "sources": {
+                uid: [since.sources.get(uid, 0), source.behind, source.watermark]
+                for uid, source in figures.sources.items()
+            },
+            "stages": {
+                uid: [round(busy_ms, 1), figures.stages[uid].watermark]
+                for uid, busy_ms in since.busy_ms.items()
+                if uid in figures.stages
+            },
+            "restarts": figures.restarts,
+        }
+
+    def checkpointed(self, checkpoint: Checkpoint, acknowledged_ms: float, commit_ms: float) -> None:
+        """A checkpoint was committed, with ``row()``.
+
+        Args:
+            checkpoint: it.
+            acknowledged_ms: from its barrier to the end of the commit.
+            commit_ms: the commit.
+        """
+        before = self.latest
+        self._since = _Since(self._row_ms)  # the commit is a part of the time until the next row
+        self._since.times_ms["commit"] = commit_ms
+        self.latest = replace(
+            before,
+            uncovered=0,
+            checkpoint=CheckpointFigures(
+                checkpoint.id,
+                checkpoint.time_ms,
+                acknowledged_ms,
+                commit_ms,
+                checkpoint.rows,
+                checkpoint.bytes,
+            ),
+            checkpoints=before.checkpoints + 1,
+            acknowledgements=before.acknowledgements.observed(acknowledged_ms),
+            commits=before.commits.observed(commit_ms),
+            times_ms=_summed((before.times_ms, {"commit": commit_ms})),
+        )
+
+    def failed_checkpoint(self) -> None:
+        """A commit failed, and the job tolerates it."""
+        self.latest = replace(self.latest, failed_checkpoints=self.latest.failed_checkpoints + 1)
+
+    def end_epoch(self, duration_ms: float) -> None:
+        """An epoch has ended, with all that belongs to it."""
+        self.latest = replace(self.latest, epoch_ms=duration_ms, at_ms=monotonic_ms())
+
+
+class _Since:
+    """What was done since the last checkpoint."""
+
+    def __init__(self, now_ms: MonotonicMs) -> None:
+        self.began_ms = now_ms
+        self.epochs = 0
+        self.records_in = 0
+        self.records_out = 0
+        self.times_ms = dict.fromkeys(PARTS, 0.0)
+        self.mutations: dict[str, dict[str, int]] = {}
+        self.sources: dict[str, int] = {}
+        self.busy_ms: dict[str, float] = {}
+
+    def take(self, reports: list[EpochReport], times_ms: Mapping[str, float]) -> None:
+        """One epoch more."""
+        self.epochs += 1
+        for report in reports:
+            self.records_out += report.records_out
+            for uid, source in report.read.items():
+                self.records_in += source.records
+                self.sources[uid] = self.sources.get(uid, 0) + source.records
+        self.mutations = _added(self.mutations, (report.logged for report in reports))
+        for part, ms in times_ms.items():
+            self.times_ms[part] += ms
+
+    def work(self, stages: Mapping[str, float]) -> None:
+        """How long the stages were busy in it."""
+        for uid, ms in stages.items():
+            self.busy_ms[uid] = self.busy_ms.get(uid, 0.0) + ms
+
+
+def _work(reports: list[EpochReport]) -> dict[int, dict[str, float]]:
+    """The parts of the busiest subtask's time, by stage: stages run one after the other, their subtasks side by side."""
+    busiest: dict[int, dict[str, float]] = {}
+    for report in reports:
+        if sum(report.times_ms.values()) >= sum(busiest.get(report.stage, {}).values()):
+            busiest[report.stage] = report.times_ms
+    return busiest
+
+
+def _summed(times: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total = dict.fromkeys(PARTS, 0.0)
+    for parts in times:
+        for part, ms in parts.items():
+            total[part] += ms
+    return total
+
+
+def _added(
+    before: Mapping[str, Mapping[str, int]], more: Iterable[Mapping[str, Mapping[str, int]]]
+) -> dict[str, dict[str, int]]:
+    total = {uid: dict(states) for uid, states in before.items()}
+    for operators in more:
+        for uid, states in operators.items():
+            known = total.setdefault(uid, {})
+            for state, count in states.items():
+                known[state] = known.get(state, 0) + count
+    return total
+
+
+def _lowest(watermarks: Iterable[int]) -> int | None:
+    lowest = min(watermarks, default=MIN_WATERMARK)
+    return None if lowest == MIN_WATERMARK else lowest
+
+
+def _sources(reports: list[EpochReport]) -> dict[str, tuple[int, int | None, int | None]]:
+    """Records, elements that wait, and watermark of each source over its subtasks."""
+    found: dict[str, list[SourceReport]] = {}
+    for report in reports:
+        for uid, source in report.read.items():
+            found.setdefault(uid, []).append(source)
+    summed = {}
+    for uid, each in found.items():
+        behind = [source.behind for source in each]
+        known = [count for count in behind if count is not None]
+        summed[uid] = (
+            sum(source.records for source in each),
+            sum(known) if len(known) == len(behind) else None,
+            _lowest(source.watermark for source in each if source.watermark is not None),
+        )
+    return summed
+
+
+def _sizes(reports: list[EpochReport]) -> dict[str, dict[str, TableSize]]:
+    total: dict[str, dict[str, TableSize]] = {}
+    for report in reports:
+        for uid, states in report.sizes.items():
+            known = total.setdefault(uid, {})
+            for state, size in states.items():
+                known[state] = _both(known[state], size) if state in known else size
+    return total
+
+
+def _both(one: TableSize, other: TableSize) -> TableSize:
+    entries = None if one.entries is None or other.entries is None else one.entries + other.entries
+    size = None if one.bytes is None or other.bytes is None else one.bytes + other.bytes
+    return TableSize(entries, size)

@@ -1,0 +1,70 @@
+"""What a run of a job is made of, and where an attempt of it starts: nothing in either changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.clock import Clock, SystemClock
+from changelog_engine.driver.figures import JobMonitor
+from changelog_engine.driver.protocols import EpochRunner, EpochStats, Journal, Outputs
+from changelog_engine.driver.sinks import CommittingSinks
+from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.graph.plan import JobPlan
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a job.
+
+    Args:
+        id: unique id of this run.
+        plan: the job.
+        settings: how it runs.
+        runner: runs epochs.
+        journal: the durable side; None when checkpointing is off.
+        outputs: where output goes.
+        observer: called after each epoch with its figures.
+        clock: where time comes from.
+        monitor: counts what it does.
+    """
+
+    id: str
+    plan: JobPlan
+    settings: JobSettings
+    runner: EpochRunner
+    journal: Journal | None
+    outputs: Outputs
+    observer: Callable[[EpochStats], None] | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    monitor: JobMonitor = field(default_factory=JobMonitor)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.plan.graph.name
+
+    @cached_property
+    def sinks(self) -> CommittingSinks:
+        """Its committing sinks."""
+        return CommittingSinks(self.plan)
+
+
+@dataclass(frozen=True)
+class AttemptStart:
+    """Where an attempt starts.
+
+    Args:
+        checkpoint: it goes on from; None starts empty.
+        prepared: whose prepared output the sinks commit first: the checkpoint, or, of an empty start, the last one of a run
+            that ended before.
+        restarts: how often the run was restarted.
+        lost_state: workers of an attempt before it no longer held what was newer than its last checkpoint.
+    """
+
+    checkpoint: Checkpoint | None
+    prepared: Checkpoint | None
+    restarts: int
+    lost_state: bool

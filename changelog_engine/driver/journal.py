@@ -1,0 +1,215 @@
+"""The job's durable side as the coordinator sees it: one object over folder, lock, lineage and commits.
+
+Invariants:
+    * While a journal is open, this process holds the job's lock (on local disks) and its newest attempt.
+    * A restore point is planned, and refused where it can't work, before anything is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+
+from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.errors import RestoreError, StorageError
+from changelog_engine.ledger.committer import CheckpointCommitter
+from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import DriverLock, begin_attempt
+from changelog_engine.ledger.protection import protected_snapshots
+from changelog_engine.ledger.restore_plan import complete_snapshots, plan_restore
+from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint
+from changelog_engine.savepoints.restore import import_savepoint
+from changelog_engine.storage.delta_log import DeltaLog
+
+log = logging.getLogger("changelog_engine")
+
+
+class JobJournal:
+    """The durable side of one job, for one run of it. Use ``JobJournal.open``; close it at the end.
+
+    Args:
+        folder: the job's folder.
+        lock: held.
+        delta: the changelog table.
+        changelog: mutations are logged (True), or checkpoints are full snapshots (False).
+        retained: snapshots to keep when they are.
+    """
+
+    def __init__(
+        self, folder: JobFolder, lock: DriverLock, delta: DeltaLog, changelog: bool, retained: int
+    ) -> None:
+        self.folder = folder
+        self.changelog = changelog
+        self.retained = retained
+        self._lock = lock
+        self._delta = delta
+        self._committer: CheckpointCommitter | None = None
+        self._newest: tuple[int, int] | None = None  # attempt and checkpoint, as far as this driver knows
+        self._snapshots: list[int] | None = None  # ids of the newest; None: not looked for yet
+        self._points: dict[int | None, RestorePoint] = {}
+        self._claimed: Savepoint | None = None  # to be disposed of after the first checkpoint
+
+    @staticmethod
+    def open(base_path: str, name: str, changelog: bool = True, retained: int = 1) -> JobJournal:
+        """Open (or make) a job's folder and take its lock.
+
+        Args:
+            base_path: folder or URI under which the job's folder lies.
+            name: the job.
+            changelog: see above.
+            retained: see above.
+
+        Raises:
+            FencedError: another driver on this machine runs the job.
+            ForeignPathError: the folder holds something else.
+            FormatVersionError: a newer engine wrote it.
+            StorageError: it can't be read or written.
+        """
+        folder = open_job_folder(base_path, name)
+        lock = DriverLock(folder)
+        lock.acquire()
+        try:
+            if not changelog:
+                folder.open_snapshots()  # the table that subtasks write to
+            return JobJournal(folder, lock, folder.open_changelog(), changelog, retained)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def parts_folder(self) -> str:
+        """Where subtasks write their parts."""
+        return self.folder.changelog.root if self.changelog else self.folder.snapshots.root
+
+    def start_point(self, restore: str) -> Checkpoint | None:
+        """The checkpoint that ``changelog.restore`` asks for; None to start empty.
+
+        Raises:
+            RestoreError: there is no such checkpoint, or its snapshot is gone.
+        """
+        lineage = Lineage(self._delta)
+        self._newest = (lineage.newest_attempt_id, lineage.newest_checkpoint_id)
+        decision = lineage.decide_restore(restore)
+        log.info("restore: %s", decision.reason)
+        self.restore_point(decision.checkpoint)
+        return decision.checkpoint
+
+    @cached_property
+    def identity(self) -> str:
+        """Stands for the job's folder: another where one was made anew, and where a copy lies."""
+        return hashlib.sha256(f"{self._delta.table_id()} {self.folder.storage.root}".encode()).hexdigest()
+
+    def branches(self, last: Checkpoint | None) -> frozenset[int]:
+        """Attempts with checkpoints that a checkpoint (None: an empty start) does not descend from."""
+        return Lineage(self.folder.open_changelog()).branches(() if last is None else last.lineage)
+
+    def finished_before(self) -> Checkpoint | None:
+        """The newest attempt's last checkpoint, if its input had ended: its driver may have died before sinks committed."""
+        lineage = Lineage(self._delta)
+        attempt = lineage.newest_attempt()
+        newest = None if attempt is None else lineage.newest_checkpoint(attempt.id)
+        return newest if newest is not None and newest.finished else None
+
+    def adopt(self, savepoint: Savepoint, checkpoint: Checkpoint, claim: bool) -> Checkpoint:
+        """Import a savepoint; the job goes on from the checkpoint that this returns, and needs the savepoint no more.
+
+        Args:
+            savepoint: verified.
+            checkpoint: what of it is taken over; see ``import_savepoint``.
+            claim: the savepoint is the job's from now on, which disposes of it after its first checkpoint.
+
+        Raises:
+            FencedError, CorruptChangelogError, StorageError: as ``import_savepoint``.
+        """
+        imported = import_savepoint(self.folder, self._delta, savepoint, checkpoint, _engine_version())
+        self._newest = (imported.attempt, imported.checkpoint.id)
+        self._claimed = savepoint if claim else None
+        self.restore_point(imported.checkpoint)
+        return imported.checkpoint
+
+    def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
+        """Where workers find the state of a checkpoint."""
+        identity = None if checkpoint is None else checkpoint.id
+        if identity not in self._points:
+            self._points = {identity: plan_restore(self.folder, checkpoint)}
+        return self._points[identity]
+
+    def begin_attempt(self, parent: Checkpoint | None) -> int:
+        """Take the job over with a new attempt; returns its id.
+
+        Raises:
+            FencedError: another driver took the job over.
+        """
+        if self._newest is None:
+            lineage = Lineage(self._delta)
+            self._newest = (lineage.newest_attempt_id, lineage.newest_checkpoint_id)
+        newest_attempt, newest_checkpoint = self._newest
+        if self._committer is not None:
+            newest_checkpoint = max(newest_checkpoint, self._committer.next_id - 1)
+        if parent is not None:
+            newest_checkpoint = max(newest_checkpoint, parent.id)
+        # The table's handle is not refreshed in between: whoever took the job over meanwhile makes this fail.
+        parent_id = None if parent is None else parent.id
+        attempt = begin_attempt(self._delta, newest_attempt, parent_id, _engine_version())
+        self._newest = (attempt.id, newest_checkpoint)
+        self._committer = CheckpointCommitter(self.folder, self._delta, attempt, newest_checkpoint)
+        return attempt.id
+
+    def next_id(self) -> int:
+        """The id of the next checkpoint."""
+        return self._of_attempt().next_id
+
+    def commit(self, checkpoint: Checkpoint, parts: list[Part]) -> None:
+        """Make a checkpoint durable. When this returns, it is acknowledged; see CheckpointCommitter."""
+        if self.changelog:
+            self._of_attempt().commit(checkpoint, parts)
+            return
+        self._of_attempt().commit_snapshot(checkpoint, parts)
+        if self._snapshots is not None:
+            self._snapshots.append(checkpoint.id)
+
+    def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
+        """The newest checkpoint that an attempt committed, as the log has it."""
+        return Lineage(self.folder.open_changelog()).newest_checkpoint(attempt)
+
+    def after_commit(self) -> None:
+        """Keep the Delta log short and retire old snapshots; what fails here is tried again next time."""
+        try:
+            self._of_attempt().maintain()
+            if self._claimed is not None:
+                with contextlib.suppress(RestoreError):  # somebody else did
+                    dispose_savepoint(self._claimed.path)
+                self._claimed = None
+            if not self.changelog:
+                if self._snapshots is None:  # those of earlier drivers count
+                    self._snapshots = sorted(complete_snapshots(self.folder))
+                self._snapshots = self._snapshots[-self.retained :]
+                kept = set(self._snapshots) | protected_snapshots(self.folder)
+                self._of_attempt().retire_snapshots(kept)
+        except StorageError as error:
+            log.warning("housekeeping of %s failed and is tried again: %s", self.folder.storage.root, error)
+
+    def discard(self) -> None:
+        """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION."""
+        log.info("deleting the checkpoints of %s, as asked for cancelled jobs", self.folder.storage.root)
+        self.folder.storage.delete_tree()
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def _of_attempt(self) -> CheckpointCommitter:
+        if self._committer is None:
+            raise StorageError("no attempt has begun")
+        return self._committer
+
+
+def _engine_version() -> str:
+    try:
+        return version("changelog-engine")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,196 @@
+"""Which failures a restart can mend: the environment's go away, mistakes in the program come again.
+
+Three kinds:
+    * Final at once is what cannot succeed in any attempt: a module that is not there, a function that cannot be loaded, a
+      configuration, a declaration.
+    * A mistake is what the program's own code does wrong. It may depend on the moment, so it is tried again; the same one
+      several times, with no checkpoint in between, is final.
+    * Everything else is the environment: a worker, an executor, a broker, a disk. The restart strategy alone decides,
+      however often it comes.
+
+Invariants:
+    * What the environment does never becomes final here.
+    * Two failures are the same when class, innermost line of the user's code, and message agree; numbers, addresses and
+      quoted values in a message don't count, because the next attempt may fail at another element.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    CorruptChangelogError,
+    EnvironmentNotReadyError,
+    EpochFailedError,
+    FencedError,
+    ForeignPathError,
+    FormatVersionError,
+    InvalidJobError,
+    NotLoadableError,
+    NotSerializableError,
+    NotSupportedError,
+    Origin,
+    RestoreError,
+    SparkEndedError,
+    StateTooLargeError,
+    TypeMismatchError,
+    UserFunctionError,
+)
+from changelog_engine.operators.failures import is_ours
+
+# What no restart can mend.
+FATAL = (
+    FencedError,
+    ForeignPathError,
+    FormatVersionError,
+    CorruptChangelogError,
+    RestoreError,
+    InvalidJobError,
+    NotSerializableError,
+    NotLoadableError,
+    NotSupportedError,
+    ConfigurationError,
+    EnvironmentNotReadyError,
+    StateTooLargeError,
+    SparkEndedError,
+)
+_MISTAKES = (UserFunctionError, TypeMismatchError)
+# Of a user's function: what an attempt later gives again.
+_NEVER = {"ImportError", "SyntaxError", "UnpicklingError"}
+# A missing or forbidden file is no outage; other errors of the operating system may be.
+_NO_OUTAGE = {
+    "FileNotFoundError",
+    "IsADirectoryError",
+    "NotADirectoryError",
+    "PermissionError",
+    "FileExistsError",
+}
+_OUTAGES = {
+    "OSError",
+    # as PEP 249 has every database driver name what is not under the programmer's control
+    "OperationalError",
+    "InterfaceError",
+    # of clients whose errors are not OSError
+    "RpcError",
+    "KafkaException",
+    "KafkaError",
+    "TransportError",
+    "HTTPError",
+    "BotoCoreError",
+    "ClientError",
+    "RedisError",
+}
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+(?:\.\d+)?")
+_LONGEST = 500
+
+
+def origin_of(failure: BaseException) -> Origin:
+    """What raised a failure first: what came with it from a worker, else its cause here, else itself."""
+    if isinstance(failure, ChangelogEngineError) and failure.origin is not None:
+        return failure.origin
+    first = failure.__cause__ if isinstance(failure, UserFunctionError | EpochFailedError) else None
+    return _described(first or failure)
+
+
+def is_final(failure: ChangelogEngineError) -> bool:
+    """Whether no attempt can succeed, whatever the strategy says."""
+    if isinstance(failure, FATAL):
+        return True
+    return isinstance(failure, UserFunctionError) and not _NEVER.isdisjoint(origin_of(failure).classes)
+
+
+def is_mistake(failure: ChangelogEngineError) -> bool:
+    """Whether the program's own code did it, and not its environment."""
+    if isinstance(failure, _MISTAKES):
+        return not origin_of(failure).outage
+    # The engine's own code fell over in a task; outages, lost workers and cancelled epochs have no such origin.
+    return type(failure) is EpochFailedError and failure.in_engine and not origin_of(failure).outage
+
+
+def in_engine(error: BaseException, text: str) -> EpochFailedError:
+    """What to raise when the engine's own code raised in a task.
+
+    Args:
+        error: what it raised.
+        text: how it is told; with the traceback, where it leaves its process.
+    """
+    failure = EpochFailedError(f"a task failed in the engine: {text}")
+    failure.origin, failure.in_engine = _described(error), True
+    return failure
+
+
+class Repetitions:
+    """Counts how often the same mistake came in a row, with no checkpoint in between.
+
+    Args:
+        limit: so many are final; 0 for never.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.seen = 0
+        self._last: tuple[str, str, str] | None = None
+        self._checkpoint: int | None = None
+
+    def reached(self, failure: ChangelogEngineError, last: Checkpoint | None) -> bool:
+        """Take note of a failure; whether it was one too many.
+
+        Args:
+            failure: what ended the attempt. The environment's failures change nothing.
+            last: the newest checkpoint.
+        """
+        if not is_mistake(failure):
+            return False
+        origin = origin_of(failure)
+        same = (origin.classes[0], _normalized(origin.message), origin.frame)
+        checkpoint = None if last is None else last.id
+        repeated = same == self._last and checkpoint == self._checkpoint
+        self.seen = self.seen + 1 if repeated else 1
+        self._last, self._checkpoint = same, checkpoint
+        return bool(self.limit) and self.seen >= self.limit
+
+
+def _normalized(message: str) -> str:
+    return _VARYING.sub("#", _QUOTED.sub("'#'", message))
+
+
+def _described(error: BaseException) -> Origin:
+    classes = tuple(
+        kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException, Exception)
+    )
+    try:
+        message = str(error)[:_LONGEST]
+    except BaseException:  # a user's __str__ may raise anything
+        message = ""
+    return Origin(classes or (type(error).__name__,), message, _innermost(error), _is_outage(error))
+
+
+def _innermost(error: BaseException) -> str:
+    """The innermost line of the user's own code, or of any where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        frame
+        for frame in frames
+        if not is_ours(frame.filename) and f"{os.sep}site-packages{os.sep}" not in frame.filename
+    ]
+    found = (own or frames)[-1:]
+    return "".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in found)
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Whether an error, or what it was raised from, is one of the system around the program."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        names = {kind.__name__ for kind in type(at).__mro__}
+        if not _OUTAGES.isdisjoint(names) and _NO_OUTAGE.isdisjoint(names):
+            return True
+        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
+    return False

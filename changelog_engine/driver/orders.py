@@ -1,0 +1,94 @@
+"""What the subtasks are told of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from changelog_engine.driver.checkpointer import Checkpointer
+from changelog_engine.driver.compatibility import SHARED
+from changelog_engine.driver.epoch import Epoch
+from changelog_engine.driver.job import AttemptStart, Job
+from changelog_engine.driver.pace import Pace
+from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.operators.messages import EpochOrder
+
+
+class EpochOrders:
+    """Makes the orders of one attempt.
+
+    Args:
+        job: the run.
+        start: where the attempt starts.
+        attempt: its id.
+        progress: where the sources stand.
+        pace: how much an epoch reads.
+        checkpointer: what is committed; None when checkpointing is off.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        start: AttemptStart,
+        attempt: int,
+        progress: SourceProgress,
+        pace: Pace,
+        checkpointer: Checkpointer | None,
+    ) -> None:
+        self._job = job
+        self._start = start
+        self._attempt = attempt
+        self._progress = progress
+        self._pace = pace
+        self._checkpointer = checkpointer
+        self._folder, self._branches = "", frozenset[int]()  # see SinkContext
+        if job.journal is not None and job.sinks.any:
+            self._folder = job.journal.identity
+            self._branches = job.journal.branches(start.checkpoint)
+
+    def of(self, epoch: Epoch) -> Callable[[int, int], EpochOrder]:
+        """The orders of an epoch: (stage, subtask) to what it is asked to do.
+
+        Args:
+            epoch: it.
+        """
+        job, start, pace, checkpointer = self._job, self._start, self._pace, self._checkpointer
+        last = start.checkpoint if checkpointer is None else checkpointer.last
+        committed = 0 if checkpointer is None else checkpointer.committed_epoch
+        # Whether a subtask without state can take the restore point's.
+        restores = epoch.number == committed + 1
+        prepared = (start.prepared if last is None else last) if restores else None
+        common = EpochOrder(
+            run=job.id,
+            attempt=self._attempt,
+            restarts=start.restarts,
+            epoch=epoch.number,
+            kind=epoch.kind,
+            committed_epoch=committed,
+            restore=None if checkpointer is None else checkpointer.point,
+            restored_operators=[] if last is None or not restores else last.operators,
+            operator_state={},
+            shared_state={},
+            checkpoint_id=0 if checkpointer is None else checkpointer.next_id,
+            positions={},
+            max_records=pace.records if epoch.kind.reads else 0,
+            budget_ms=pace.budget_ms,
+            paced=pace.one_by_one,
+            drains=epoch.drains,
+            folder=self._folder,
+            branches=self._branches,
+        )
+
+        def order(stage: int, subtask: int) -> EpochOrder:
+            planned = job.plan.stages[stage]
+            kept = {} if last is None else last.operator_state.get(planned.uid, {})
+            sinks, beside = ({}, {}) if prepared is None else job.sinks.restored(prepared, planned, subtask)
+            return common._replace(
+                operator_state=kept.get(str(subtask), {}),
+                shared_state=kept.get(SHARED, {}),
+                # Sources without positions to read have ended, and say so by the largest watermark.
+                positions={} if epoch.drains else self._progress.for_subtask(planned, subtask),
+                sinks=sinks,
+                sinks_beside=beside if epoch.number == 1 else None,
+            )
+
+        return order

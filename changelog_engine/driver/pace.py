@@ -1,0 +1,115 @@
+"""The pace of an attempt: how much an epoch reads, which one ends with a checkpoint, how long the driver rests after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from changelog_engine.clock import Clock, MonotonicMs
+from changelog_engine.driver.pacing import FIRST_RECORDS, BarrierClock, EpochSizer
+from changelog_engine.graph.nodes import JobSettings, NodeKind
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.operators.messages import EpochReport
+
+_IDLE_MS = (20, 1_000)
+_SOURCE_BUDGET_MS = 1_000
+_ONE_BY_ONE = 32  # so many records, in thread mode
+# An epoch that took so long may be followed by one in which a worker is idle for Spark's minute.
+_NEAR_A_MINUTE_MS = 30_000
+_LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
+
+
+class Pace:
+    """The pace of one attempt.
+
+    Args:
+        plan: the job.
+        settings: how it runs.
+        clock: where time comes from.
+
+    Attributes:
+        budget_ms: how long a source may read in an epoch.
+    """
+
+    def __init__(self, plan: JobPlan, settings: JobSettings, clock: Clock) -> None:
+        interval = settings.checkpoint_interval_ms
+        target_ms = settings.epoch_target_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
+        self._clock = clock
+        self._sizer = EpochSizer(target_ms / 1000, FIRST_RECORDS, settings.epoch_max_records)
+        self._barriers = BarrierClock(interval, settings.min_pause_ms, clock.monotonic_ms())
+        self.budget_ms = min(target_ms, _SOURCE_BUDGET_MS)
+        self._slow_start = settings.thread_mode and _reads_one_by_one(plan)
+        self._read_records = 0
+        self._last_ms = 0.0
+        self._idle_ms = 0
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether an epoch reads a single record: the first ones do in thread mode."""
+        return self._slow_start and self._read_records < _ONE_BY_ONE
+
+    @property
+    def records(self) -> int:
+        """How many records an epoch reads, for each source subtask."""
+        return 1 if self.one_by_one else self._sizer.records
+
+    @property
+    def long(self) -> bool:
+        """Whether epochs take so long that Spark may end an idle worker meanwhile."""
+        return self._last_ms > _NEAR_A_MINUTE_MS
+
+    def checkpoint_due(self) -> bool:
+        """Whether the epoch that begins now shall end with a checkpoint."""
+        return self._barriers.due(self._clock.monotonic_ms(), self._last_ms)
+
+    def checkpointed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
+        """A checkpoint is acknowledged.
+
+        Args:
+            barrier_ms: when its barrier was.
+            now_ms: when it was acknowledged.
+        """
+        self._barriers.completed(barrier_ms, now_ms)
+
+    def observe(self, reads: bool, duration_ms: float, records: int, reports: Iterable[EpochReport]) -> None:
+        """An epoch has ended.
+
+        Args:
+            reads: its sources read.
+            duration_ms: how long it took.
+            records: how many they read.
+            reports: its subtasks' reports.
+        """
+        self._last_ms = duration_ms
+        if reads and not self.one_by_one:
+            share = max((report.records_in for report in reports if report.sources), default=0)
+            self._sizer.observe(share, duration_ms / 1000, _work_s(reports))
+        self._read_records += records
+
+    def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
+        """How long to wait before the next epoch: a little when there was nothing to read, and longer when that goes on.
+
+        Args:
+            records: how many the last epoch read.
+            next_timer_ms: when a timer is due, on the wall clock, which ends the wait; None for none.
+        """
+        if records:
+            self._idle_ms = 0
+            return 0.0
+        self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
+        if next_timer_ms is None:
+            return self._idle_ms
+        return min(self._idle_ms, max(0, next_timer_ms - self._clock.wall_ms()))
+
+
+def _reads_one_by_one(plan: JobPlan) -> bool:
+    """Several sources would wait for each other's slow records, and an async function takes many at a time."""
+    kinds = [node.kind for node in plan.graph.nodes]
+    return kinds.count(NodeKind.SOURCE) == 1 and NodeKind.ASYNC not in kinds
+
+
+def _work_s(reports: Iterable[EpochReport]) -> float:
+    """How long an epoch's subtasks worked on records: the busiest of each stage, one stage after the other."""
+    busiest: dict[int, float] = {}
+    for report in reports:
+        busiest[report.stage] = max(busiest.get(report.stage, 0.0), report.work_ms)
+    return sum(busiest.values()) / 1000

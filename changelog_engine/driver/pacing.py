@@ -1,0 +1,96 @@
+"""How many records the next epoch reads, and whether a checkpoint barrier ends it. Pure arithmetic on an injected clock.
+
+Invariants:
+    * The first epoch is small; the next ones grow at most eightfold, so an unknown function never makes a long epoch.
+    * What an epoch costs whatever it reads never makes the next one smaller: with records waiting, a third of the time or
+      more is work on them.
+    * Between two barriers lies at least the minimum pause.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from changelog_engine.clock import MonotonicMs
+
+FIRST_RECORDS = 1_000
+LARGEST_RECORDS = 4_000_000
+_GROWTH = 8
+_REMEMBERED = 16  # epochs
+
+
+class EpochSizer:
+    """Sizes epochs so that each takes about its target time: the next one grows as the last one's work was shorter.
+
+    An epoch has a fixed cost: Spark's scheduling, a commit, a write to a slow store. It must not make epochs smaller, so an
+    epoch has work for half of its target at least, and for as long as it waits where that is longer. What of an epoch was
+    waiting is not quite known: writing grows with the records and is not work that subtasks see. As much time as they saw
+    may be that.
+
+    The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
+
+    Args:
+        target_s: wanted duration.
+        first: records of the first epoch, for each source subtask.
+        bound: never more than this; None for LARGEST_RECORDS.
+    """
+
+    def __init__(self, target_s: float, first: int = FIRST_RECORDS, bound: int | None = None) -> None:
+        self.target_s = target_s
+        self.bound = LARGEST_RECORDS if bound is None else bound
+        self.records = min(first, self.bound)
+        self._warm = False
+        self._waits_s: deque[float] = deque(
+            maxlen=_REMEMBERED
+        )  # of late: time in which certainly nobody worked
+
+    def observe(self, records: int, seconds: float, work_s: float) -> None:
+        """Take in the last epoch.
+
+        Args:
+            records: what the busiest source subtask read.
+            seconds: how long the epoch took.
+            work_s: how much of it its subtasks worked on records, one stage after the other.
+        """
+        warm, self._warm = self._warm, True
+        if not warm:
+            return
+        self._waits_s.append(max(0.0, seconds - 2 * work_s))
+        factor = self.target_s / max(seconds, 1e-3)
+        if not records or (records < self.records / 2 and factor > 1):
+            return  # there was no more to read: a short epoch says nothing
+        if 0.5 < factor < 2:
+            factor = factor**0.5  # near the target, follow half of each change: single epochs are noisy
+        base = min(self.records, max(records, 1)) if factor < 1 else self.records
+        least_work_s = max(self.target_s / 2, min(self._waits_s))
+        factor = max(factor, least_work_s / max(work_s, 1e-3) * records / base)
+        wanted = base * min(max(factor, 1 / _GROWTH), _GROWTH)
+        self.records = int(min(max(wanted, 1), self.bound))
+
+
+class BarrierClock:
+    """Decides which epochs end with a checkpoint. All times are the monotonic clock's.
+
+    Args:
+        interval_ms: between the starts of two checkpoints; None for never.
+        min_pause_ms: between the end of one and the start of the next.
+        now_ms: when the attempt began.
+    """
+
+    def __init__(self, interval_ms: int | None, min_pause_ms: int, now_ms: MonotonicMs) -> None:
+        self.interval_ms = interval_ms
+        self.min_pause_ms = min_pause_ms
+        self._due_ms: float = now_ms + (interval_ms or 0)
+        self._ended_ms: float = now_ms - min_pause_ms
+
+    def due(self, now_ms: MonotonicMs, expected_ms: float) -> bool:
+        """Whether an epoch that starts now and takes about this long shall end with a barrier."""
+        if self.interval_ms is None:
+            return False
+        at = now_ms + expected_ms
+        return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
+
+    def completed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
+        """A checkpoint is done; the next is due an interval after its barrier."""
+        self._due_ms = barrier_ms + (self.interval_ms or 0)
+        self._ended_ms = now_ms

@@ -1,0 +1,185 @@
+"""How far each source has been read, split by split.
+
+Invariants:
+    * A position moves only when the epoch that read up to it has succeeded.
+    * Of a source of parts, the next part begins when all splits of the one before have ended, and is read when a checkpoint
+      has its first splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from changelog_engine.clock import MonotonicMs
+from changelog_engine.connectors.protocols import DiscoveringSource, SourceOfParts, Split, is_endless
+from changelog_engine.errors import EpochFailedError
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.graph.plan import JobPlan, Stage
+
+Positions = dict[str, dict[str, tuple[Any, bool]]]
+
+
+class SourceProgress:
+    """Positions of the job's sources.
+
+    Args:
+        plan: the job, with its source functions.
+        restored: Checkpoint.sources to go on from; sources it doesn't name are planned anew.
+    """
+
+    def __init__(self, plan: JobPlan, restored: dict[str, dict[str, Any]]) -> None:
+        self.positions: Positions = {}
+        self._stage_sources: dict[int, list[str]] = {}
+        nodes = {node.id: node for node in plan.graph.nodes}
+        self._names: dict[str, str] = {}
+        self._endless = False  # whether new splits may come for ever
+        self._discovering: dict[str, DiscoveringSource] = {}  # uid -> source
+        self._of_parts: dict[str, tuple[SourceOfParts, int]] = {}  # uid -> source, parallelism
+        self._discovered_ms: dict[tuple[str, int], MonotonicMs] = {}  # uid, part -> when somebody looked last
+        self.unsettled = False  # whether a part has begun whose first splits no checkpoint has yet
+        for stage in plan.stages:
+            for node_id in stage.nodes:
+                node = nodes[node_id]
+                if node.kind is NodeKind.SOURCE:
+                    uid = plan.uids[node_id]
+                    self._names[uid] = node.name
+                    self._stage_sources.setdefault(stage.id, []).append(uid)
+                    self._endless = self._endless or is_endless(node.function)
+                    if isinstance(node.function, SourceOfParts):
+                        self._of_parts[uid] = (node.function, stage.parallelism)
+                    elif isinstance(node.function, DiscoveringSource):
+                        self._discovering[uid] = node.function
+                    known = restored.get(uid)
+                    if known is None or (not known and uid in self._of_parts):
+                        splits = node.function.splits(stage.parallelism)
+                        self.positions[uid] = {split.id: (split.start, False) for split in splits}
+                    else:
+                        self.positions[uid] = {
+                            split: (position, finished) for split, (position, finished) in known.items()
+                        }
+
+    def for_subtask(self, stage: Stage, subtask: int) -> dict[str, dict[str, Any]]:
+        """Positions of the unfinished splits that a subtask reads: every n-th of each source.
+
+        A source of parts without any is named when a later part may bring some.
+        """
+        mine: dict[str, dict[str, Any]] = {}
+        for uid in self._stage_sources.get(stage.id, ()):
+            splits = list(self.positions[uid].items())
+            mine[uid] = {
+                split: position
+                for split, (position, finished) in splits[subtask :: stage.parallelism]
+                if not finished
+            }
+            if not mine[uid] and uid in self._of_parts and self._in_last_part(uid):
+                del mine[uid]
+        return mine
+
+    def _part(self, uid: str) -> int:
+        """Which part of a source of parts is being read."""
+        return self._of_parts[uid][0].part_of(next(reversed(self.positions[uid])))
+
+    def _in_last_part(self, uid: str) -> bool:
+        return self._part(uid) == len(self._of_parts[uid][0].parts) - 1
+
+    def discover(self, now_ms: MonotonicMs) -> bool:
+        """Ask the sources whose interval is over for new splits; the first time at once after a restore.
+
+        The next part of a source begins where the part before has ended.
+
+        Args:
+            now_ms: on the monotonic clock.
+
+        Returns:
+            Whether there are any.
+
+        Raises:
+            EpochFailedError: a source couldn't tell.
+        """
+        found = False
+        for uid in self._of_parts:
+            found = self._begin_next_part(uid) or found
+            source, part = self._of_parts[uid][0], self._part(uid)
+            each = source.parts[part]
+            if isinstance(each, DiscoveringSource):
+                found = self._discover(uid, part, each, partial(source.discover_in, part), now_ms) or found
+        for uid, each in self._discovering.items():
+            found = self._discover(uid, 0, each, each.discover, now_ms) or found
+        return found
+
+    def begins_part(self, uid: str, splits: Iterable[str]) -> bool:
+        """Whether these are the splits with which the next part of a source begins."""
+        if uid not in self._of_parts:
+            return False
+        part_of, following = self._of_parts[uid][0].part_of, self._part(uid) + 1
+        return all(part_of(split) == following for split in splits)
+
+    def _begin_next_part(self, uid: str) -> bool:
+        """Begin the next part of a source if the part before was read to its end; returns whether it was."""
+        source, parallelism = self._of_parts[uid]
+        known = self.positions[uid]
+        if self._in_last_part(uid) or not all(finished for _, finished in known.values()):
+            return False
+        part = self._part(uid) + 1
+        try:
+            splits = source.begin(part, parallelism)
+        except Exception as error:
+            raise EpochFailedError(
+                f"source {self._names[uid]!r} can't begin with source {part + 1} of its {len(source.parts)}: {error}"
+            ) from error
+        known.update({split.id: (split.start, False) for split in splits})
+        self.unsettled = True
+        return True
+
+    def _discover(
+        self,
+        uid: str,
+        part: int,
+        source: DiscoveringSource,
+        look: Callable[[dict[str, tuple[Any, bool]]], list[Split]],
+        now_ms: MonotonicMs,
+    ) -> bool:
+        interval_ms = source.discovery_interval_ms
+        looked_ms = self._discovered_ms.get((uid, part))
+        if interval_ms is None or (looked_ms is not None and now_ms - looked_ms < interval_ms):
+            return False
+        self._discovered_ms[uid, part] = now_ms
+        known = self.positions[uid]
+        try:
+            splits = look(dict(known))
+        except Exception as error:
+            raise EpochFailedError(
+                f"source {self._names[uid]!r} can't look for new splits: {error}"
+            ) from error
+        found = False
+        for split in splits:
+            found = found or split.id not in known
+            known.setdefault(split.id, (split.start, False))
+        return found
+
+    def settled(self) -> None:
+        """A checkpoint has the first splits of the part that has begun."""
+        self.unsettled = False
+
+    def advance(self, reached: Positions) -> None:
+        """Take over the positions of a successful epoch."""
+        for uid, splits in reached.items():
+            self.positions[uid].update(splits)
+
+    @property
+    def finished(self) -> bool:
+        """Whether no source will have more."""
+        return (
+            not self._endless
+            and all(finished for splits in self.positions.values() for _, finished in splits.values())
+            and all(self._in_last_part(each) for each in self._of_parts)
+        )
+
+    def to_json(self) -> dict[str, dict[str, Any]]:
+        """For Checkpoint.sources."""
+        return {
+            uid: {split: list(state) for split, state in splits.items()}
+            for uid, splits in self.positions.items()
+        }

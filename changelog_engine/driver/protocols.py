@@ -1,0 +1,83 @@
+"""What the coordinator asks of the parts round it, and what it tells about a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.operators.messages import EpochOrder, EpochReport
+
+
+class EpochRunner(Protocol):
+    """Runs one epoch: on Spark, or in this process for tests."""
+
+    def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:
+        """Run an epoch; see spark.epoch_job."""
+
+
+class Journal(Protocol):
+    """The job's durable side; see driver.journal."""
+
+    folder: JobFolder
+
+    @property
+    def identity(self) -> str:
+        """Stands for the job's folder; see SinkContext."""
+
+    def branches(self, last: Checkpoint | None) -> frozenset[int]:
+        """Attempts with checkpoints that a checkpoint does not descend from."""
+
+    def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
+        """Where workers find the state of a checkpoint."""
+
+    def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
+        """The newest checkpoint that an attempt committed, as the log has it."""
+
+    def finished_before(self) -> Checkpoint | None:
+        """The last checkpoint of the newest attempt, if its input had ended."""
+
+    def begin_attempt(self, parent: Checkpoint | None) -> int:
+        """Take the job over with a new attempt; returns its id."""
+
+    def next_id(self) -> int:
+        """The id of the next checkpoint."""
+
+    def commit(self, checkpoint: Checkpoint, parts: list[Part]) -> None:
+        """Make a checkpoint durable; when it returns, the checkpoint is acknowledged."""
+
+    def after_commit(self) -> None:
+        """Housekeeping that must not delay an acknowledgement."""
+
+
+class Outputs(Protocol):
+    """Where output that comes to the driver goes."""
+
+    def printed(self, lines: list[str]) -> None:
+        """Lines of print sinks, at the end of each epoch."""
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        """Elements of collect sinks, once they are final."""
+
+
+class EpochStats(NamedTuple):
+    """One epoch in figures, for metrics and benchmarks. Times in ms; metrics of functions by full name."""
+
+    epoch: int
+    records: int
+    mutations: int
+    duration_ms: float
+    checkpoint: int | None
+    acknowledged_ms: float | None  # barrier to commit
+    metrics: dict[str, Any] = {}  # noqa: RUF012 # one for all epochs without any; nobody changes it
+
+
+class JobOutcome(NamedTuple):
+    """How a job ended."""
+
+    job_id: str
+    net_runtime_ms: int
+    cancelled: bool
+    last_checkpoint: int | None
+    restarts: int

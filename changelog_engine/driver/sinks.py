@@ -1,0 +1,148 @@
+"""What checkpoints keep of committing sinks, and the commits that the driver makes for them.
+
+Invariant: what a sink prepared is found by the sink's uid, whatever stage and subtask its writer ran in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.connectors.protocols import CommittingSink, Prepared, RestoredSink, SinkContext
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import Node, NodeKind
+from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.failures import user_failure
+
+_KEPT = "sinks"  # in a subtask's operator state
+
+
+class CommittingSinks:
+    """The committing sinks of a job.
+
+    Args:
+        plan: the job.
+    """
+
+    def __init__(self, plan: JobPlan) -> None:
+        self._job = plan.graph.name
+        self._nodes: dict[str, Node] = {}
+        self._parallelism: dict[str, int] = {}
+        self._of_stage: dict[int, list[str]] = {}
+        nodes = {node.id: node for node in plan.graph.nodes}
+        for stage in plan.stages:
+            for node in stage.nodes:
+                if nodes[node].kind is NodeKind.SINK and isinstance(nodes[node].function, CommittingSink):
+                    uid = plan.uids[node]
+                    self._nodes[uid] = nodes[node]
+                    self._parallelism[uid] = stage.parallelism
+                    self._of_stage.setdefault(stage.id, []).append(uid)
+        self.any = bool(self._nodes)
+
+    def restored(
+        self, checkpoint: Checkpoint, stage: Stage, subtask: int
+    ) -> tuple[dict[str, list[RestoredSink]], dict[str, list[RestoredSink]]]:
+        """What a subtask's writers take over, and what those beside it do: everything is taken over by exactly one.
+
+        Args:
+            checkpoint: that the subtask restores, if it has to.
+            stage: the stage.
+            subtask: the subtask.
+        """
+        mine: dict[str, list[RestoredSink]] = {}
+        beside: dict[str, list[RestoredSink]] = {}
+        for uid in self._of_stage.get(stage.id, ()):
+            mine[uid], beside[uid] = [], []
+            for sink in kept_of(checkpoint, uid):
+                (mine if sink.subtask % stage.parallelism == subtask else beside)[uid].append(sink)
+        return mine, beside
+
+    def has_committables(self, checkpoint: Checkpoint) -> bool:
+        """Whether a checkpoint keeps anything that is to be committed."""
+        return any(kept.prepared.committables for uid in self._nodes for kept in kept_of(checkpoint, uid))
+
+    def commit_all(self, checkpoint: Checkpoint, run: str, attempt: int) -> None:
+        """Make the commits that stand for all subtasks.
+
+        Raises:
+            UserFunctionError: one failed; a restore tries it again.
+        """
+        for uid, node in self._nodes.items():
+            committables = [c for kept in kept_of(checkpoint, uid) for c in kept.prepared.committables]
+            if committables:
+                context = SinkContext(self._job, uid, -1, self._parallelism[uid], run, attempt, True, ())
+                try:
+                    node.function.commit_all(context, committables)
+                except BaseException as error:
+                    raise user_failure(error, node.name, "committing") from error
+
+
+def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:
+    """Refuse to go on without a sink that may have prepared output: nobody would commit it.
+
+    A job that was stopped had its sinks commit; after it a sink may be taken away.
+
+    Raises:
+        RestoreError: names the sink.
+    """
+    if checkpoint.stopped or checkpoint.finished:
+        return
+    nodes = {plan.uids[node.id]: node for node in plan.graph.nodes}
+    for uid in prepared_sinks(checkpoint):
+        node = nodes.get(uid)
+        if node is None or not isinstance(node.function, CommittingSink):
+            name = next((op["name"] for op in checkpoint.operators if op["uid"] == uid), uid)
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} holds output that sink {name!r} (uid {uid!r}) has prepared and perhaps not yet "
+                "committed, and this job has no such sink. Stop the job with that sink (Ctrl-C, or with a savepoint) before "
+                "you take it away; or start from a savepoint with execution.state-recovery.ignore-unclaimed-state=true: "
+                "that output is not committed then"
+            )
+
+
+def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
+    """Uids of the sinks of which a checkpoint keeps something to commit."""
+    found = {
+        uid
+        for subtasks in checkpoint.operator_state.values()
+        for subtask, state in subtasks.items()
+        if subtask.isdigit()
+        for uid, kept in state.get(_KEPT, {}).items()
+        if kept["committables"]
+    }
+    return sorted(found)
+
+
+def with_sinks(
+    operator_state: dict[str, dict[str, Any]], uids: set[str], stages: set[str]
+) -> dict[str, dict[str, Any]]:
+    """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out.
+
+    Args:
+        operator_state: of a checkpoint.
+        uids: of the operators that remain.
+        stages: that remain.
+    """
+    kept: dict[str, dict[str, Any]] = {}
+    for stage, subtasks in operator_state.items():
+        for subtask, state in subtasks.items():
+            mine = dict(state) if stage in stages else {}
+            if subtask.isdigit():
+                mine.pop(_KEPT, None)
+                sinks = {uid: sink for uid, sink in state.get(_KEPT, {}).items() if uid in uids}
+                if sinks:
+                    mine[_KEPT] = sinks
+            if mine:
+                kept.setdefault(stage, {})[subtask] = mine
+    return kept
+
+
+def kept_of(checkpoint: Checkpoint, uid: str) -> list[RestoredSink]:
+    """What a checkpoint keeps of a sink, by subtask."""
+    found = []
+    for subtasks in checkpoint.operator_state.values():
+        for subtask, state in subtasks.items():
+            kept: dict[str, Any] | None = state.get(_KEPT, {}).get(uid) if subtask.isdigit() else None
+            if kept is not None:
+                found.append(RestoredSink(int(subtask), Prepared(kept["committables"], kept["state"])))
+    return sorted(found, key=lambda sink: sink.subtask)

@@ -1,0 +1,127 @@
+"""Avro schemas as types, and records as rows."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+from changelog_engine.types.row import Row, make_row
+
+_SINGLE: dict[str, Callable[[], TypeInformation]] = {
+    "string": Types.STRING,
+    "enum": Types.STRING,
+    "int": Types.INT,
+    "long": Types.LONG,
+    "float": Types.FLOAT,
+    "double": Types.DOUBLE,
+    "boolean": Types.BOOLEAN,
+}
+_LOGICAL: dict[str, Callable[[], TypeInformation]] = {
+    "date": Types.SQL_DATE,
+    "time-millis": Types.SQL_TIME,
+    "time-micros": Types.SQL_TIME,
+    "timestamp-millis": Types.SQL_TIMESTAMP,
+    "timestamp-micros": Types.SQL_TIMESTAMP,
+    "local-timestamp-millis": Types.SQL_TIMESTAMP,
+    "local-timestamp-micros": Types.SQL_TIMESTAMP,
+    "decimal": Types.BIG_DEC,
+}
+
+
+def type_of(schema: Any) -> TypeInformation:
+    """The type of what an Avro schema (parsed, with names in full) describes; pickled for unions of several types."""
+    return _type_of(schema, {})
+
+
+def _type_of(schema: Any, named: dict[str, Any]) -> TypeInformation:
+    if isinstance(schema, list):
+        several = [each for each in schema if each != "null"]
+        return _type_of(several[0], named) if len(several) == 1 else Types.PICKLED_BYTE_ARRAY()
+    kind: Any
+    if isinstance(schema, str):
+        if schema in named:
+            found = named[schema]
+            return Types.PICKLED_BYTE_ARRAY() if found is None else _type_of(found, named)
+        kind, logical = schema, None
+    else:
+        kind, logical = schema["type"], schema.get("logicalType")
+    if logical in _LOGICAL:
+        return _LOGICAL[logical]()
+    if kind == "record":
+        named[schema["name"]] = None  # a record inside of itself has no type
+        types = [_type_of(field["type"], named) for field in schema["fields"]]
+        named[schema["name"]] = schema
+        return Types.ROW_NAMED([field["name"] for field in schema["fields"]], types)
+    if kind in ("enum", "fixed"):
+        named[schema["name"]] = schema
+    if kind == "array":
+        return Types.OBJECT_ARRAY(_type_of(schema["items"], named))
+    if kind == "map":
+        return Types.MAP(Types.STRING(), _type_of(schema["values"], named))
+    if kind in ("bytes", "fixed"):
+        return Types.PRIMITIVE_ARRAY(Types.BYTE())
+    if isinstance(kind, dict | list):
+        return _type_of(kind, named)
+    return _SINGLE[kind]() if kind in _SINGLE else Types.PICKLED_BYTE_ARRAY()
+
+
+def from_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
+    """What turns a value that fastavro read into one of the type."""
+    if isinstance(type_info, RowTypeInfo):
+        names = type_info.get_field_names()
+        fields = [
+            (name, from_avro(each)) for name, each in zip(names, type_info.get_field_types(), strict=True)
+        ]
+
+        def read(record: Any) -> Row:
+            return make_row(
+                names, [None if record[name] is None else convert(record[name]) for name, convert in fields]
+            )
+
+        return read
+    kind = type_info.kind
+    if kind == "OBJECT_ARRAY":
+        element = from_avro(type_info.elem_type)  # type: ignore[attr-defined]
+        return lambda items: [None if item is None else element(item) for item in items]
+    if kind == "MAP":
+        element = from_avro(type_info.value_type)  # type: ignore[attr-defined]
+        return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
+    if kind == "SQL_TIMESTAMP":
+        return _naive
+    return lambda value: value
+
+
+def to_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
+    """What turns a value of the type into one that fastavro writes."""
+    if isinstance(type_info, RowTypeInfo):
+        names = type_info.get_field_names()
+        fields = [
+            (name, to_avro(each)) for name, each in zip(names, type_info.get_field_types(), strict=True)
+        ]
+
+        def write(row: Any) -> dict[str, Any]:
+            if len(row) != len(fields):
+                raise ValueError(f"a row of {len(row)} fields where {len(fields)} are declared")
+            values = [row[name] for name in names] if isinstance(row, dict) else row
+            return {
+                name: None if value is None else convert(value)
+                for (name, convert), value in zip(fields, values, strict=True)
+            }
+
+        return write
+    kind = type_info.kind
+    if kind == "OBJECT_ARRAY":
+        element = to_avro(type_info.elem_type)  # type: ignore[attr-defined]
+        return lambda items: [None if item is None else element(item) for item in items]
+    if kind == "MAP":
+        element = to_avro(type_info.value_type)  # type: ignore[attr-defined]
+        return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
+    if kind == "SQL_TIMESTAMP":
+        return lambda value: value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+    return lambda value: value
+
+
+def _naive(value: datetime.datetime) -> datetime.datetime:
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)

@@ -1,0 +1,211 @@
+"""One line of CSV, read and written as Flink's CSV format does."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from changelog_engine.errors import NotSupportedError
+from changelog_engine.formats.texts import LISTS, bytes_text, cell_reader, from_text, is_bytes, time_text
+from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types.java_text import double_text, float_text, timestamp_text
+from changelog_engine.types.row import Row, make_row
+
+_ALWAYS_QUOTED_FROM = 25  # characters
+
+
+class CsvOptions(NamedTuple):
+    """How a line looks.
+
+    Args:
+        field_delimiter: between fields.
+        line_delimiter: after a line that is written.
+        array_delimiter: between the elements of a field.
+        quote: round a field; None for no quotes.
+        escape: before a character inside of quotes; None for none.
+        null_literal: what None looks like; None for nothing.
+        allow_comments: lines that begin with ``#`` are none.
+    """
+
+    field_delimiter: str = ","
+    line_delimiter: str = "\n"
+    array_delimiter: str = ";"
+    quote: str | None = '"'
+    escape: str | None = None
+    null_literal: str | None = None
+    allow_comments: bool = False
+
+
+def line_reader(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Callable[[str], Row | None]:
+    """What turns a line into a row; None for a comment.
+
+    Raises:
+        NotSupportedError: a type that CSV has no form for.
+    """
+    names = type_info.get_field_names()
+    fields = [_field_reader(field, options, what) for field in type_info.get_field_types()]
+
+    def read(line: str) -> Row | None:
+        if options.allow_comments and line.startswith("#"):
+            return None
+        texts = _split(line, options)
+        if len(texts) != len(fields):
+            raise ValueError(f"{len(texts)} fields where {len(fields)} are declared")
+        values = []
+        for name, convert, text in zip(names, fields, texts, strict=True):
+            try:
+                values.append(convert(text))
+            except ValueError as error:
+                raise ValueError(f"field {name!r}: {error}") from None
+        return make_row(names, values)
+
+    return read
+
+
+def _field_reader(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[str], Any]:
+    null = options.null_literal
+    if isinstance(type_info, RowTypeInfo):
+        names = type_info.get_field_names()
+        inner = [_single_reader(field, options, what) for field in type_info.get_field_types()]
+
+        def read_row(text: str) -> Row | None:
+            if text == null:
+                return None
+            parts = text.split(options.array_delimiter)
+            if len(parts) != len(inner):
+                raise ValueError(f"{len(parts)} fields where {len(inner)} are declared")
+            return make_row(names, [convert(part) for convert, part in zip(inner, parts, strict=True)])
+
+        return read_row
+    if type_info.kind in LISTS and not is_bytes(type_info):
+        element = _single_reader(type_info.elem_type, options, what)  # type: ignore[attr-defined]
+
+        def read_list(text: str) -> list[Any] | None:
+            if text == null:
+                return None
+            return [element(part) for part in text.split(options.array_delimiter)] if text else []
+
+        return read_list
+    return _single_reader(type_info, options, what)
+
+
+def _single_reader(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[str], Any]:
+    parse = cell_reader(type_info)
+    if parse is None:
+        raise NotSupportedError(f"{what}: CSV has no form for {type_info.name} there")
+    null = options.null_literal
+    return lambda text: None if text == null else parse(text)
+
+
+def _split(line: str, options: CsvOptions) -> list[str]:
+    """The fields of a line, without their quotes."""
+    line = line.rstrip("\r\n")
+    delimiter, quote, escape = options.field_delimiter, options.quote, options.escape
+    if (quote is None or quote not in line) and (escape is None or escape not in line):
+        return line.split(delimiter)
+    fields: list[str] = []
+    field: list[str] = []
+    position, quoted = 0, False
+    while position < len(line):
+        character = line[position]
+        if character == escape and position + 1 < len(line):
+            position += 1
+            field.append(line[position])
+        elif quoted and character == quote:
+            if line[position + 1 : position + 2] == quote:
+                position += 1
+                field.append(character)
+            else:
+                quoted = False
+        elif not quoted and character == quote and not field:
+            quoted = True
+        elif not quoted and character == delimiter:
+            fields.append("".join(field))
+            field = []
+        else:
+            field.append(character)
+        position += 1
+    if quoted:
+        raise ValueError("a quote is not closed")
+    return [*fields, "".join(field)]
+
+
+def line_writer(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Callable[[Any], str]:
+    """What turns a row into a line, with its end.
+
+    Raises:
+        NotSupportedError: a type that CSV has no form for.
+    """
+    fields = [_field_writer(field, options, what) for field in type_info.get_field_types()]
+    delimiter, end = options.field_delimiter, options.line_delimiter
+    null = options.null_literal or ""
+
+    def write(row: Any) -> str:
+        if len(row) != len(fields):
+            raise ValueError(f"a row of {len(row)} fields where {len(fields)} are declared")
+        texts = (
+            null if value is None else convert(value) for convert, value in zip(fields, row, strict=True)
+        )
+        return delimiter.join(texts) + end
+
+    return write
+
+
+def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[Any], str]:
+    null, between = options.null_literal or "", options.array_delimiter
+    quoted = _quoter(options)
+    if isinstance(type_info, RowTypeInfo):
+        inner = [_single_writer(field, what) for field in type_info.get_field_types()]
+        return lambda row: quoted(
+            between.join(
+                null if item is None else convert(item) for convert, item in zip(inner, row, strict=True)
+            )
+        )
+    if type_info.kind in LISTS and not is_bytes(type_info):
+        element = _single_writer(type_info.elem_type, what)  # type: ignore[attr-defined]
+        return lambda items: quoted(between.join(null if item is None else element(item) for item in items))
+    single = _single_writer(type_info, what)
+    if type_info.kind in ("STRING", "CHAR", "SQL_TIMESTAMP", "SQL_DATE", "SQL_TIME") or is_bytes(type_info):
+        return lambda value: quoted(single(value))
+    return single
+
+
+def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str]:
+    kind = type_info.kind
+    fit = type_info.fit
+    if is_bytes(type_info):
+        return lambda value: bytes_text(fit(value))
+    if from_text(type_info) is None or kind == "INSTANT":
+        raise NotSupportedError(f"{what}: CSV has no form for {type_info.name} there")
+    if kind in ("STRING", "CHAR"):
+        return fit
+    texts: dict[str, Callable[[Any], str]] = {
+        "BOOLEAN": lambda value: "true" if value else "false",
+        "FLOAT": float_text,
+        "DOUBLE": double_text,
+        "BIG_DEC": lambda value: format(value, "f"),
+        "SQL_DATE": datetime.date.isoformat,
+        "SQL_TIME": time_text,
+        "SQL_TIMESTAMP": timestamp_text,
+    }
+    text = texts.get(kind, str)
+    return lambda value: text(fit(value))
+
+
+def _quoter(options: CsvOptions) -> Callable[[str], str]:
+    """Quotes what needs it, and long texts, as Flink's writer does: what lies below the delimiters in Unicode needs it."""
+    quote, escape = options.quote, options.escape
+    if quote is None:
+        return lambda text: text
+    safe = chr(max(map(ord, (options.field_delimiter, quote, escape or "\0", "\r", "\n"))) + 1)
+    inside = quote * 2 if escape is None else escape + quote
+
+    def quoted(text: str) -> str:
+        if len(text) < _ALWAYS_QUOTED_FROM and all(character >= safe for character in text):
+            return text
+        if escape is not None:
+            text = text.replace(escape, escape * 2)
+        return f"{quote}{text.replace(quote, inside)}{quote}"
+
+    return quoted

@@ -1,0 +1,251 @@
+"""Values and their JSON: what parses and what writes a value of each type."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from changelog_engine.errors import NotSupportedError
+from changelog_engine.formats.texts import LISTS, bytes_text, from_text, is_bytes, time_text
+from changelog_engine.types import Instant, RowTypeInfo, TypeInformation
+from changelog_engine.types.basic import DOUBLE
+from changelog_engine.types.row import Row, make_row
+
+Convert = Callable[[Any], Any]
+
+_WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
+_EXACT_BELOW = 2**53  # of floats
+_MOST_DIGITS = 4300  # as Python reads and writes
+
+
+def parser(type_info: TypeInformation) -> Convert:
+    """What parses JSON for the ``reader`` of a type: exactly, where numbers are not bounded by 64 bits."""
+    return _exact if _holds_unbounded(type_info) else orjson.loads
+
+
+def _holds_unbounded(part: object) -> bool:
+    """Whether a type, or one of its parameters, is of numbers that may have more digits than a float."""
+    if isinstance(part, TypeInformation):
+        return part.kind in ("BIG_INT", "BIG_DEC") or _holds_unbounded(part.parameters())
+    return isinstance(part, tuple) and any(_holds_unbounded(one) for one in part)
+
+
+def _exact(message: bytes | str) -> Any:
+    text = message if isinstance(message, str) else str(message, "utf-8")
+    return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON; write it as a string")
+
+
+def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False) -> Convert:
+    """What turns parsed JSON into a value; None stays None.
+
+    Raises:
+        NotSupportedError: a type that JSON has no form for.
+    """
+    kind = type_info.kind
+    if isinstance(type_info, RowTypeInfo):
+        return _row_reader(type_info, what, fail_on_missing)
+    parse = from_text(type_info)
+    if kind in LISTS and not is_bytes(type_info):
+        element = reader(type_info.elem_type, what, fail_on_missing)  # type: ignore[attr-defined]
+        return lambda value: [None if item is None else element(item) for item in _expect(value, list)]
+    if kind == "TUPLE":
+        return _tuple_reader(type_info, what, fail_on_missing)
+    if kind == "MAP" and type_info.key_type.kind == "STRING":  # type: ignore[attr-defined]
+        element = reader(type_info.value_type, what, fail_on_missing)  # type: ignore[attr-defined]
+        return lambda value: {
+            key: None if item is None else element(item) for key, item in _expect(value, dict).items()
+        }
+    if parse is None:
+        raise NotSupportedError(f"{what}: JSON has no form for {type_info.name}")
+    if kind == "STRING":
+        return lambda value: value if type(value) is str else _json(value)
+    if kind in _WHOLE:
+        return lambda value: parse(_whole(value))
+    if kind == "BIG_DEC":
+        return lambda value: parse(value if type(value) is str else str(_number(value)))
+    if kind in ("FLOAT", "DOUBLE"):
+        return lambda value: float(value) if type(value) is str else _float(value)
+    if kind == "BOOLEAN":
+        return lambda value: value if type(value) is bool else parse(_expect(value, str))
+    return lambda value: parse(_expect(value, str))
+
+
+def _row_reader(type_info: RowTypeInfo, what: str, fail_on_missing: bool) -> Convert:
+    names = type_info.get_field_names()
+    fields = [
+        (name, reader(field, what, fail_on_missing))
+        for name, field in zip(names, type_info.get_field_types(), strict=True)
+    ]
+
+    def read(value: Any) -> Row:
+        if type(value) is not dict:
+            raise ValueError(f"expected a JSON object, got {_kind_of(value)}")
+        values: list[Any] = []
+        for name, convert in fields:
+            found = value.get(name)
+            if found is None:
+                if fail_on_missing and name not in value:
+                    raise ValueError(f"field {name!r} is missing")
+                values.append(None)
+                continue
+            try:
+                values.append(convert(found))
+            except (ValueError, KeyError, ArithmeticError) as error:
+                raise ValueError(f"field {name!r}: {_reason(error)}") from None
+        return make_row(names, values)
+
+    return read
+
+
+def _tuple_reader(type_info: Any, what: str, fail_on_missing: bool) -> Convert:
+    fields = [reader(field, what, fail_on_missing) for field in type_info.get_field_types()]
+    return lambda value: tuple(
+        None if item is None else convert(item)
+        for convert, item in zip(fields, _expect(value, list), strict=True)
+    )
+
+
+def writer(type_info: TypeInformation, what: str) -> Convert:
+    """What turns a value into what orjson writes; None stays None.
+
+    Raises:
+        NotSupportedError: a type that JSON has no form for.
+    """
+    kind = type_info.kind
+    if isinstance(type_info, RowTypeInfo):
+        return _row_writer(type_info, what)
+    fit = type_info.fit
+    if is_bytes(type_info):
+        return lambda value: bytes_text(fit(value))
+    if kind in LISTS:
+        element = writer(type_info.elem_type, what)  # type: ignore[attr-defined]
+        return lambda value: [None if item is None else element(item) for item in value]
+    if kind == "TUPLE":
+        fields = [writer(field, what) for field in type_info.get_field_types()]  # type: ignore[attr-defined]
+        return lambda value: [
+            None if item is None else convert(item) for convert, item in zip(fields, value, strict=True)
+        ]
+    if kind == "MAP" and type_info.key_type.kind == "STRING":  # type: ignore[attr-defined]
+        element = writer(type_info.value_type, what)  # type: ignore[attr-defined]
+        return lambda value: {key: None if item is None else element(item) for key, item in value.items()}
+    if from_text(type_info) is None:
+        raise NotSupportedError(f"{what}: JSON has no form for {type_info.name}")
+    if kind == "FLOAT":
+        fit = DOUBLE.fit  # as it was given, not with the digits of its 32 bits
+    form = _FORMS.get(kind)
+    return fit if form is None else lambda value: form(fit(value))
+
+
+def _row_writer(type_info: RowTypeInfo, what: str) -> Convert:
+    names = type_info.get_field_names()
+    fields = [
+        (name, writer(field, what)) for name, field in zip(names, type_info.get_field_types(), strict=True)
+    ]
+
+    def write(value: Any) -> dict[str, Any]:
+        if isinstance(value, dict):
+            value = [value[name] for name in names]
+        if len(value) != len(fields):
+            raise ValueError(f"a row of {len(value)} fields where {len(fields)} are declared")
+        return {
+            name: None if item is None else convert(item)
+            for (name, convert), item in zip(fields, value, strict=True)
+        }
+
+    return write
+
+
+def _unbounded(value: int) -> int | orjson.Fragment:
+    return value if -(2**63) <= value < 2**63 else orjson.Fragment(str(value))
+
+
+def _decimal(value: Decimal) -> orjson.Fragment:
+    if not value.is_finite():
+        raise ValueError(f"JSON has no form for {value}")
+    return orjson.Fragment(format(value, "f"))
+
+
+def _real(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _timestamp(value: datetime.datetime) -> str:
+    text = f"{value:%Y-%m-%dT%H:%M:%S}"
+    fraction = f"{value.microsecond:06d}".rstrip("0")
+    return f"{text}.{fraction}Z" if fraction else f"{text}Z"
+
+
+def _instant(value: Instant) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
+    fraction = f"{value.nanos:09d}".rstrip("0")
+    return f"{moment:%Y-%m-%dT%H:%M:%S}" + (f".{fraction}Z" if fraction else "Z")
+
+
+_FORMS: dict[str, Convert] = {
+    "BIG_INT": _unbounded,
+    "BIG_DEC": _decimal,
+    "FLOAT": _real,
+    "DOUBLE": _real,
+    "SQL_DATE": datetime.date.isoformat,
+    "SQL_TIME": lambda value: f"{time_text(value)}Z",
+    "SQL_TIMESTAMP": _timestamp,
+    "INSTANT": _instant,
+}
+
+
+def _expect(value: Any, wanted: type) -> Any:
+    if type(value) is not wanted:
+        names: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
+        raise ValueError(f"expected {names[wanted]}, got {_kind_of(value)}")
+    return value
+
+
+def _whole(value: Any) -> str:
+    if type(value) is float and value.is_integer():
+        if abs(value) >= _EXACT_BELOW:
+            raise ValueError(f"{value!r} may have been rounded; write it without fraction and exponent")
+        value = int(value)
+    elif type(value) is Decimal and value.adjusted() < _MOST_DIGITS and value == value.to_integral_value():
+        value = int(value)
+    if type(value) is str or type(value) is int:
+        return str(value)
+    raise ValueError(f"expected a whole number, got {_kind_of(value)}")
+
+
+def _float(value: Any) -> float:
+    number = float(_number(value))
+    if math.isinf(number):
+        raise ValueError(f"{value} is too large for 64 bits")
+    return number
+
+
+def _number(value: Any) -> int | float | Decimal:
+    if type(value) is int or type(value) is float or type(value) is Decimal:
+        return value
+    raise ValueError(f"expected a number, got {_kind_of(value)}")
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    return f"{_json(value)}"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, default=_decimal).decode()
+
+
+def _reason(error: Exception) -> str:
+    return f"cannot read {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__

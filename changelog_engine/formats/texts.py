@@ -1,0 +1,123 @@
+"""Single values as text, as Flink's JSON and CSV formats write them, and back."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from changelog_engine.types import Instant, TypeInformation, Types
+
+_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_BOUNDS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
+_timestamp_of = datetime.datetime.fromisoformat
+_FRACTION = re.compile(r"[.,](\d+)")
+_TRUTH = {"true": True, "false": False}
+LISTS = frozenset({"LIST", "OBJECT_ARRAY", "BASIC_ARRAY", "PRIMITIVE_ARRAY"})  # kinds
+
+
+def is_bytes(type_info: TypeInformation) -> bool:
+    """Whether values are bytes."""
+    return type_info == _BYTES
+
+
+def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
+    """What parses a text to a value of a type; None for types that no text stands for."""
+    kind = type_info.kind
+    if kind in _BOUNDS:
+        return lambda text: _bounded(int(text), kind)
+    if is_bytes(type_info):
+        return lambda text: base64.b64decode(text, validate=True)
+    parsers: dict[str, Callable[[str], Any]] = {
+        "STRING": str,
+        "BIG_INT": int,
+        "BIG_DEC": _decimal,
+        "FLOAT": float,
+        "DOUBLE": float,
+        "BOOLEAN": _truth,
+        "CHAR": _char,
+        "SQL_DATE": datetime.date.fromisoformat,
+        "SQL_TIME": _time,
+        "SQL_TIMESTAMP": _timestamp,
+        "INSTANT": _instant,
+    }
+    return parsers.get(kind)
+
+
+def cell_reader(type_info: TypeInformation) -> Callable[[str], Any] | None:
+    """As `from_text`, for a cell of CSV, whether a line of its own or in a file: there an instant names its zone."""
+    return _zoned_instant if type_info.kind == "INSTANT" else from_text(type_info)
+
+
+def _truth(text: str) -> bool:
+    found = _TRUTH.get(text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return found
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text.strip())
+    except ArithmeticError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
+def _bounded(number: int, kind: str) -> int:
+    limit = 1 << (_BOUNDS[kind] - 1)
+    if not -limit <= number < limit:
+        raise ValueError(f"{number} is too large for {kind}: it needs more than {_BOUNDS[kind]} bits")
+    return number
+
+
+def _char(text: str) -> str:
+    if len(text) != 1:
+        raise ValueError(f"{text!r} is not one character")
+    return text
+
+
+def _time(text: str) -> datetime.time:
+    return datetime.time.fromisoformat(text).replace(tzinfo=None)
+
+
+def _timestamp(text: str) -> datetime.datetime:
+    found = _timestamp_of(text)
+    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _instant(text: str) -> Instant:
+    found = datetime.datetime.fromisoformat(text)
+    return _instant_of(found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC), text)
+
+
+def _instant_of(found: datetime.datetime, text: str) -> Instant:
+    seconds = math.floor((found.replace(microsecond=0)).timestamp())
+    fraction = _FRACTION.search(text)  # datetime knows no nanoseconds
+    return Instant(seconds, 0 if fraction is None else _nanos(fraction.group(1), text))
+
+
+def _nanos(digits: str, text: str) -> int:
+    if digits[9:].strip("0"):
+        raise ValueError(f"{text!r} has more than nine digits behind the seconds")
+    return int(digits[:9].ljust(9, "0"))
+
+
+def _zoned_instant(text: str) -> Instant:
+    found = datetime.datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} has no zone, such as Z")
+    return _instant_of(found, text)
+
+
+def time_text(value: datetime.time) -> str:
+    """``12:00:00``, with a fraction where there is one."""
+    return value.isoformat()
+
+
+def bytes_text(value: Any) -> str:
+    """Base64."""
+    return base64.b64encode(bytes(value)).decode("ascii")

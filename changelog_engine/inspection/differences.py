@@ -1,0 +1,467 @@
+"""What two points of a job, of its branches or of two jobs do not share.
+
+Entries are compared as the log's texts, in arrays; only those that differ and are shown become values. Of two points of one
+job only the key groups that changed since their common checkpoint are read. As in the Spark views, the time of the last
+access is no difference, and entries whose time to live had ended are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.errors import NotLoggedError, RestoreError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.inspection.nearest import named
+from changelog_engine.inspection.points import Point, open_ledger, open_other
+from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
+from changelog_engine.ledger.reading import read_parts, read_suffix
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+_TIMED = r"(?s)^\[(?P<ms>-?\d+),(?P<value>.*)\]$"
+_COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
+_TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
+
+_READ = ["operator", "state", *_COLUMNS]
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+_Name = tuple[str, str]  # operator, state
+
+
+@dataclass(frozen=True)
+class EntryDifference:
+    """One entry that differs.
+
+    Args:
+        operator, state: whose.
+        key, map_key: typed; the latter None where the state is not a map.
+        namespace: text of the window; None where the state has none.
+        change: added, removed or changed.
+        before, after: typed; None for nothing. Of a list the whole list.
+    """
+
+    operator: str
+    state: str
+    key: Any
+    namespace: str | None
+    map_key: Any
+    change: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """How a state differs between two points.
+
+    Args:
+        operator, state, kind: which.
+        added, removed, changed: how many entries; of a map state entries of its maps.
+        entries: the first of them.
+        uncompared: why it was not compared; None where it was.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    entries: tuple[EntryDifference, ...] = ()
+    uncompared: str | None = None
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What two points do not share.
+
+    Args:
+        before, after: their checkpoints.
+        common: the newest checkpoint that is on both lineages; None for none, and for two jobs.
+        states: of all states that are in either, those that don't differ included.
+    """
+
+    before: Checkpoint
+    after: Checkpoint
+    common: int | None
+    states: tuple[StateDifference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything was compared and nothing differs."""
+        return not any(each.added or each.removed or each.changed or each.uncompared for each in self.states)
+
+
+def differences(
+    path: str,
+    before: str,
+    after: str,
+    *,
+    operator: str | None = None,
+    state: str | None = None,
+    limit: int = 20,
+    allow_pickle: bool = False,
+) -> Differences:
+    """Compare the states at two points.
+
+    Args:
+        path: the job's folder.
+        before: the one point, see ``inspection.points``; also ``OTHER@POINT`` of another job.
+        after: the other.
+        operator: only of the one with this uid.
+        state: only the one of this name.
+        limit: the most entries that are given of each state.
+        allow_pickle: load pickled values, which runs what is in them. They are compared byte by byte without.
+
+    Raises:
+        RestoreError: there is no such checkpoint, operator or state; names the nearest.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    known = open_ledger(path)
+    first, second = (open_other(path, text, known) for text in (before, after))
+    same_job = first.ledger.storage.root == second.ledger.storage.root
+    common = _common(first.checkpoint, second.checkpoint) if same_job else None
+    shapes = [_described(point.checkpoint) for point in (first, second)]
+    wanted = [name for name in dict.fromkeys([*shapes[0], *shapes[1]]) if operator in (None, name[0])]
+    if operator is not None and not wanted:
+        raise RestoreError(
+            named("operator with state", operator, [uid for shape in shapes for uid, _ in shape])
+        )
+    if state is not None and state not in {name for _, name in wanted}:
+        raise RestoreError(named("state", state, [name for _, name in wanted]))
+    wanted = [name for name in wanted if state in (None, name[1])]
+    operators = frozenset(uid for uid, _ in wanted)
+    live = _live((first, second), shapes, operators, _parted(first, second, common, operators))
+    found = []
+    for name in wanted:
+        descriptions = [shape.get(name) for shape in shapes]
+        sides = [tables.get(name) for tables in live]
+        found.append(_state(name, descriptions, sides, limit, allow_pickle))
+    return Differences(first.checkpoint, second.checkpoint, common, tuple(found))
+
+
+class _Described(NamedTuple):
+    """What a checkpoint says of a state."""
+
+    operator: dict[str, Any]
+    state: dict[str, Any]
+
+    @property
+    def declared(self) -> tuple[Any, ...]:
+        """What must be the same for texts to be comparable."""
+        of = self.state
+        types = [self.operator.get("key_type"), of["value_type"], of.get("map_key_type"), of.get("namespace")]
+        return of["kind"], *types, of.get("ttl") is not None
+
+
+class _Entries(NamedTuple):
+    """Two lists of rows as numbers: rows of the same entry have the same number."""
+
+    codes: Numbers
+    distinct: int
+
+
+_Shape = dict[_Name, _Described]
+
+
+def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
+    return {
+        (operator["uid"], described["name"]): _Described(operator, described)
+        for operator in checkpoint.operators
+        for described in operator.get("states", ())
+    }
+
+
+def _common(first: Checkpoint, second: Checkpoint) -> int | None:
+    """The newest checkpoint on both lineages."""
+    found = None
+    for one, two in zip(first.lineage, second.lineage, strict=False):
+        if (one.attempt, one.first) != (two.attempt, two.first):
+            break
+        found = min(one.last, two.last)
+        if one.last != two.last:
+            break
+    return found
+
+
+class _Common(NamedTuple):
+    """What two points of one job have in common, and the mutations of each after it."""
+
+    point: Point
+    after: tuple[list[pa.Table], list[pa.Table]]
+
+    @property
+    def touched(self) -> Mask:
+        """Which key groups have mutations after it."""
+        mask = np.zeros(len(ALL_KEY_GROUPS), bool)
+        for tables in self.after:
+            for table in tables:
+                mask[pc.unique(table["key_group"]).to_numpy()] = True
+        return mask
+
+
+def _parted(first: Point, second: Point, common: int | None, operators: frozenset[str]) -> _Common | None:
+    """Where two points parted; None when both have to be read whole."""
+    if common is None or common not in first.ledger.lineage.checkpoints:
+        return None
+    try:
+        after = [
+            []
+            if point.checkpoint.id == common
+            else list(read_suffix(_restore(point), common, ALL_KEY_GROUPS, operators, columns=_READ))
+            for point in (first, second)
+        ]
+    except NotLoggedError:
+        return None  # truncated, or made without the changelog: the snapshots are compared
+    return _Common(Point(first.ledger, first.ledger.lineage.checkpoint(common)), (after[0], after[1]))
+
+
+def _restore(point: Point) -> RestorePoint:
+    return RestorePoint(
+        point.ledger.storage.root, point.checkpoint.id, point.checkpoint.lineage, point.checkpoint.snapshot
+    )
+
+
+def _live(
+    points: tuple[Point, Point], shapes: Sequence[_Shape], operators: frozenset[str], parted: _Common | None
+) -> list[dict[_Name, pa.Table]]:
+    """The live rows of each state at both points; of the key groups that may differ."""
+    if parted is None:
+        tables = [_folded(_restored(point, ALL_KEY_GROUPS, operators)) for point in points]
+    else:
+        expires = any(each.state.get("ttl") is not None for shape in shapes for each in shape.values())
+        touched = None if expires else parted.touched  # what expires does so without a mutation
+        groups = ALL_KEY_GROUPS if touched is None else _hull(touched)
+        base = {} if not len(groups) else _folded(_restored(parted.point, groups, operators), touched)
+        tables = [_folded(_by_state(after), base=base) if after else base for after in parted.after]
+    return [
+        {name: _shown(live, shape[name], point) for name, live in found.items() if name in shape}
+        for found, shape, point in zip(tables, shapes, points, strict=True)
+    ]
+
+
+def _restored(point: Point, groups: range, operators: frozenset[str]) -> dict[_Name, list[pa.Table]]:
+    point.ledger.restore_point(point.checkpoint)  # says it where what is missing was let go on purpose
+    return _by_state(read_parts(_restore(point), groups, operators, point.ledger))
+
+
+def _by_state(tables: Iterable[pa.Table]) -> dict[_Name, list[pa.Table]]:
+    pending = group_by_state(tables)
+    return {
+        name: [_comparable(each) for each in pieces]
+        for name, pieces in pending.items()
+        if name[1] not in _TIMERS
+    }
+
+
+def _comparable(piece: pa.Table) -> pa.Table:
+    """The columns that count, of the same types whether they come from the log or a snapshot."""
+    columns = [
+        column.cast(column.type.value_type)
+        if pa.types.is_dictionary(column.type) and name != "operation"
+        else column
+        for name, column in ((name, piece[name]) for name in _COLUMNS)
+    ]
+    return pa.table(columns, names=_COLUMNS)
+
+
+def _folded(
+    pieces: dict[_Name, list[pa.Table]],
+    touched: Mask | None = None,
+    base: dict[_Name, pa.Table] | None = None,
+) -> dict[_Name, pa.Table]:
+    base = base or {}
+    found = dict(base)
+    for name, tables in pieces.items():
+        if touched is not None:
+            tables = [_of_groups(each, touched) for each in tables]
+        found[name] = fold_state([base[name], *tables] if name in base else tables)
+    return found
+
+
+def _hull(touched: Mask) -> range:
+    at = np.flatnonzero(touched)
+    return range(int(at[0]), int(at[-1]) + 1) if len(at) else range(0)
+
+
+def _shown(live: pa.Table, described: _Described, point: Point) -> pa.Table:
+    ttl = described.state.get("ttl")
+    return live if ttl is None else _accessed_since(live, point.checkpoint.time_ms - ttl["ttl_ms"])
+
+
+def _of_groups(table: pa.Table, touched: npt.NDArray[np.bool_]) -> pa.Table:
+    mask = touched[table["key_group"].to_numpy()]
+    return table if mask.all() else table.filter(pa.array(mask))
+
+
+def _accessed_since(live: pa.Table, since: int) -> pa.Table:
+    """Rows of a state with time to live that had not expired, with the user's values."""
+    texts = live["value"].cast(pa.string()).combine_chunks()
+    parts = pc.extract_regex(texts, _TIMED)
+    times, values = pc.struct_field(parts, "ms"), pc.struct_field(parts, "value")
+    place = live.schema.get_field_index("value")
+    live = live.set_column(place, pa.field("value", pa.string()), pc.coalesce(values, texts))
+    kept = pc.greater(pc.cast(times, pa.int64()), since)
+    return live.filter(pc.fill_null(kept, True))
+
+
+def _state(
+    name: tuple[str, str],
+    descriptions: Sequence[_Described | None],
+    sides: Sequence[pa.Table | None],
+    limit: int,
+    allow_pickle: bool,
+) -> StateDifference:
+    known = [each for each in descriptions if each is not None]
+    kind = known[-1].state["kind"]
+    if len(known) == 2 and known[0].declared != known[1].declared:
+        why = f"it was declared {_declared(known[0])} at the one point and {_declared(known[1])} at the other"
+        return StateDifference(*name, kind, uncompared=why)
+    if any(each.state.get("earlier") for each in known):
+        return StateDifference(*name, kind, uncompared="some of its entries are in an earlier type still")
+    filled = next((side for side in sides if side is not None), None)
+    if filled is None:
+        return StateDifference(*name, kind)
+    empty = filled.slice(0, 0)
+    first, second = (_plain(empty if side is None else side) for side in sides)
+    both = pa.concat_tables([first, second])
+    entries = _numbered(both, kind)
+    compare = _lists if kind == "list" else _singles
+    added, removed, changed = compare(both, entries, first.num_rows)
+    shown = [(ADDED, code) for code in added[:limit]] + [(REMOVED, code) for code in removed[:limit]]
+    shown += [(CHANGED, code) for code in changed[:limit]]
+    shown = shown[:limit] if len(shown) > limit else shown
+    found = _values(name, known[-1], both, entries, first.num_rows, shown, allow_pickle)
+    return StateDifference(*name, kind, len(added), len(removed), len(changed), tuple(found))
+
+
+def _declared(described: _Described) -> str:
+    types = [type_of(described.operator.get("key_type")), type_of(described.state["value_type"])]
+    shown = ["undeclared" if each is None else each.name for each in types]
+    return f"{described.state['kind']} of {shown[1]} by {shown[0]}"
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Columns without dictionaries, but for the keys, so that two tables go together."""
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def _numbered(both: pa.Table, kind: str) -> _Entries:
+    keys = coded(both["key"])
+    codes, count = keys.codes.astype(np.int64), len(keys.values)
+    for name in ("namespace", "map_key"):
+        if both[name].null_count < both.num_rows and (name != "map_key" or kind == "map"):
+            more = coded(both[name])
+            encoded = pc.dictionary_encode(pa.array(codes * (len(more.values) + 1) + more.codes))
+            codes, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    return _Entries(codes, count)
+
+
+def _singles(both: pa.Table, entries: _Entries, split: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Entries of one row: which were added, removed and changed, by number."""
+    at = _places(entries, split)
+    before, after = at[0] >= 0, at[1] >= 0
+    shared = np.flatnonzero(before & after)
+    same = _same(both, at[0][shared], at[1][shared])
+    return np.flatnonzero(after & ~before), np.flatnonzero(before & ~after), shared[~same]
+
+
+def _places(entries: _Entries, split: int) -> list[Numbers]:
+    """Of each entry its row on either side; -1 for none."""
+    found = []
+    for codes, start in ((entries.codes[:split], 0), (entries.codes[split:], split)):
+        at = np.full(entries.distinct, -1, np.int64)
+        at[codes] = np.arange(len(codes)) + start
+        found.append(at)
+    return found
+
+
+def _lists(both: pa.Table, entries: _Entries, split: int) -> tuple[Numbers, Numbers, Numbers]:
+    """As ``_singles``, of entries with a row for each element."""
+    orders, counts = [], []
+    for codes, start in ((entries.codes[:split], 0), (entries.codes[split:], split)):
+        orders.append(np.argsort(codes, kind="stable") + start)
+        counts.append(np.bincount(codes, minlength=entries.distinct))
+    before, after = counts[0] > 0, counts[1] > 0
+    alike = (counts[0] == counts[1]) & before
+    rows = [order[alike[entries.codes[order]]] for order in orders]
+    same = np.ones(entries.distinct, bool)
+    same[entries.codes[rows[0][~_same(both, rows[0], rows[1])]]] = False
+    changed = before & after & ~(alike & same)
+    return np.flatnonzero(after & ~before), np.flatnonzero(before & ~after), np.flatnonzero(changed)
+
+
+def _same(both: pa.Table, first: Numbers, second: Numbers) -> npt.NDArray[np.bool_]:
+    """Whether rows have the same value: of pickles the same bytes, else the same text."""
+    found = np.ones(len(first), bool)
+    for name in ("value", "payload"):
+        column = both[name]
+        if column.null_count == both.num_rows:
+            continue
+        one, two = column.take(pa.array(first)), column.take(pa.array(second))
+        equal = pc.fill_null(pc.equal(one, two), False)
+        nothing = pc.and_(pc.is_null(one), pc.is_null(two))
+        found &= pc.or_(equal, nothing).to_numpy()
+    return found
+
+
+def _values(
+    name: tuple[str, str],
+    described: _Described,
+    both: pa.Table,
+    entries: _Entries,
+    split: int,
+    shown: Sequence[tuple[str, int]],
+    allow_pickle: bool,
+) -> list[EntryDifference]:
+    """The entries to show, typed."""
+    if not shown:
+        return []
+    wanted = np.array([code for _, code in shown])
+    rows = np.flatnonzero(np.isin(entries.codes, wanted))
+    table = both.take(pa.array(rows))
+    spec = described.state["value_type"]
+    value_type = type_of(spec["fields"][1] if described.state.get("ttl") is not None else spec)
+    assert value_type is not None
+    texts, payloads = table["value"].to_pylist(), table["payload"].to_pylist()
+    values = values_of(texts, payloads, value_type, allow_pickle)
+    if described.state.get("ttl") is not None:  # a pickle holds the pair
+        values = [
+            value[1] if payload is not None and not isinstance(value, Withheld) else value
+            for value, payload in zip(values, payloads, strict=True)
+        ]
+    sides: dict[int, list[list[Any]]] = {}
+    first_row: dict[int, int] = {}
+    for place, (row, value) in enumerate(zip(rows.tolist(), values, strict=True)):
+        code = int(entries.codes[row])
+        first_row.setdefault(code, place)
+        sides.setdefault(code, [[], []])[row >= split].append(value)
+    key_type = type_of(described.operator.get("key_type"))
+    at = [first_row[int(code)] for _, code in shown]
+    keys = keys_of([table["key"][i].as_py() for i in at], key_type, allow_pickle)
+    map_keys = keys_of(
+        [table["map_key"][i].as_py() for i in at], type_of(described.state.get("map_key_type")), allow_pickle
+    )
+    is_list = described.state["kind"] == "list"
+    found = []
+    for (change, code), i, key, map_key in zip(shown, at, keys, map_keys, strict=True):
+        before, after = ((side if is_list else side[0]) if side else None for side in sides[int(code)])
+        namespace = table["namespace"][i].as_py()
+        found.append(EntryDifference(*name, key, namespace, map_key, change, before, after))
+    return found

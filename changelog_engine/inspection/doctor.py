@@ -1,0 +1,213 @@
+"""What of this machine, its Python and a base path would keep jobs from running, and how to mend it. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from changelog_engine.api_names import Short, names_here
+from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
+from changelog_engine.inspection.jobs import list_jobs
+from changelog_engine.java import check_java, find_java
+from changelog_engine.storage.opening import open_storage
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+_PACKAGE = "changelog-engine"
+_PINNED = re.compile(
+    r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^;\s]+)(?:\s*;\s*extra\s*==\s*[\"']([^\"']+)[\"'])?"
+)
+_LITTLE_DISK = 1_000_000_000
+_DEVELOPMENT = {"test", "lint", "demo", "bench", "soak", "docs"}  # extras of those who work on the engine
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Args:
+        what: in a word or two.
+        level: ok, warning or wrong.
+        found: what was found.
+        remedy: how to mend it; None where nothing is to be mended.
+    """
+
+    what: str
+    level: str
+    found: str
+    remedy: str | None = None
+
+
+def examine(base: str | None = None) -> list[Check]:
+    """Look at everything.
+
+    Args:
+        base: a base path, whose reachability is looked at, too.
+    """
+    found = [_python(), *_packages(), _java(), _api(), _disk("temporary folder", tempfile.gettempdir())]
+    return found if base is None else [*found, *_base(base)]
+
+
+def _python() -> Check:
+    wanted = (3, 11)
+    here = f"Python {platform.python_version()} in {sys.prefix}"
+    if sys.version_info[:2] == wanted:
+        return Check("Python", OK, here)
+    return Check(
+        "Python", WRONG, here, "Use Python 3.11: PySpark's workers and the driver must have the same version"
+    )
+
+
+def _packages() -> list[Check]:
+    """The pinned packages: those that are always needed, and those of extras, of which all or none should be there."""
+    try:
+        own = version(_PACKAGE)
+        wanted = requires(_PACKAGE) or []
+    except PackageNotFoundError:
+        remedy = "Install it into this Python: pip install -e . in a checkout, or the wheel"
+        return [
+            Check("packages", WARNING, f"{_PACKAGE} is not installed here, so its pins are not known", remedy)
+        ]
+    pinned = [match.groups() for match in (_PINNED.match(line) for line in wanted) if match]
+    found = []
+    always = [(name, pin) for name, pin, extra in pinned if extra is None]
+    wrong = [fault for name, pin in always if (fault := _wrong(name, pin))]
+    if wrong:
+        remedy = "pip install " + " ".join([f"{name}=={pin}" for name, pin in always if _wrong(name, pin)])
+        found.append(Check("packages", WRONG, "; ".join(wrong), remedy))
+    else:
+        found.append(Check("packages", OK, f"{_PACKAGE} {own} and the {len(always)} packages that it needs"))
+    extras: dict[str, list[tuple[str, str]]] = {}
+    for name, pin, extra in pinned:
+        if extra is not None and extra not in _DEVELOPMENT:
+            extras.setdefault(extra, []).append((name, pin))
+    there = []
+    for extra, needed in sorted(extras.items()):
+        installed = [_installed(name) for name, _ in needed]
+        if not any(installed):
+            continue
+        wrong = [fault for name, pin in needed if (fault := _wrong(name, pin))]
+        if wrong:
+            found.append(
+                Check(f"extra {extra}", WARNING, "; ".join(wrong), f"pip install '{_PACKAGE}[{extra}]'")
+            )
+        else:
+            there.append(extra)
+    missing = ", ".join([extra for extra in sorted(extras) if extra not in there]) or "none"
+    found.append(
+        Check("extras", OK, f"there: {', '.join(there) or 'none'}; not there, or not whole: {missing}")
+    )
+    return found
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _wrong(name: str, pin: str) -> str | None:
+    there = _installed(name)
+    if there == pin:
+        return None
+    return f"{name} {pin} is not there" if there is None else f"{name} is {there}, and {pin} is needed"
+
+
+def _java() -> Check:
+    try:
+        found = check_java()
+        return Check("Java", OK, f"Java {found} at {find_java()[0]}")
+    except EnvironmentNotReadyError as error:
+        return Check("Java", WRONG, f"{error.fault}; the console and the page do without", error.remedy)
+    except OSError as error:
+        return Check("Java", WRONG, str(error), "Install Java 17 or newer")
+
+
+def _api() -> Check:
+    """What ``api`` means: somebody's own package of this name is left alone, and then programs must say the long name."""
+    names = names_here()
+    if names.short is Short.STRANGERS:
+        where = _place_of_api()
+        return Check(
+            "api",
+            WARNING,
+            f"`api` is somebody else's package here{where}",
+            "Import changelog_engine.api in programs, or start them by `changelog-engine run`; or take that package off the "
+            "import path",
+        )
+    return Check(
+        "api", OK, "`api` means the engine's" if names.short is Short.OURS else "nothing else is called `api`"
+    )
+
+
+def _place_of_api() -> str:
+    for entry in sys.path:
+        for name in (os.path.join(entry, "api"), os.path.join(entry, "api.py")):
+            if os.path.exists(name):
+                return f": {name}"
+    return ""
+
+
+def _disk(what: str, folder: str) -> Check:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return Check(what, WRONG, f"{folder}: {error}", "Make the folder, or set TMPDIR to another")
+    said = f"{folder}: {free / 1e9:,.1f} GB free"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Check(
+            what, WRONG, f"{folder} is not writable", "Change its permissions, or use another folder"
+        )
+    if free < _LITTLE_DISK:
+        return Check(what, WARNING, said, "Make room: parts, Spark's shuffle files and RocksDB need it")
+    return Check(what, OK, said)
+
+
+def _base(base: str) -> list[Check]:
+    what = "base path"
+    try:
+        storage = open_storage(base)
+        there = storage.exists()
+        if there and storage.is_file():
+            return [Check(what, WRONG, f"{storage.root} is a file", "Name a folder")]
+    except Exception as error:  # of any client of an object store
+        return [Check(what, WRONG, f"{base} cannot be reached: {error}", _reach(base))]
+    found = []
+    if storage.local is not None:
+        folder = storage.local
+        while not os.path.exists(folder):
+            folder = os.path.dirname(folder)
+        found.append(_disk(f"disk of the {what}", folder))
+    if not there:
+        return [Check(what, OK, f"{storage.root} is not there yet: the first job makes it"), *found]
+    return [*_listed(base), *found]
+
+
+def _listed(base: str) -> list[Check]:
+    try:
+        found = list_jobs(base)
+    except ChangelogEngineError as error:
+        return [Check("base path", WRONG, str(error), _reach(base))]
+    damaged = [job for job in found if job.fault]
+    checks = [Check("base path", OK, f"{base} can be listed: {len(found)} jobs and savepoints")]
+    return checks + [
+        Check(
+            f"job {job.name}",
+            WRONG,
+            job.fault or "",
+            f"changelog-engine verify {job.path} says more, --repair mends",
+        )
+        for job in damaged
+    ]
+
+
+def _reach(base: str) -> str:
+    if "://" in base and not base.startswith("file:"):
+        return "Look at the bucket's name, the endpoint, the region and the credentials in the environment (AWS_...)"
+    return "Name the folder above the jobs, and look at its permissions"

@@ -1,0 +1,311 @@
+"""Which jobs there are below a base path, and how one of them is: out of its tables, its lock and its notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.inspection.nearest import nearest
+from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ownership import Driver, driver_of
+from changelog_engine.savepoints.folder import MARKER
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.locks import is_locked
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
+from materializer.lock import LOCK
+from materializer.remembered import recall
+from materializer.retention import Retention
+
+# What every checkpoint's row has; what newer engines add is shown as it is.
+_KNOWN = {
+    "id", "attempt", "parent", "lineage", "time_ms", "duration_ms", "parent_acknowledged_ms", "restored_ms", "rows", "bytes",
+    "parts", "snapshot", "sources", "operator_state", "operators", "finished", "stopped", "figures",
+}  # fmt: skip
+_END_OF_TIME = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One folder below a base path.
+
+    Args:
+        name: the job's name.
+        path: its folder.
+        kind: job or savepoint.
+        state: running, finished, stopped, ended (without a word: killed or failed), empty (no checkpoint), damaged; a job
+            on an object store or another machine may be running when it is ended.
+        attempts, checkpoints: how many there were.
+        newest: the newest checkpoint; None for none.
+        time_ms: when that was.
+        bytes: of the files that its tables list.
+        fault: what is wrong with a damaged one.
+    """
+
+    name: str
+    path: str
+    kind: str
+    state: str
+    attempts: int = 0
+    checkpoints: int = 0
+    newest: int | None = None
+    time_ms: int | None = None
+    bytes: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class SourcePosition:
+    """How far a source has read one of its splits."""
+
+    source: str
+    split: str
+    position: Any
+    finished: bool
+
+
+@dataclass(frozen=True)
+class OperatorWatermark:
+    """The watermark of an operator: the least of its subtasks'.
+
+    Args:
+        operator: uid of the first of its stage.
+        time_ms: None: there is none yet; the end of time when the input has ended.
+        ended: whether the input has ended.
+        idle: how many of its inputs are idle.
+    """
+
+    operator: str
+    time_ms: int | None
+    ended: bool
+    idle: int
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """The materializer's work.
+
+    Args:
+        snapshot: the newest snapshot on the lineage; None for none.
+        snapshot_time_ms: when its checkpoint was.
+        snapshots: how many there are.
+        log_rows: mutations since, which a restore reads.
+        running: whether one materializes just now; None where that cannot be told.
+        retention: what truncation keeps.
+        oldest, oldest_time_ms: the oldest checkpoint that is there.
+    """
+
+    snapshot: int | None
+    snapshot_time_ms: int | None
+    snapshots: int
+    log_rows: int | None
+    running: bool | None
+    retention: Retention
+    oldest: int | None
+    oldest_time_ms: int | None
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """How a job is.
+
+    Args:
+        summary: in short.
+        driver: who runs it, or ran it last.
+        attempts: all of them, oldest first.
+        restarts: attempts that went on from a checkpoint.
+        branches: attempts with checkpoints that are not on the newest one's lineage.
+        newest: the newest checkpoint.
+        sources, watermarks: at the newest checkpoint.
+        upkeep: the materializer's work; None when there is no checkpoint.
+        log_files, log_bytes, snapshot_files, snapshot_bytes: what the tables list.
+        faults: what could not be found out, and why.
+        metrics: what the newest checkpoint's row says beyond the fields that all rows have.
+    """
+
+    summary: JobSummary
+    driver: Driver
+    attempts: tuple[Attempt, ...] = ()
+    restarts: int = 0
+    branches: tuple[int, ...] = ()
+    newest: Checkpoint | None = None
+    sources: tuple[SourcePosition, ...] = ()
+    watermarks: tuple[OperatorWatermark, ...] = ()
+    upkeep: Upkeep | None = None
+    log_files: int = 0
+    log_bytes: int = 0
+    snapshot_files: int = 0
+    snapshot_bytes: int = 0
+    faults: tuple[str, ...] = ()
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+def list_jobs(base: str) -> list[JobSummary]:
+    """The jobs and savepoints right below a base path, by name. A damaged one is listed as such.
+
+    Raises:
+        StorageError: there is no such folder, or it is a job's own; names the nearest.
+    """
+    storage = open_storage(base)
+    if not storage.exists():
+        raise StorageError(f"{storage.root}: no such folder{_beside(storage)}")
+    if DeltaLog.exists(storage) or DeltaLog.exists(storage.child(CHANGELOG)):
+        raise StorageError(f"{storage.root} is a job's own folder: name the one above it, the base path")
+    found = []
+    for entry in storage.list():
+        if entry.is_folder and not entry.name.startswith((".", "_")):
+            folder = storage.child(entry.name)
+            if DeltaLog.exists(folder.child(CHANGELOG)):
+                found.append(_listed(folder))
+    return found
+
+
+def job_status(path: str) -> JobStatus:
+    """How a job is.
+
+    Args:
+        path: the job's folder, or the changelog folder in it.
+
+    Raises:
+        StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
+        CorruptChangelogError: its log can't be read.
+    """
+    folder = open_job(path)
+    ledger = Ledger(folder.open_changelog())
+    lineage = ledger.lineage
+    newest = lineage.newest_checkpoint()
+    driver = driver_of(folder)
+    faults: list[str] = []
+    attempts = tuple(lineage.attempt(number) for number in sorted(lineage.attempts))
+    upkeep = None if newest is None else _upkeep(folder, ledger, newest, faults)
+    listing = ledger.snapshots.listing
+    return JobStatus(
+        _summary(folder, ledger, newest, driver),
+        driver,
+        attempts=attempts,
+        restarts=sum(attempt.parent is not None for attempt in attempts),
+        branches=() if newest is None else tuple(sorted(lineage.branches(newest.lineage))),
+        newest=newest,
+        sources=() if newest is None else tuple(_positions(newest)),
+        watermarks=() if newest is None else tuple(_watermarks(newest)),
+        upkeep=upkeep,
+        log_files=lineage.files.num_rows,
+        log_bytes=_bytes(lineage.files),
+        snapshot_files=0 if listing is None else listing.num_rows,
+        snapshot_bytes=0 if listing is None else _bytes(listing),
+        faults=tuple(faults),
+        metrics={} if newest is None else metrics_of(newest),
+    )
+
+
+def metrics_of(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The figures of a checkpoint's row (docs/table-format.md), and fields that this engine does not know."""
+    found = {name: value for name, value in vars(checkpoint).items() if name not in _KNOWN}
+    return {
+        name: value for name, value in found.items() if value not in (None, {}, [], ())
+    } | checkpoint.figures
+
+
+def _listed(folder: Storage) -> JobSummary:
+    name = folder.root.rpartition("/")[2]
+    try:
+        job = open_job(folder.root)
+        ledger = Ledger(job.open_changelog())
+        return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job))
+    except ChangelogEngineError as error:
+        return JobSummary(name, folder.root, "job", "damaged", fault=str(error))
+
+
+def _summary(folder: JobFolder, ledger: Ledger, newest: Checkpoint | None, driver: Driver) -> JobSummary:
+    lineage, listing = ledger.lineage, ledger.snapshots.listing
+    savepoint = folder.storage.exists(MARKER)
+    if driver.running:
+        state = "running"
+    elif newest is None:
+        state = "empty"
+    else:
+        of_newest = lineage.newest_checkpoint(lineage.newest_attempt_id) or newest
+        over = of_newest.attempt == lineage.newest_attempt_id
+        state = (
+            "finished"
+            if over and of_newest.finished
+            else "stopped"
+            if over and of_newest.stopped
+            else "ended"
+        )
+    return JobSummary(
+        folder.name,
+        folder.storage.root,
+        "savepoint" if savepoint else "job",
+        "complete" if savepoint else state,
+        attempts=lineage.newest_attempt_id,
+        checkpoints=len(lineage.checkpoints),
+        newest=None if newest is None else newest.id,
+        time_ms=None if newest is None else newest.time_ms,
+        bytes=_bytes(lineage.files) + (0 if listing is None else _bytes(listing)),
+    )
+
+
+def _bytes(listing: Any) -> int:
+    return sum(listing["size_bytes"].to_pylist())
+
+
+def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
+    return [
+        SourcePosition(uid, split, position, bool(finished))
+        for uid, splits in checkpoint.sources.items()
+        for split, (position, finished) in splits.items()
+    ]
+
+
+def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
+    found = []
+    for uid, subtasks in checkpoint.operator_state.items():
+        inputs = [state["inputs"] for state in subtasks.values() if isinstance(state.get("inputs"), dict)]
+        times = [each.get("current") for each in inputs]
+        if not times:
+            continue
+        known = [time for time in times if isinstance(time, int)]
+        least = min(known) if len(known) == len(times) and min(known) > -(2**62) else None
+        ended = least == _END_OF_TIME
+        idle = sum(len(each.get("idle") or ()) for each in inputs)
+        found.append(OperatorWatermark(uid, None if ended else least, ended, idle))
+    return found
+
+
+def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[str]) -> Upkeep:
+    lineage = ledger.lineage
+    snapshot = log_rows = None
+    try:
+        base = ledger.base(newest)
+        snapshot, log_rows = base.checkpoint, base.suffix.rows
+    except ChangelogEngineError as error:
+        faults.append(f"the newest checkpoint cannot be restored: {error}")
+    local = folder.storage.local
+    ids = lineage.checkpoints.ids()
+    entry = None if snapshot is None else lineage.checkpoints.get(snapshot)
+    return Upkeep(
+        snapshot,
+        None if entry is None else lineage.checkpoints.time_of(entry),
+        len(ledger.snapshots.markers),
+        log_rows,
+        None if local is None else is_locked(f"{folder.snapshots.root}/{LOCK}"),
+        recall(folder),
+        ids[0],
+        lineage.checkpoints.time_of(lineage.checkpoints[ids[0]]),
+    )
+
+
+def _beside(storage: Storage) -> str:
+    """The nearest folders above which the wanted one would be."""
+    above, _, wanted = storage.root.rpartition("/")
+    try:
+        there = [entry.name for entry in open_storage(above).list() if entry.is_folder]
+    except ChangelogEngineError:
+        return ""
+    names = ", ".join([repr(name) for name in nearest(there, wanted)])
+    return f"; the nearest in {above}: {names}" if names else ""

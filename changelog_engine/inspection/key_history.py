@@ -1,0 +1,455 @@
+"""Every change of one key, in every state that has it: when, by which checkpoint, from what to what.
+
+Only files that can hold the key's key group are opened, and in these only the row groups that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.part_reader import read_keys
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.codec.keys import KeyIdentity, key_codec_for
+from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.graph.key_groups import key_group
+from changelog_engine.inspection.points import At, checkpoint_at, open_point, time_of
+from changelog_engine.inspection.states import check_names
+from changelog_engine.inspection.values import Withheld, key_identities, keys_of, type_of, values_of
+from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import lineage_rows
+from changelog_engine.state import mutation_log
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.types import TypeInformation
+from materializer.fold import TIMER_DOMAINS
+
+SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
+_THREADS = 2
+_TIMERS = dict(TIMER_DOMAINS)
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """One mutation of a key.
+
+    Args:
+        operator, state, kind: whose; timers have the state ``(event time timers)`` or ``(processing time timers)``.
+        key: typed.
+        namespace: text of the window; None where the state has none.
+        map_key: typed; None where the state is not a map, and when a whole map is cleared.
+        operation: as in the log, or ``snapshot``: what was there when the log that is kept begins.
+        before, after: typed; None for nothing. Of a list the whole list, of a cleared map the whole map, of a timer its
+            time in epoch milliseconds.
+        checkpoint, attempt, sequence: by which checkpoint and attempt, and its place among those of its subtask.
+        time_ms: when the checkpoint's barrier was.
+        event_time_ms: of the element or timer that caused it; None in streams without timestamps.
+        cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
+            same time, or at any where no time is known), ``snapshot``, or ``timer`` for what happened to a timer itself.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    key: Any
+    namespace: str | None
+    map_key: Any
+    operation: str
+    before: Any
+    after: Any
+    checkpoint: int
+    attempt: int
+    sequence: int
+    time_ms: int | None
+    event_time_ms: int | None
+    cause: str
+
+
+@dataclass(frozen=True)
+class KeyHistory:
+    """The changes of one key.
+
+    Args:
+        checkpoint: the newest on whose lineage they are.
+        changes: in the order of checkpoints.
+        begins: the checkpoint of the snapshot with which the history begins; None: it begins with the job.
+        files, of_files: how many files were opened, of how many.
+    """
+
+    checkpoint: Checkpoint
+    changes: tuple[KeyChange, ...]
+    begins: int | None
+    files: int
+    of_files: int
+
+
+class Elements(Sequence[Any]):
+    """The first elements of a list that grows: every state of it costs nothing."""
+
+    def __init__(self, items: list[Any], length: int) -> None:
+        self._items, self._length = items, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._items[: self._length][index]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._items[index % self._length]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self[:])
+
+
+def key_history(
+    path: str,
+    key: str,
+    *,
+    operator: str | None = None,
+    state: str | None = None,
+    at: At = None,
+    start: str | None = None,
+    end: str | None = None,
+    allow_pickle: bool = False,
+) -> KeyHistory:
+    """All changes of a key.
+
+    Args:
+        path: the job's folder.
+        key: as text, see ``values.key_identities``.
+        operator: only in the one with this uid.
+        state: only in the state of this name.
+        at: on whose lineage, see ``inspection.points``; None for the newest checkpoint's.
+        start: only from this point on; a time counts by itself, any other point by its checkpoint's id.
+        end: only up to this point, as ``start``.
+        allow_pickle: load pickled values, which runs what is in them.
+
+    Raises:
+        RestoreError: there is no such checkpoint, operator or state, names the nearest; or no operator has such keys.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    ledger, checkpoint = open_point(path, at)
+    check_names(checkpoint, operator, state)
+    wanted = _window(ledger.lineage, checkpoint, start, end)
+    base = ledger.oldest(checkpoint)
+    times = _Times(ledger.lineage)
+    found: list[KeyChange] = []
+    refused, opened = [], 0
+    for described in checkpoint.operators:
+        if "states" not in described or operator not in (None, described["uid"]):
+            continue
+        key_type = type_of(described.get("key_type"))
+        identities = key_identities(key, key_type)
+        if not identities:
+            refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
+        for identity in identities:
+            reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
+            table, files = reader.rows(base, identity)
+            opened += files
+            found += reader.changes(table, key_type, state)
+    if refused and not found and len(refused) == sum("states" in each for each in checkpoint.operators):
+        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
+    shown = [change for change in found if wanted(change)]
+    shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
+    total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
+    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, opened, total)
+
+
+class _Times:
+    """Times of checkpoints, each looked up once."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._rows = lineage.checkpoints
+        self._known: dict[int, int | None] = {}
+
+    def of(self, checkpoint: int) -> int | None:
+        if checkpoint not in self._known:
+            entry = self._rows.get(checkpoint)
+            self._known[checkpoint] = None if entry is None else self._rows.time_of(entry)
+        return self._known[checkpoint]
+
+
+def _window(lineage: Lineage, newest: Checkpoint, start: str | None, end: str | None) -> Any:
+    """Which changes are asked for."""
+    low, high = (None if text is None else time_of(text, newest) for text in (start, end))
+    first = 0 if start is None or low is not None else checkpoint_at(lineage, start).id
+    last = None if end is None or high is not None else checkpoint_at(lineage, end).id
+
+    def wanted(change: KeyChange) -> bool:
+        time_ms = change.time_ms if change.time_ms is not None else 0
+        return (
+            change.checkpoint >= first
+            and (last is None or change.checkpoint <= last)
+            and (low is None or time_ms >= low)
+            and (high is None or time_ms <= high)
+        )
+
+    return wanted
+
+
+class _Reader:
+    """The rows of one key of one operator, and what they change."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        checkpoint: Checkpoint,
+        described: dict[str, Any],
+        allow_pickle: bool,
+        times: _Times,
+    ) -> None:
+        self._ledger = ledger
+        self._checkpoint = checkpoint
+        self._described = described
+        self._allow_pickle = allow_pickle
+        self._times = times
+        self._specs: dict[tuple[str, int], dict[str, Any]] = {}
+        self._begins: int | None = None
+
+    def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, int]:
+        """Its rows, in log order, those of a snapshot first; and how many files were opened."""
+        uid, self._begins = self._described["uid"], base.checkpoint
+        group = key_group(identity, self._described["max_parallelism"])
+        groups, operators = range(group, group + 1), frozenset([uid])
+        text = key_codec_for(type_of(self._described.get("key_type"))).text(identity)
+        first: list[PartFile] = []
+        if base.snapshot is not None:
+            first = self._ledger.snapshot_files(base.snapshot, groups, operators)
+        log = self._ledger.log_files(base.suffix, groups, operators)
+        tables = [
+            table.append_column("is_base", pa.array([True] * table.num_rows, pa.bool_()))
+            for table in _read(self._ledger.snapshots.storage, first, group, text, {})
+        ]
+        read = list(zip(log, _read(self._ledger.storage, log, group, text, base.suffix.firsts), strict=True))
+        mutations = [
+            table if file.name else lineage_rows(table, self._checkpoint.lineage, base.suffix.after)
+            for file, table in read
+        ]
+        if mutations:
+            joined = pa.concat_tables(mutations)
+            if any(file.name is None for file in log):
+                joined = joined.sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
+            tables.append(joined.append_column("is_base", pa.array([False] * joined.num_rows, pa.bool_())))
+        files = len(first) + len(log)
+        if not tables:
+            return pa.table({"operator": pa.array([], pa.string())}), files
+        table = pa.concat_tables(tables, promote_options="permissive")
+        return table.filter(pc.equal(table["operator"], uid)), files
+
+    def changes(
+        self, table: pa.Table, key_type: TypeInformation | None, state: str | None
+    ) -> Iterator[KeyChange]:
+        """What the rows change, state by state."""
+        if not table.num_rows:
+            return
+        columns = {name: table[name].to_pylist() for name in table.column_names if name != "event_time"}
+        columns["event_ms"] = _milliseconds(table["event_time"])
+        of_state: dict[str, list[int]] = {}
+        for index, name in enumerate(columns["state"]):
+            of_state.setdefault(name, []).append(index)
+        described = {each["name"]: each for each in self._described["states"]}
+        key = keys_of([columns["key"][0]], key_type, self._allow_pickle)[0]
+        fired = {  # a stream without timestamps does not tell when: any timer of the checkpoint may be the cause
+            (columns["checkpoint_id"][i], time)
+            for timers in _TIMERS
+            for i in of_state.get(timers, ())
+            if columns["operation"][i] == mutation_log.DELETE_TIMER
+            for time in (int(columns["value"][i]), None)
+        }
+        for name, at in of_state.items():
+            if name in _TIMERS:
+                if state is None:
+                    yield from self._timer_changes(columns, at, f"({_TIMERS[name]} timers)", key)
+            elif state in (None, name) and name in described:
+                yield from self._state_changes(columns, at, described[name], key, fired)
+
+    def _timer_changes(
+        self, columns: dict[str, list[Any]], at: list[int], shown: str, key: Any
+    ) -> Iterator[KeyChange]:
+        for i in at:
+            time = int(columns["value"][i])
+            added = columns["operation"][i] == mutation_log.REGISTER_TIMER
+            before, after = (None, time) if added else (time, None)
+            yield self._change(columns, i, shown, "timer", key, None, before, after, "timer")
+
+    def _state_changes(
+        self,
+        columns: dict[str, list[Any]],
+        at: list[int],
+        described: dict[str, Any],
+        key: Any,
+        fired: set[tuple[int, int | None]],
+    ) -> Iterator[KeyChange]:
+        values = self._values(columns, at, described)
+        map_key_type = type_of(described.get("map_key_type"))
+        is_map, is_list = described["kind"] == "map", described["kind"] == "list"
+        map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
+        held: dict[str | None, Any] = {}  # of each namespace
+        for i, value, map_key in zip(at, values, map_keys, strict=True):
+            operation, namespace = columns["operation"][i], columns["namespace"][i]
+            before: Any
+            after: Any
+            if is_map:
+                entries = held.setdefault(namespace, {})
+                text = columns["map_key"][i]
+                if operation == mutation_log.CLEAR:
+                    before, after = {_hashable(k): v for k, v in entries.values()} or None, None
+                    entries.clear()
+                else:
+                    before = entries.get(text, (None, None))[1]
+                    after = value if operation == mutation_log.PUT else None
+                    if operation == mutation_log.PUT:
+                        entries[text] = (map_key, value)
+                    else:
+                        entries.pop(text, None)
+            elif is_list:
+                before = held.get(namespace)
+                if operation == mutation_log.APPEND:
+                    items = [] if before is None else before._items
+                    items.append(value)
+                    after = Elements(items, len(items))
+                else:
+                    after = Elements([value], 1) if operation == mutation_log.REPLACE else None
+                held[namespace] = after
+            else:
+                before = held.get(namespace)
+                after = held[namespace] = value if operation == mutation_log.PUT else None
+            event_ms = columns["event_ms"][i]
+            timer = (columns["checkpoint_id"][i], event_ms) in fired
+            cause = "element or timer" if timer else "element"
+            yield self._change(
+                columns, i, described["name"], described["kind"], key, map_key, before, after, cause
+            )
+
+    def _change(
+        self,
+        columns: dict[str, list[Any]],
+        i: int,
+        state: str,
+        kind: str,
+        key: Any,
+        map_key: Any,
+        before: Any,
+        after: Any,
+        cause: str,
+    ) -> KeyChange:
+        base = columns["is_base"][i]
+        checkpoint = columns["checkpoint_id"][i]
+        return KeyChange(
+            self._described["uid"],
+            state,
+            kind,
+            key,
+            columns["namespace"][i],
+            map_key,
+            SNAPSHOT if base else columns["operation"][i],
+            before,
+            after,
+            checkpoint,
+            columns["attempt"][i],
+            -1 if base else columns["sequence"][i],
+            self._times.of(checkpoint),
+            columns["event_ms"][i],
+            SNAPSHOT if base else cause,
+        )
+
+    def _values(self, columns: dict[str, list[Any]], at: list[int], described: dict[str, Any]) -> list[Any]:
+        """Typed values; each as the attempt that wrote it had declared the state."""
+        found: list[Any] = []
+        runs: list[tuple[int, list[int]]] = []
+        begins = self._begins
+        for i in at:
+            held = columns["is_base"][i]  # a snapshot's rows are of the types that there were then
+            end = begins if held and begins is not None else self._end_of(columns["checkpoint_id"][i])
+            if not runs or runs[-1][0] != end:
+                runs.append((end, []))
+            runs[-1][1].append(i)
+        for end, indices in runs:
+            texts = [columns["value"][i] for i in indices]
+            payloads = [columns["payload"][i] for i in indices]
+            gone = [text is None and payload is None for text, payload in zip(texts, payloads, strict=True)]
+            spec = self._spec(described, end)
+            try:
+                value_type = type_of(spec["value_type"])
+                assert value_type is not None
+                values = values_of(
+                    ["null" if skip else text for text, skip in zip(texts, gone, strict=True)],
+                    payloads,
+                    value_type,
+                    self._allow_pickle,
+                )
+                if spec.get("ttl") is not None:  # pairs of the last access and the user's value
+                    values = [
+                        value if isinstance(value, Withheld) else value[1] if value else None
+                        for value in values
+                    ]
+            except (ChangelogEngineError, ValueError, TypeError, KeyError, IndexError):
+                values = [Withheld(text, 0) for text in texts]  # of a type that the checkpoint does not tell
+            found += [None if skip else value for value, skip in zip(values, gone, strict=True)]
+        return found
+
+    def _end_of(self, checkpoint: int) -> int:
+        """The newest checkpoint of the lineage that the same attempt wrote: its row says the types."""
+        return next(
+            (run.last for run in self._checkpoint.lineage if run.first <= checkpoint <= run.last),
+            self._checkpoint.id,
+        )
+
+    def _spec(self, described: dict[str, Any], end: int) -> dict[str, Any]:
+        if end == self._checkpoint.id or end not in self._ledger.lineage.checkpoints:
+            return described
+        if (described["name"], end) not in self._specs:
+            row = self._ledger.lineage.checkpoint(end)
+            self._specs[described["name"], end] = next(
+                (
+                    state
+                    for operator in row.operators
+                    if operator["uid"] == self._described["uid"]
+                    for state in operator.get("states", ())
+                    if state["name"] == described["name"]
+                ),
+                described,
+            )
+        return self._specs[described["name"], end]
+
+
+def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, firsts: Any) -> list[pa.Table]:
+    """The key's rows of each file, in their order."""
+
+    def read(file: PartFile) -> pa.Table:
+        return read_keys(storage, file, group, [text], firsts.get(file.path))
+
+    if len(files) < 2:
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(max(_THREADS, storage.reads_at_once)) as pool:
+        return list(pool.map(read, files))
+
+
+def _hashable(key: Any) -> Any:
+    try:
+        hash(key)
+    except TypeError:
+        return repr(key)
+    return key
+
+
+def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:
+    microseconds = times.cast(pa.int64()).to_pylist()
+    return [None if each is None else each // 1000 for each in microseconds]

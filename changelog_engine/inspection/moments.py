@@ -1,0 +1,240 @@
+"""One state at every moment of a branch: the page's slider goes over it.
+
+The rows of the state are read once and kept in memory, by key. What a page of keys was at a checkpoint is the fold of these
+keys' rows up to it, so a step costs what the page's keys have, however many others there are, and whatever the direction.
+
+Invariants:
+    * The fold is the engine's own (``materializer.fold``), on rows that the ledger gives and verifies.
+    * Keys are listed in one order that does not change with the moment: a key that is not there yet, or no more, says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.condensing import DICTIONARIES
+from changelog_engine.changelog.fold import group_by_state, timers_of
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.codec.canonical import refusing_objects
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.errors import ConfigurationError, NotSerializableError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.inspection.states import check_names
+from changelog_engine.inspection.values import Withheld, keys_of, type_of
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.types import TypeInformation
+from materializer.fold import TIMER_DOMAINS, fold_rows
+
+MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each
+_CONDENSED = 5_000  # rows of a page from which on those that later ones make void are left out first
+_COLUMNS = (
+    "checkpoint_id", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "operator", "state",
+)  # fmt: skip
+_TIMERS = {f"({words} timers)": name for name, words in TIMER_DOMAINS}
+PICKLED = "holds pickled values, and loading a pickle runs what is in it"
+OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KeyAt:
+    """What a state has for a key at a moment.
+
+    Args:
+        key: typed.
+        text: the key as the log has it.
+        entries: (namespace, value), typed; none where the key is not there at the moment. Of timers their times.
+        changes: how many mutations it had up to then.
+    """
+
+    key: Any
+    text: str
+    entries: tuple[tuple[str | None, Any], ...]
+    changes: int
+
+
+@dataclass(frozen=True)
+class KeysAt:
+    """A page of a state at a moment.
+
+    Args:
+        checkpoint: the moment.
+        keys: those of the page.
+        total: how many keys the search found.
+        ever: how many keys the state had at any time.
+        withheld: why values are not shown.
+    """
+
+    checkpoint: Checkpoint
+    keys: tuple[KeyAt, ...]
+    total: int
+    ever: int
+    withheld: str | None
+
+
+class StateOverTime:
+    """A state, or an operator's timers, on one branch.
+
+    Threads: one at a time makes it; any number ask.
+
+    Args:
+        ledger: the job's log.
+        tip: the checkpoint at the branch's end.
+        operator: uid.
+        state: name; ``(event time timers)`` or ``(processing time timers)`` for timers.
+
+    Raises:
+        RestoreError: there is no such operator or state; names the nearest.
+        ConfigurationError: it has more rows than are kept in memory.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+
+    def __init__(self, ledger: Ledger, tip: Checkpoint, operator: str, state: str) -> None:
+        self._timers = _TIMERS.get(state)
+        check_names(tip, operator, None if self._timers else state)
+        self.tip = tip
+        self.operator, self.state = operator, state
+        self._begins, held, logged = _rows(ledger, tip, operator, self._timers or state)
+        tables = [*held, *logged] or [pa.table({name: pa.array([], _TYPES[name]) for name in _COLUMNS})]
+        self._table = pa.concat_tables(tables).unify_dictionaries()
+        self._index(self._table, sum(table.num_rows for table in held))
+
+    def _index(self, table: pa.Table, held: int) -> None:
+        keys = coded(table["key"])
+        codes = np.asarray(keys.codes, np.int64)
+        used = np.unique(codes)
+        rank = np.full(len(keys.values) + 1, -1, np.int64)
+        rank[used] = np.arange(len(used))
+        codes = rank[codes]
+        self._texts: pa.Array = keys.values.take(pa.array(used)).cast(pa.string())
+        self._order: Numbers = np.argsort(codes, kind="stable")
+        self._starts: Numbers = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(used)))))
+        checkpoints = table["checkpoint_id"].to_numpy().copy()
+        checkpoints[:held] = self._begins  # a snapshot's rows are what was there then
+        self._checkpoints: Numbers = checkpoints[self._order]
+        self._shown: Numbers = _sorted(self._texts)
+
+    def covers(self, checkpoint: Checkpoint) -> bool:
+        """Whether the moment is on the branch, and in what is kept of it."""
+        return self._begins <= checkpoint.id <= self.tip.id and on_lineage(
+            self.tip.lineage, checkpoint.attempt, checkpoint.id
+        )
+
+    def page(self, checkpoint: Checkpoint, first: int = 0, limit: int = 50, search: str = "") -> KeysAt:
+        """Some keys at a moment.
+
+        Args:
+            checkpoint: the moment; ``covers`` it.
+            first: how many keys to pass over.
+            limit: the most that the page has.
+            search: only keys whose text has this in it, in capitals or not.
+        """
+        shown = self._shown
+        if search:
+            found = pc.match_substring(self._texts, search, ignore_case=True).to_numpy(zero_copy_only=False)
+            shown = shown[found[shown]]
+        chosen = shown[first : first + limit]
+        described, key_type = self._described(checkpoint)
+        counts, pieces = [], []
+        for code in chosen.tolist():
+            low, high = int(self._starts[code]), int(self._starts[code + 1])
+            count = int(np.searchsorted(self._checkpoints[low:high], checkpoint.id, side="right"))
+            counts.append(count)
+            pieces.append(self._order[low : low + count])
+        at = np.sort(np.concatenate(pieces)) if pieces else np.array([], np.int64)
+        rows = self._table.take(pa.array(at))
+        withheld = PICKLED if self._table["payload"].null_count < self._table.num_rows else None
+        texts = self._texts.take(pa.array(chosen, pa.int64())).to_pylist()
+        values: dict[str, list[tuple[str | None, Any]]] = {}
+        if withheld is None and described is not None and rows.num_rows:
+            try:
+                values = self._values(rows, described, key_type, checkpoint.time_ms)
+            except NotSerializableError:
+                withheld = OBJECT_KEYS
+        elif withheld is not None:
+            values = {text: [(None, Withheld(None, 0))] for text, n in zip(texts, counts, strict=True) if n}
+        keys = keys_of(texts, key_type, False)
+        entries = [
+            KeyAt(key, text, tuple(values.get(text, ())), count)
+            for key, text, count in zip(keys, texts, counts, strict=True)
+        ]
+        return KeysAt(checkpoint, tuple(entries), len(shown), len(self._texts), withheld)
+
+    def _values(
+        self, rows: pa.Table, described: dict[str, Any], key_type: TypeInformation | None, time_ms: int
+    ) -> dict[str, list[tuple[str | None, Any]]]:
+        codec = key_codec_for(key_type)
+        found: dict[str, list[tuple[str | None, Any]]] = {}
+        if self._timers is not None:
+            with refusing_objects():
+                for time, identity in timers_of([rows], key_type):
+                    found.setdefault(codec.text(identity), []).append((None, time))
+            return found
+        if rows.num_rows > _CONDENSED:
+            rows = fold_state([rows])
+        entries = fold_rows([rows], described, key_type, time_ms)
+        for key, value in entries.items():
+            plain, namespace = key if entries.namespaced else (key, None)
+            found.setdefault(codec.text(codec.identity(plain)), []).append((namespace, value))
+        return found
+
+    def _described(self, checkpoint: Checkpoint) -> tuple[dict[str, Any] | None, TypeInformation | None]:
+        """The state as a checkpoint describes it; None where it had none."""
+        for operator in (*checkpoint.operators, *self.tip.operators):
+            if operator["uid"] == self.operator:
+                key_type = type_of(operator.get("key_type"))
+                if self._timers is not None:
+                    return {}, key_type
+                states = {each["name"]: each for each in operator.get("states", ())}
+                return states.get(self.state), key_type
+        return None, None
+
+
+def _rows(
+    ledger: Ledger, tip: Checkpoint, operator: str, state: str
+) -> tuple[int, list[pa.Table], list[pa.Table]]:
+    """The checkpoint of a snapshot (0 for none), a state's rows in it, and those of the log from there to the tip."""
+    base = ledger.oldest(tip)
+    operators = frozenset([operator])
+    point = RestorePoint(ledger.storage.root, tip.id, tip.lineage, base.checkpoint)
+    files = [] if base.snapshot is None else ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, operators)
+    log = ledger.log_files(base.suffix, ALL_KEY_GROUPS, operators)
+    count = sum(file.rows or 0 for file in (*files, *log))
+    if count > MOST_ROWS:
+        raise ConfigurationError(
+            f"operator {operator!r} has {count:,} mutations in the log, and up to {MOST_ROWS:,} are kept in memory: ask for "
+            "single keys, or use changelog-engine state"
+        )
+    storage = ledger.snapshots.storage
+    held = [read_part(storage, part, DICTIONARIES).select(_COLUMNS) for part in files]
+    logged = read_suffix(point, base.checkpoint, ALL_KEY_GROUPS, operators, DICTIONARIES, _COLUMNS)
+    name = operator, state
+    return base.checkpoint or 0, group_by_state(held).get(name, []), group_by_state(logged).get(name, [])
+
+
+_TYPES = {
+    "checkpoint_id": pa.int64(), "key_group": pa.int32(), "payload": pa.binary(),
+    **dict.fromkeys(("key", "namespace", "map_key", "operation", "value", "operator", "state"), pa.string()),
+}  # fmt: skip
+
+
+def _sorted(texts: pa.Array) -> Numbers:
+    """Positions in the order of keys: numbers by value, others by text."""
+    try:
+        order = pc.sort_indices(pc.cast(texts, pa.float64()))
+    except pa.ArrowInvalid:
+        order = pc.sort_indices(texts)
+    found: Numbers = order.to_numpy().astype(np.int64)
+    return found

@@ -1,0 +1,52 @@
+"""What is most like something that is not there."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from typing import Any
+
+_NEAREST = 3
+_FEW = 5  # that are all named
+_LOOKED_AT = 20_000  # that are compared letter by letter
+_COMPARED = 200  # letters of each
+
+
+def nearest(known: Iterable[Any], wanted: str) -> list[Any]:
+    """The few that are most like what was asked for: by value if both are numbers, by their letters otherwise.
+
+    Example:
+        >>> nearest([1, 70, 8, 6, 700], "7")
+        [6, 8, 1]
+    """
+    try:
+        number: float | None = float(wanted)
+    except ValueError:
+        number = None
+    matcher = SequenceMatcher(b=wanted)
+
+    def distance(key: Any) -> tuple[int, float, str]:
+        text = str(key)
+        if number is not None and isinstance(key, (int, float)):
+            return 0, abs(key - number), text
+        matcher.set_seq1(text[:_COMPARED])
+        return 1, 1 - matcher.ratio(), text
+
+    return heapq.nsmallest(_NEAREST, itertools.islice(known, _LOOKED_AT), key=distance)
+
+
+def named(what: str, wanted: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not there: which there are; of many, the nearest.
+
+    Example:
+        >>> named("state", "cuont", ["count", "places"])
+        "there is no state 'cuont'; there are count, places"
+        >>> named("state", "n3", [f"n{number}" for number in range(10, 40)])
+        "there is no state 'n3'; the nearest of 30: n13, n23, n30"
+    """
+    names = list(dict.fromkeys(known))
+    if len(names) <= _FEW:
+        return f"there is no {what} {wanted!r}; there are {', '.join(names) or 'none'}"
+    return f"there is no {what} {wanted!r}; the nearest of {len(names)}: {', '.join(nearest(names, wanted))}"

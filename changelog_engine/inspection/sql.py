@@ -1,0 +1,312 @@
+"""The typed views of a job's states for SQL without Spark: DuckDB over Arrow tables, made when a query names them.
+
+Names, columns and types are those of the Spark views (``history.names``, ``history.state_columns``, ``history.sql_types``).
+
+Invariants:
+    * A query sees the job's views and nothing else of this machine: DuckDB opens no files and loads no extensions.
+    * Nothing is unpickled: a pickled value is null, its size and its readable text stand beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.history.names import HISTORY_SUFFIX, view_names
+from changelog_engine.history.sql_types import (
+    NEWEST_MS,
+    OLDEST_MS,
+    SqlType,
+    key_sql_type,
+    parsed,
+    time_of_ms,
+    type_of,
+    window_sql_type,
+)
+from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.inspection.nearest import named
+from changelog_engine.inspection.points import At, open_point
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_parts
+from materializer.fold import TIMER_DOMAINS
+
+_TIME = pa.timestamp("us")
+_LONG, _TEXT = pa.int64(), pa.string()
+
+
+class QueryResult(NamedTuple):
+    """What a query gives: names of columns, and rows."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+def query(path: str, text: str, at: At = None) -> QueryResult:
+    """Run a query of DuckDB's SQL over a job's views.
+
+    Args:
+        path: the job's folder.
+        text: the query.
+        at: which checkpoint the views of states show, see ``inspection.points``.
+
+    Raises:
+        EnvironmentNotReadyError: DuckDB is not installed.
+        ConfigurationError: the query is wrong; names the nearest view where one is not there.
+        RestoreError, CorruptChangelogError: as ``inspection.states.states_at``.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise EnvironmentNotReadyError(
+            "SQL without Spark needs DuckDB: pip install 'changelog-engine[sql]'; or ask Spark, with --spark"
+        ) from error
+    ledger, checkpoint = open_point(path, at)
+    views = Views(ledger, checkpoint)
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+    }
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("SET python_enable_replacements = false")
+        said = {word.lower() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
+        for name in views.names:
+            if name.lower() in said:
+                connection.register(name, views.table(name))
+        try:
+            connection.execute(text)
+            columns = tuple(column[0] for column in connection.description or ())
+            return QueryResult(columns, connection.fetchall())
+        except duckdb.Error as error:
+            raise ConfigurationError(_explained(str(error), views.names)) from None
+
+
+def _explained(message: str, names: Sequence[str]) -> str:
+    """DuckDB's message; where a view is not there, which are."""
+    missing = re.search(r"Table with name (\S+) does not exist", message)
+    if missing is None:
+        return message
+    wanted = missing[1]
+    if wanted.lower().endswith(HISTORY_SUFFIX):
+        return (
+            f"{named('view', wanted, names)}. Views of changes are Spark's: ask with --spark, or for one key with "
+            "`changelog-engine history`"
+        )
+    return named("view", wanted, names)
+
+
+class Views:
+    """A job's views at a checkpoint, each made when it is asked for.
+
+    Args:
+        ledger: the job's log.
+        checkpoint: which checkpoint the views of states show.
+
+    Attributes:
+        names: of the views.
+    """
+
+    def __init__(self, ledger: Ledger, checkpoint: Checkpoint) -> None:
+        self._ledger = ledger
+        self._checkpoint = checkpoint
+        keyed = {operator["uid"]: operator for operator in checkpoint.operators if "states" in operator}
+        states = {
+            (uid, state["name"]): (operator, state)
+            for uid, operator in keyed.items()
+            for state in operator["states"]
+        }
+        self._makers: dict[str, Callable[[], pa.Table]] = {
+            "checkpoints": self._checkpoints,
+            "states": self._states,
+        }
+        self._summary: list[dict[str, str]] = []
+        for (uid, name), view in view_names(states, keyed).items():
+            if name is None:
+                self._makers[view] = lambda uid=uid: self._timers(keyed[uid])  # type: ignore[misc]
+            else:
+                columns = StateColumns.of(*states[uid, name])
+                self._makers[view] = lambda columns=columns: self._state(columns)  # type: ignore[misc]
+                self._summary.append(
+                    {
+                        "operator": uid,
+                        "state": name,
+                        "kind": columns.kind,
+                        "view": view,
+                        "key_type": columns.key.name,
+                    }
+                    | {"value_type": columns.value_name}
+                )
+        self.names = tuple(self._makers)
+
+    def table(self, name: str) -> pa.Table:
+        """A view's rows."""
+        return self._makers[name]()
+
+    def _live(self, uid: str) -> dict[tuple[str, str], pa.Table]:
+        point = self._ledger.restore_point(self._checkpoint)
+        pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
+        return {name: _dated(fold_state(pieces)) for name, pieces in pending.items()}
+
+    def _state(self, columns: StateColumns) -> pa.Table:
+        live = self._live(columns.operator).get((columns.operator, columns.name))
+        entries = [] if live is None else _entries(live, columns, self._checkpoint.time_ms)
+        is_list = columns.kind == "list"
+        value = _listed(columns.value) if is_list else columns.value
+        shown = [*_identity(columns, entries), ("value", value.arrow, [entry["value"] for entry in entries])]
+        shown.append(("value_json", _TEXT, [entry["value_json"] for entry in entries]))
+        if columns.ttl_ms is not None:
+            shown.append(
+                ("accessed", pa.list_(_TIME) if is_list else _TIME, [entry["accessed"] for entry in entries])
+            )
+        for name, arrow in (
+            ("pickled_bytes", _LONG),
+            ("checkpoint_id", _LONG),
+            ("event_time", _TIME),
+            ("key_group", _LONG),
+        ):
+            shown.append((name, arrow, [entry[name] for entry in entries]))
+        return _table(shown)
+
+    def _timers(self, operator: dict[str, Any]) -> pa.Table:
+        key = key_sql_type(type_of(operator.get("key_type")))
+        windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
+        live = self._live(operator["uid"])
+        rows: list[dict[str, Any]] = []
+        for state, domain in TIMER_DOMAINS:
+            found = live.get((operator["uid"], state))
+            rows += [] if found is None else [{**row, "domain": domain} for row in found.to_pylist()]
+        shown = [*_column("key", key, [row["key"] for row in rows])]
+        if windows:
+            shown += _column("window", window_sql_type(windows[0]), [row["namespace"] for row in rows])
+        times = [int(row["value"]) for row in rows]
+        shown += [
+            ("domain", _TEXT, [row["domain"] for row in rows]),
+            ("time", _TIME, [time_of_ms(each) for each in times]),
+            ("time_ms", _LONG, times),
+            ("checkpoint_id", _LONG, [row["checkpoint_id"] for row in rows]),
+            ("event_time", _TIME, [_naive(row["event_time"]) for row in rows]),
+            ("key_group", _LONG, [row["key_group"] for row in rows]),
+        ]
+        return _table(shown)
+
+    def _states(self) -> pa.Table:
+        names = ("operator", "state", "kind", "view", "key_type", "value_type")
+        return _table([(name, _TEXT, [row[name] for row in self._summary]) for name in names])
+
+    def _checkpoints(self) -> pa.Table:
+        lineage = self._ledger.lineage
+        found = [lineage.checkpoint(number) for number in lineage.checkpoints.ids()]
+        numbers = ("id", "attempt", "parent", "duration_ms", "parts", "rows", "bytes", "snapshot")
+        shown: list[_Column] = [(name, _LONG, [vars(row)[name] for row in found]) for name in numbers]
+        shown.insert(3, ("time", _TIME, [time_of_ms(row.time_ms) for row in found]))
+        shown += [(name, pa.bool_(), [vars(row)[name] for row in found]) for name in ("finished", "stopped")]
+        line = self._checkpoint.lineage
+        shown.append(("on_lineage", pa.bool_(), [on_lineage(line, row.attempt, row.id) for row in found]))
+        return _table(shown)
+
+
+_Column = tuple[str, pa.DataType, list[Any]]
+
+
+def _entries(live: pa.Table, columns: StateColumns, time_ms: int) -> list[dict[str, Any]]:
+    """The entries of a state: one a row, or of a list state one a key; without those that had expired."""
+    found: dict[Any, dict[str, Any]] = {}
+    since = None if columns.ttl_ms is None else time_ms - columns.ttl_ms
+    for number, row in enumerate(live.to_pylist()):
+        accessed, text, value = None, row["value"], _loaded(row["value"])
+        if since is not None and isinstance(value, list) and len(value) == 2 and isinstance(value[0], int):
+            accessed, value = value
+            text = text.partition(",")[2][:-1]
+            if accessed <= since:
+                continue
+        size = None if row["payload"] is None else len(row["payload"])
+        converted = None if size is not None else columns.value.of_json(value)
+        own = {
+            "value": converted,
+            "value_json": text,
+            "accessed": time_of_ms(accessed),
+            "pickled_bytes": size,
+        }
+        own |= {"event_time": _naive(row["event_time"])}
+        if columns.kind != "list":
+            found[number] = {**row, **own}
+            continue
+        place = (row["key"], row["namespace"])
+        entry = found.get(place)
+        if entry is None:
+            first = {"value": [converted], "value_json": [text], "accessed": [own["accessed"]]}
+            found[place] = {**row, **own, **first}
+            continue
+        for name in ("value", "accessed"):
+            entry[name].append(own[name])
+        entry["value_json"].append(text)
+        entry["checkpoint_id"] = max(entry["checkpoint_id"], row["checkpoint_id"])
+        entry["event_time"] = own["event_time"]
+        sizes = [each for each in (entry["pickled_bytes"], size) if each is not None]
+        entry["pickled_bytes"] = sum(sizes) if sizes else None
+    entries = list(found.values())
+    if columns.kind == "list":
+        for entry in entries:
+            entry["value_json"] = f"[{','.join(entry['value_json'])}]"
+    return entries
+
+
+def _identity(columns: StateColumns, entries: list[dict[str, Any]]) -> list[_Column]:
+    sources = (
+        ("key", "key", columns.key),
+        ("window", "namespace", columns.window),
+        ("map_key", "map_key", columns.map_key),
+    )
+    return [
+        column
+        for name, source, found in sources
+        if found is not None
+        for column in _column(name, found, [entry[source] for entry in entries])
+    ]
+
+
+def _column(name: str, found: SqlType, texts: list[str | None]) -> list[_Column]:
+    """A typed column and its text."""
+    values = [found.of_json(_loaded(text)) for text in texts]
+    return [(name, found.arrow, values), (f"{name}_json", _TEXT, texts)]
+
+
+def _listed(element: SqlType) -> SqlType:
+    return element._replace(arrow=pa.list_(element.arrow))
+
+
+def _loaded(text: str | None) -> Any:
+    """A JSON value; numbers that the quick reader does not take by the exact one."""
+    if text is None:
+        return None
+    try:
+        return parsed(text)
+    except ValueError:
+        return text
+
+
+def _dated(live: pa.Table) -> pa.Table:
+    """Rows whose event times Python's calendar has: null outside the years 1 to 9999."""
+    times = live["event_time"]
+    milliseconds = pc.divide(times.cast(pa.int64()), 1000)
+    fits = pc.and_(pc.greater(milliseconds, OLDEST_MS), pc.less_equal(milliseconds, NEWEST_MS))
+    place = live.schema.get_field_index("event_time")
+    return live.set_column(place, live.field(place), pc.if_else(fits, times, pa.scalar(None, times.type)))
+
+
+def _naive(time: Any) -> Any:
+    return None if time is None else time.replace(tzinfo=None)
+
+
+def _table(columns: list[_Column]) -> pa.Table:
+    arrays = [pa.array(values, arrow) for _, arrow, values in columns]
+    return pa.table(arrays, names=[name for name, _, _ in columns])

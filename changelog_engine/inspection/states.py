@@ -1,0 +1,290 @@
+"""States at a point: which there are, and their entries by page or by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.key_groups import key_group
+from changelog_engine.inspection.nearest import named, nearest
+from changelog_engine.inspection.points import At, open_point
+from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.ledger.ledger import Ledger
+from materializer.fold import FoldedState, fold_at
+
+_UNDECLARED = "undeclared"
+
+
+@dataclass(frozen=True)
+class StateSummary:
+    """One state, or the timers of an operator.
+
+    Args:
+        operator: uid.
+        state: name; ``(event time timers)`` or ``(processing time timers)`` of timers.
+        kind: value, list, map, reducing, aggregating or timer.
+        keys: how many it has (timers: how many there are); None when it is withheld.
+        key_type, value_type, map_key_type: names of declared types.
+        window: the kind of its namespaces; None where it has none.
+        ttl_ms: time to live.
+        withheld: why its entries are not shown.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    keys: int | None
+    key_type: str
+    value_type: str | None = None
+    map_key_type: str | None = None
+    window: str | None = None
+    ttl_ms: int | None = None
+    withheld: str | None = None
+
+
+@dataclass(frozen=True)
+class StatesAt:
+    """The states of a job at a checkpoint."""
+
+    checkpoint: Checkpoint
+    states: tuple[StateSummary, ...]
+
+
+@dataclass(frozen=True)
+class StateEntry:
+    """What a state has for a key.
+
+    Args:
+        operator, state: whose.
+        key: typed.
+        namespace: text of the window; None where the state has none.
+        value: typed; of a list state a list, of a map state a mapping. Of a timer its time, epoch milliseconds.
+    """
+
+    operator: str
+    state: str
+    key: Any
+    namespace: str | None
+    value: Any
+
+
+@dataclass(frozen=True)
+class Miss:
+    """What there is instead of a key that is not there.
+
+    Args:
+        operator: uid.
+        key_type: name of the declared type of its keys.
+        keys: how many it has.
+        nearest: the few that are most like the one that was asked for.
+    """
+
+    operator: str
+    key_type: str
+    keys: int
+    nearest: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class EntriesAt:
+    """A page of the entries at a checkpoint.
+
+    Args:
+        checkpoint: which.
+        entries: those of the page.
+        total: how many there are in all.
+        withheld: (operator, state) to the reason why it is left out.
+        missed: where a key was asked for and nothing has it: one for each operator.
+    """
+
+    checkpoint: Checkpoint
+    entries: tuple[StateEntry, ...]
+    total: int
+    withheld: dict[tuple[str, str], str]
+    missed: tuple[Miss, ...] = ()
+
+
+def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: bool = True) -> StatesAt:
+    """Which states there are at a point.
+
+    Args:
+        path: the job's folder.
+        at: the point, see ``inspection.points``.
+        allow_pickle: count keys of states with pickled values, too, which loads them.
+        counts: count keys, which folds the log; without, only the checkpoint's row is read.
+
+    Raises:
+        RestoreError: there is no such checkpoint, or it was truncated.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    ledger, checkpoint = open_point(path, at)
+    folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle) if counts else None
+    found = []
+    for operator in checkpoint.operators:
+        key_type = type_of(operator.get("key_type"))
+        shown = _UNDECLARED if key_type is None else key_type.name
+        for described in operator.get("states", ()):
+            found.append(_summary(operator["uid"], shown, described, folded))
+        if folded is not None:
+            for domain in ("event time", "processing time"):
+                name = (operator["uid"], f"({domain} timers)")
+                timers = folded.timers.get((operator["uid"], domain))
+                if timers is not None or name in folded.withheld:
+                    count = None if timers is None else len(timers)
+                    found.append(
+                        StateSummary(*name, "timer", count, shown, withheld=folded.withheld.get(name))
+                    )
+    return StatesAt(checkpoint, tuple(found))
+
+
+def entries_at(
+    path: str,
+    at: At = None,
+    *,
+    operator: str | None = None,
+    state: str | None = None,
+    key: str | None = None,
+    allow_pickle: bool = False,
+    first: int = 0,
+    limit: int | None = None,
+) -> EntriesAt:
+    """Entries of states at a point.
+
+    Args:
+        path: the job's folder.
+        at: the point, see ``inspection.points``.
+        operator: only of the one with this uid.
+        state: only the one of this name.
+        key: only this key, as text: see ``values.key_identities``. Only files that can hold its key group are read.
+        allow_pickle: load pickled values, which runs what is in them.
+        first: how many entries to pass over.
+        limit: the most that the page has; None for all.
+
+    Raises:
+        RestoreError: there is no such checkpoint, operator or state; names the nearest.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    ledger, checkpoint = open_point(path, at)
+    check_names(checkpoint, operator, state)
+    missed: tuple[Miss, ...] = ()
+    withheld: dict[tuple[str, str], str] = {}
+    if key is None:
+        operators = None if operator is None else frozenset([operator])
+        folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, operators=operators, state=state)
+        entries, withheld = _entries(folded), folded.withheld
+    else:
+        entries = []
+        for described in _keyed(checkpoint, operator, state):
+            entries += _of_key(ledger, checkpoint, described, state, key, allow_pickle, withheld)
+        if not entries:
+            folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, state=state)
+            shown = [e for e in _entries(folded) if operator in (None, e.operator)]
+            entries = [e for e in shown if key in (repr(e.key), str(e.key))]
+            withheld = {name: why for name, why in folded.withheld.items() if operator in (None, name[0])}
+            if not entries:
+                missed = tuple(_miss(each, shown, key) for each in _keyed(checkpoint, operator, state))
+    last = len(entries) if limit is None else first + limit
+    return EntriesAt(checkpoint, tuple(entries[first:last]), len(entries), dict(withheld), missed)
+
+
+def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
+    """Raise when a checkpoint has no operator with state, or no state, of a name.
+
+    Raises:
+        RestoreError: names the nearest.
+    """
+    keyed = [found for found in checkpoint.operators if "states" in found]
+    if operator is not None and operator not in {found["uid"] for found in keyed}:
+        raise RestoreError(
+            f"checkpoint {checkpoint.id}: {named('operator with state', operator, [found['uid'] for found in keyed])}"
+        )
+    names = [
+        described["name"]
+        for found in keyed
+        if operator in (None, found["uid"])
+        for described in found["states"]
+    ]
+    if state is not None and state not in names:
+        raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}")
+
+
+def _summary(uid: str, key_type: str, described: dict[str, Any], folded: FoldedState | None) -> StateSummary:
+    name = (uid, described["name"])
+    withheld = None if folded is None else folded.withheld.get(name)
+    map_key = type_of(described.get("map_key_type"))
+    value_type = type_of(described["value_type"])
+    ttl = described.get("ttl")
+    if ttl is not None:
+        value_type = type_of(described["value_type"]["fields"][1])
+    return StateSummary(
+        *name,
+        kind=described["kind"],
+        keys=None if folded is None or withheld is not None else len(folded.states[name]),
+        key_type=key_type,
+        value_type=None if value_type is None else value_type.name,
+        map_key_type=None if map_key is None else map_key.name,
+        window=described.get("namespace"),
+        ttl_ms=None if ttl is None else ttl["ttl_ms"],
+        withheld=withheld,
+    )
+
+
+def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[dict[str, Any]]:
+    return [
+        found
+        for found in checkpoint.operators
+        if operator in (None, found["uid"])
+        and any(state in (None, described["name"]) for described in found.get("states", ()))
+    ]
+
+
+def _of_key(
+    ledger: Ledger,
+    checkpoint: Checkpoint,
+    described: dict[str, Any],
+    state: str | None,
+    key: str,
+    allow_pickle: bool,
+    withheld: dict[tuple[str, str], str],
+) -> list[StateEntry]:
+    """The entries of a key in one operator: one key group is read."""
+    found = []
+    identities = key_identities(key, type_of(described.get("key_type")))
+    groups = {key_group(identity, described["max_parallelism"]) for identity in identities}
+    for group in sorted(groups):
+        folded = fold_at(
+            ledger,
+            checkpoint,
+            allow_pickle=allow_pickle,
+            key_groups=range(group, group + 1),
+            operators=frozenset([described["uid"]]),
+            state=state,
+        )
+        withheld.update(folded.withheld)
+        found += _entries(folded, identities)
+    return found
+
+
+def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[StateEntry]:
+    """All entries, states first and then timers; or those of some keys."""
+    found = []
+    for (uid, name), entries in folded.states.items():
+        wanted = None if identities is None else frozenset(identities)
+        for key, value in entries.items():
+            plain, namespace = key if entries.namespaced else (key, None)
+            if wanted is None or entries.codec.identity(plain) in wanted:
+                found.append(StateEntry(uid, name, plain, namespace, value))
+    return found
+
+
+def _miss(described: dict[str, Any], entries: list[StateEntry], key: str) -> Miss:
+    keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described["uid"]}
+    key_type = type_of(described.get("key_type"))
+    return Miss(
+        described["uid"],
+        _UNDECLARED if key_type is None else key_type.name,
+        len(keys),
+        tuple(nearest(keys.values(), key)),
+    )

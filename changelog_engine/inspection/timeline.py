@@ -1,0 +1,260 @@
+"""A job's attempts and checkpoints as a tree: what followed on what, and where it was killed, rewound and materialized.
+
+Ids, attempts and times come from an index, so a hundred thousand merged checkpoints are listed without opening their rows;
+sizes and durations are read for those that are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from changelog_engine.changelog.log_files import parse_row
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.row_files import Index
+from changelog_engine.changelog.rows import ATTEMPT
+from changelog_engine.inspection.points import open_ledger
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ownership import driver_of
+from changelog_engine.storage.protocol import Storage
+
+BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
+IMPORTED, FORKED = "imported", "forked"
+FINISHED, STOPPED, ENDED, RUNNING = "finished", "stopped", "killed or failed", "running"
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """One attempt: a run of checkpoints.
+
+    Args:
+        attempt: its number.
+        parent: the checkpoint it started from; None for empty.
+        how: ``began`` (empty), ``restored`` (after a failure, from the newest checkpoint of the one before), ``continued``
+            (likewise, after a stop or an end), ``rewound`` (to an earlier checkpoint, or another branch), ``imported`` (its
+            first checkpoint came out of a savepoint), ``forked`` (the job was made with it, out of another; seen while the
+            first commits of the log are kept).
+        end: ``finished``, ``stopped``, ``running``, or ``killed or failed``.
+        first, last: its checkpoints that are there; None for none.
+        checkpoints: how many.
+        on_line: how many of them are on the newest checkpoint's lineage.
+        time_ms: when it began.
+        host, pid, engine: where, and of which version.
+    """
+
+    attempt: int
+    parent: int | None
+    how: str
+    end: str
+    first: int | None
+    last: int | None
+    checkpoints: int
+    on_line: int
+    time_ms: int
+    host: str
+    pid: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class CheckpointRow:
+    """One checkpoint.
+
+    Args:
+        id, attempt, parent: its number, whose it is, and the one before it; None where its lineage begins.
+        time_ms: when its barrier was.
+        on_line: whether it is on the newest checkpoint's lineage.
+        materialized: whether there is a snapshot of it.
+        marks: what happened at it: how its attempt began, if it is the first; how it ended, if it is the last.
+        duration_ms, rows, bytes, parts: of it; None where they were not asked for.
+    """
+
+    id: int
+    attempt: int
+    parent: int | None
+    time_ms: int
+    on_line: bool
+    materialized: bool
+    marks: tuple[str, ...]
+    duration_ms: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    parts: int | None = None
+
+
+class Timeline:
+    """A job's attempts and checkpoints as they are now.
+
+    Args:
+        path: the job's folder.
+
+    Raises:
+        StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
+        CorruptChangelogError: a row can't be read.
+
+    Attributes:
+        attempts: oldest first.
+        newest: the newest checkpoint's id; None for none.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._ledger = open_ledger(path)
+        lineage = self._ledger.lineage
+        newest = lineage.newest_checkpoint()
+        self.newest = None if newest is None else newest.id
+        self._index: Index = lineage.checkpoints.index()
+        self._on_line = np.zeros(len(self._index.ids), bool)
+        for attempt, first, last in () if newest is None else newest.lineage:
+            ids = self._index.ids
+            self._on_line |= (self._index.attempts == attempt) & (ids >= first) & (ids <= last)
+        self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
+        running = bool(driver_of(open_job(path)).running)
+        self.attempts = tuple(_attempts(self._ledger, self._index, self._on_line, running))
+        self._by_number = {row.attempt: row for row in self.attempts}
+        self._cut = {  # attempts whose first checkpoints were truncated: the first that is left did not begin them
+            row.attempt
+            for row in self.attempts
+            if row.first is not None
+            and row.how != IMPORTED
+            and lineage.checkpoint(row.first).parent != row.parent
+        }
+
+    @property
+    def ids(self) -> list[int]:
+        """The checkpoints that are there, ascending."""
+        found: list[int] = self._index.ids.tolist()
+        return found
+
+    def checkpoints(
+        self,
+        first: int | None = None,
+        last: int | None = None,
+        limit: int | None = None,
+        *,
+        details: bool = False,
+    ) -> list[CheckpointRow]:
+        """Checkpoints by id, ascending.
+
+        Args:
+            first: the lowest id; None for all.
+            last: the highest id; None for all.
+            limit: at most so many, the newest of them; None for all.
+            details: with durations and sizes, which reads their rows.
+        """
+        ids = self._index.ids
+        low = 0 if first is None else int(np.searchsorted(ids, first))
+        high = len(ids) if last is None else int(np.searchsorted(ids, last, side="right"))
+        if limit is not None:
+            low = max(low, high - limit)
+        return [self._row(place, details) for place in range(low, high)]
+
+    def _row(self, place: int, details: bool) -> CheckpointRow:
+        number, attempt = int(self._index.ids[place]), int(self._index.attempts[place])
+        of = self._by_number.get(attempt)
+        begins = attempt not in self._cut and (place == 0 or self._index.attempts[place - 1] != attempt)
+        parent: int | None = None if place == 0 else int(self._index.ids[place - 1])
+        marks = []
+        if begins:
+            parent = None if of is None or of.how == IMPORTED else of.parent
+            marks.append(BEGAN if of is None else of.how)
+        if of is not None and number == of.last and of.end != RUNNING:
+            marks.append(of.end)
+        row = CheckpointRow(
+            number,
+            attempt,
+            parent,
+            int(self._index.times[place]),
+            bool(self._on_line[place]),
+            number in self._snapshots,
+            tuple(marks),
+        )
+        if not details:
+            return row
+        return _detailed(row, self._ledger.lineage.checkpoint(number))
+
+
+def _detailed(row: CheckpointRow, read: Checkpoint) -> CheckpointRow:
+    return CheckpointRow(
+        row.id, row.attempt, read.parent, row.time_ms, row.on_line, row.materialized, row.marks,
+        read.duration_ms, read.rows, read.bytes, read.parts,
+    )  # fmt: skip
+
+
+def _attempts(
+    ledger: Ledger, index: Index, on_line: npt.NDArray[np.bool_], running: bool
+) -> list[AttemptRow]:
+    lineage = ledger.lineage
+    found: list[AttemptRow] = []
+    numbers, forked = sorted(lineage.attempts), _forked(ledger.storage)
+    for number in numbers:
+        attempt = lineage.attempt(number)
+        mine = index.attempts == number
+        ids = index.ids[mine]
+        first = None if not len(ids) else lineage.checkpoint(int(ids[0]))
+        last = first if first is None or len(ids) == 1 else lineage.checkpoint(int(ids[-1]))
+        if last is not None and last.finished:
+            end = FINISHED
+        elif last is not None and last.stopped:
+            end = STOPPED
+        else:
+            end = RUNNING if running and number == numbers[-1] else ENDED
+        found.append(
+            AttemptRow(
+                number,
+                attempt.parent,
+                FORKED if number == forked else _how(attempt, first, found),
+                end,
+                None if first is None else int(ids[0]),
+                None if first is None else int(ids[-1]),
+                len(ids),
+                int(on_line[mine].sum()),
+                attempt.time_ms,
+                attempt.host,
+                attempt.pid,
+                attempt.engine,
+            )
+        )
+    return found
+
+
+def _how(attempt: Attempt, first: Checkpoint | None, earlier: Sequence[AttemptRow]) -> str:
+    if first is not None and first.snapshot == first.id and first.parent is None and _unmeasured(first):
+        return IMPORTED
+    if attempt.parent is None:
+        return BEGAN
+    if not earlier:
+        return RESTORED
+    before = earlier[-1]
+    newest = before.parent if before.last is None else before.last
+    if attempt.parent != newest:
+        return REWOUND
+    return CONTINUED if before.end in (FINISHED, STOPPED) else RESTORED
+
+
+def _forked(changelog: Storage) -> int | None:
+    """The attempt with which a fork was made, where the commit that says so is still there."""
+    try:
+        lines = changelog.read(f"_delta_log/{1:020d}.json").to_pybytes().splitlines()
+        actions = [json.loads(line) for line in lines]
+        said = (
+            next(action["commitInfo"] for action in actions if "commitInfo" in action).get("userMetadata")
+            or "{}"
+        )
+        if "fork" not in json.loads(said):
+            return None
+        rows = [parse_row(action["add"]["path"]) for action in actions if "add" in action]
+        return max(
+            (row.attempt for row in rows if row is not None and row.operation == ATTEMPT), default=None
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError, StopIteration):
+        return None
+
+
+def _unmeasured(first: Checkpoint) -> bool:
+    """A checkpoint that was copied in has no times of its own: nobody ran it."""
+    return not first.duration_ms and first.parent_acknowledged_ms is None and first.restored_ms is None

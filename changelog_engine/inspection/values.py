@@ -1,0 +1,140 @@
+"""Keys and values out of the log's texts: typed, without loading pickles; and as what JSON has."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.codec.canonical import refusing_objects
+from changelog_engine.codec.keys import KeyIdentity, key_codec_for
+from changelog_engine.codec.values import codec_for
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.types.row import Row
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """A value or key that only loading a pickle would give.
+
+    Args:
+        text: what the log has for people.
+        size: bytes of the pickle; 0 for a key, whose text names what would run.
+    """
+
+    text: str | None
+    size: int
+
+    def __repr__(self) -> str:
+        shown = "" if self.text is None else f" {self.text}"
+        return f"<pickled{shown}>"
+
+
+def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
+    """A declared type out of what a checkpoint says of it; None for undeclared."""
+    return None if spec is None else type_from_spec(spec)
+
+
+def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdentity]:
+    """The keys that somebody may mean by a text, for keys of a type: the plain text, a Python literal, JSON.
+
+    Args:
+        text: such as ``7``, ``to``, ``'to'``, ``(1, 'a')``, ``[1, "a"]`` or ``2026-01-31``.
+        key_type: the declared type; None for undeclared.
+
+    Returns:
+        Identities, each once; none when no key of the type can be meant.
+    """
+    codec = key_codec_for(key_type)
+    meant: list[Any] = [text]
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        meant.append(ast.literal_eval(text.strip()))
+    found: dict[KeyIdentity, None] = {}
+    with refusing_objects():
+        for key in meant:
+            with suppress(ChangelogEngineError, ValueError, TypeError, OverflowError):
+                found[codec.identity(key)] = None
+        for written in (text.strip(), json.dumps(text.strip())):
+            with suppress(
+                ChangelogEngineError, ValueError, TypeError, KeyError, OverflowError, AttributeError
+            ):
+                json.loads(written)
+                found[codec.identity(codec.key_of(codec.from_texts([written])[0]))] = None
+    return list(found)
+
+
+def keys_of(texts: Sequence[str | None], key_type: TypeInformation | None, allow_pickle: bool) -> list[Any]:
+    """Keys out of their texts; what would have to be made by running something is withheld."""
+    codec = key_codec_for(key_type)
+    found: list[Any] = []
+    for text in texts:
+        if text is None:
+            found.append(None)
+            continue
+        try:
+            if allow_pickle:
+                found.append(codec.key_of(codec.from_texts([text])[0]))
+            else:
+                with refusing_objects():
+                    found.append(codec.key_of(codec.from_texts([text])[0]))
+        except ChangelogEngineError:
+            if allow_pickle:
+                raise
+            found.append(Withheld(text, 0))
+    return found
+
+
+def values_of(
+    texts: Sequence[str | None],
+    payloads: Sequence[bytes | None],
+    value_type: TypeInformation,
+    allow_pickle: bool,
+) -> list[Any]:
+    """Values out of the log's columns; where there are payloads and these are not allowed, they are withheld."""
+    plain = [i for i, payload in enumerate(payloads) if payload is None or allow_pickle]
+    found: list[Any] = [
+        Withheld(text, 0 if payload is None else len(payload))
+        for text, payload in zip(texts, payloads, strict=True)
+    ]
+    decoded = codec_for(value_type).decode_many(
+        pa.array([texts[i] for i in plain], pa.string()), pa.array([payloads[i] for i in plain], pa.binary())
+    )
+    for i, value in zip(plain, decoded, strict=True):
+        found[i] = value
+    return found
+
+
+def as_json(value: Any) -> Any:
+    """A key or value as JSON has it; what JSON has not is its readable text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Row):
+        names = getattr(value, "_fields", None)
+        cells = [as_json(each) for each in value]
+        return dict(zip(names, cells, strict=True)) if names else cells
+    if isinstance(value, Withheld):
+        return {"pickled": value.text, "bytes": value.size}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: as_json(each) for key, each in value.items()}
+        return [[as_json(key), as_json(each)] for key, each in value.items()]
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [as_json(each) for each in value]
+    return repr(value)

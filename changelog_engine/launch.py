@@ -1,0 +1,419 @@
+"""From a graph to a running job: plan, check, take over the job's folder, start.
+
+Everything that can be refused is refused before the folder is touched, and everything about the folder before Spark starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from changelog_engine.driver import starting
+from changelog_engine.driver.coordinator import Coordinator
+from changelog_engine.driver.job import Job
+from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
+from changelog_engine.errors import JobExecutionError, JobInterruptedError
+from changelog_engine.graph.files import JobFiles
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.observing import Observers, WorkersAtStart
+from changelog_engine.spark.cluster import SparkCluster
+from changelog_engine.spark.printed import show_text
+from changelog_engine.spark.shipping import ShippedJob, ship
+from changelog_engine.storage.file_systems import use_options
+from materializer.schedule import beside_job
+
+log = logging.getLogger("changelog_engine")
+
+_END = object()
+
+Observer = Callable[[EpochStats], None]
+
+RUNNING: set[LaunchedJob] = set()  # in the background of this process
+
+
+class Cluster(Protocol):
+    """What runs the epochs of jobs: Spark, or this process."""
+
+    def stage(self, given: JobFiles) -> Any:
+        """Make a job's files ready, before anything of the job is touched; gives what ``runner`` takes.
+
+        Raises:
+            ConfigurationError, EnvironmentNotReadyError, NotSupportedError: they cannot be had.
+        """
+
+    def runner(self, job: ShippedJob, staged: Any) -> ClosingRunner:
+        """What runs the epochs of a job."""
+
+
+class ClosingRunner(EpochRunner, Protocol):
+    """An epoch runner that is closed at the end of its job."""
+
+    def noted(self, attempt: int) -> tuple[int, int, int] | None:
+        """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
+
+    def close(self) -> None:
+        """Let go of all that the job has there."""
+
+
+class LaunchedJob(Protocol):
+    """What the API and the console see of a job; see RunningJob."""
+
+    job_id: str
+    name: str
+
+    @property
+    def makes_checkpoints(self) -> bool: ...
+    @property
+    def last_checkpoint(self) -> int | None: ...
+    def run(self) -> JobOutcome: ...
+    def start(self) -> None: ...
+    def status(self) -> str: ...
+    def cancel(self) -> None: ...
+    def stop(self) -> None: ...
+    def trigger_savepoint(self, directory: str | None = None) -> str: ...
+    def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> str: ...
+    def wait(self, timeout_s: float | None = None) -> JobOutcome: ...
+    def results(self, node: int) -> Iterator[Any]: ...
+
+
+Launch = Callable[[JobGraph, JobSettings, Observer | None], LaunchedJob]
+
+
+class RunningJob:
+    """A job that was prepared and runs, or will.
+
+    Args:
+        graph: the job.
+        settings: how it runs.
+        observer: called after each epoch with its figures.
+        cluster: runs its epochs; None, the default, for Spark.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        settings: JobSettings,
+        observer: Observer | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self.job_id = uuid.uuid4().hex
+        self.name = graph.name
+        self._queues: dict[int, queue.SimpleQueue[Any]] = {
+            node.id: queue.SimpleQueue() for node in graph.nodes if node.kind is NodeKind.SINK
+        }
+        self._settings = settings
+        self._delete_on_cancel = False
+        self._failure: BaseException | None = None
+        self._outcome: JobOutcome | None = None
+        self._done = threading.Event()
+        use_options(settings.file_systems)
+        self._observers = Observers(graph, settings)
+        with contextlib.ExitStack() as opened:
+            opened.callback(self._observers.close)
+            self._prepare(graph, settings, observer, SparkCluster() if cluster is None else cluster, opened)
+            opened.pop_all()
+
+    def _prepare(
+        self,
+        graph: JobGraph,
+        settings: JobSettings,
+        observer: Observer | None,
+        cluster: Cluster,
+        opened: contextlib.ExitStack,
+    ) -> None:
+        plan = plan_job(graph)
+        shipped = ship(self.job_id, plan, settings, None)
+        staged = cluster.stage(settings.files)
+        plan, self._journal, self._start = starting.start_job(plan, settings)
+        if self._journal is not None:
+            opened.callback(self._journal.close)
+            shipped = ship(self.job_id, plan, settings, self._journal.parts_folder)
+        self._observers.begin(
+            None if self._journal is None else self._journal.folder.storage.root,
+            None if self._start is None else self._start.id,
+        )
+        runner = cluster.runner(shipped, staged)
+        opened.callback(runner.close)
+        monitor, subtasks = self._observers.monitor, sum(stage.parallelism for stage in plan.stages)
+
+        def workers() -> WorkersAtStart | None:
+            noted = runner.noted(monitor.latest.attempt)
+            return None if noted is None else WorkersAtStart(noted[0], subtasks, *noted[1:])
+
+        self._observers.ask_workers(workers)
+        self.coordinator = Coordinator(
+            Job(self.job_id, plan, settings, runner, self._journal, self, observer, monitor=monitor)
+        )
+        self._beside = None
+        if self._journal is not None:
+            self._beside = beside_job(self._journal.folder, settings, self.coordinator.control.fail)
+        sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
+        self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]
+        if self._beside is not None:
+            self._at_the_end.insert(0, self._beside.stop)
+        if self._journal is not None:
+            self._at_the_end.append(self._journal.close)
+
+    def run(self) -> JobOutcome:
+        """Run to the end, in this thread.
+
+        Raises:
+            JobExecutionError: the job failed, or what is to be done at its end.
+        """
+        try:
+            outcome = self._run()
+        except BaseException as failure:
+            self._end(None, failure)
+            raise
+        failed = self._end(outcome, None)
+        if failed is not None:
+            raise failed
+        return outcome
+
+    def _run(self) -> JobOutcome:
+        if self._beside is not None:
+            self._beside.start()
+        outcome = self.coordinator.run(self._start)
+        if self._beside is not None:
+            self._beside.stop()
+        if outcome.cancelled and self._delete_on_cancel and self._journal is not None:
+            self._journal.discard()
+            self._observers.monitor.status("CANCELED", folder=None)
+        return outcome
+
+    def _end(self, outcome: JobOutcome | None, failure: BaseException | None) -> BaseException | None:
+        """Let go of everything, and tell those who wait; what fails does not keep the rest from its end."""
+        for end in self._at_the_end:
+            try:
+                end()
+            except BaseException as error:
+                log.warning("job %r: what is to be done at its end failed: %r", self.name, error)
+                failure = failure or self._ended_badly(error)
+        RUNNING.discard(self)
+        self._failure = failure
+        if failure is None:
+            self._outcome = outcome
+        else:
+            self.coordinator.status = "FAILED"
+        try:
+            if failure is not None:
+                self._observers.monitor.status("FAILED")
+            self._observers.close()
+        finally:
+            self._done.set()
+            for waiting in self._queues.values():
+                waiting.put(_END)
+        return failure
+
+    def _ended_badly(self, error: BaseException) -> BaseException:
+        if not isinstance(error, Exception):
+            return error
+        failure = JobExecutionError(
+            f"job {self.name!r} came to its end, and what is to be done then failed: {type(error).__name__}: {error}"
+        )
+        failure.__cause__ = error
+        return failure
+
+    def start(self) -> None:
+        """Run in a thread of its own."""
+        RUNNING.add(self)
+        try:
+            threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
+        except BaseException as failure:
+            self._end(None, failure)
+            raise
+
+    def _run_quietly(self) -> None:
+        with contextlib.suppress(BaseException):
+            self.run()
+
+    def status(self) -> str:
+        """CREATED, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED."""
+        return self.coordinator.status
+
+    def cancel(self) -> None:
+        """Cancel: stop after the epoch's checkpoint; DELETE_ON_CANCELLATION then removes the job's checkpoints."""
+        self._delete_on_cancel = self._settings.delete_on_cancel
+        self.coordinator.control.stop()
+
+    @property
+    def makes_checkpoints(self) -> bool:
+        """Whether there will be anything to go on from."""
+        return self._journal is not None
+
+    @property
+    def last_checkpoint(self) -> int | None:
+        """The newest checkpoint, as far as attempts that have ended know."""
+        last = self.coordinator.last
+        return None if last is None else last.id
+
+    def stop(self) -> None:
+        """Stop after a checkpoint, to go on from there later."""
+        self.coordinator.control.stop()
+
+    def trigger_savepoint(self, directory: str | None = None) -> str:
+        """Take a savepoint of the next checkpoint, which comes at once; the job goes on. Returns its path.
+
+        Args:
+            directory: where it shall lie; None for the default directory.
+
+        Raises:
+            ConfigurationError: there is no directory, or the job makes no checkpoints.
+            JobExecutionError: the job ended before.
+            StorageError: the directory can't be written, or the copy failed.
+        """
+        return self.coordinator.control.savepoints.take(self._directory(directory), self.job_id[:6])
+
+    def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> str:
+        """Stop after a checkpoint and make a savepoint of it. Returns its path.
+
+        Args:
+            drain: let event time end first, so that all its timers and windows fire.
+            directory: as for ``trigger_savepoint``.
+
+        Raises:
+            ConfigurationError, JobExecutionError, StorageError: as ``trigger_savepoint``; the job goes on when the
+                directory cannot be used.
+        """
+        control = self.coordinator.control
+        path = control.savepoints.take(
+            self._directory(directory), self.job_id[:6], lambda: control.stop_for_savepoint(drain)
+        )
+        self._done.wait()
+        return path
+
+    def _directory(self, directory: str | None) -> str | None:
+        return self._settings.savepoint_dir if directory is None else directory
+
+    def wait(self, timeout_s: float | None = None) -> JobOutcome:
+        """Wait for the end.
+
+        Raises:
+            JobExecutionError: the job failed.
+            TimeoutError: it still runs.
+        """
+        if not self._done.wait(timeout_s):
+            raise TimeoutError(f"job {self.name!r} still runs after {timeout_s} s")
+        if self._outcome is None:
+            raise self._error()
+        return self._outcome
+
+    def results(self, node: int) -> Iterator[Any]:
+        """The elements of a collect sink, as they become final; ends with the job, or raises its failure."""
+        waiting = self._queues[node]
+        while True:
+            item = waiting.get()
+            if item is _END:
+                if self._failure is not None:
+                    raise self._error()
+                return
+            yield from item
+
+    def _error(self) -> BaseException:
+        failure = self._failure
+        if isinstance(failure, JobExecutionError):
+            return failure
+        return JobExecutionError(f"job {self.name!r} failed: {failure}")
+
+    def printed(self, lines: list[str]) -> None:
+        """See Outputs."""
+        show_text("\n".join(lines) + "\n")
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        """See Outputs."""
+        self._queues[node].put(elements)
+
+
+_launch: list[Launch] = []  # the first one counts
+
+
+@contextlib.contextmanager
+def launched_by(launch: Launch) -> Iterator[None]:
+    """Within it, something else makes jobs out of graphs, in all threads of this process.
+
+    The outermost decides: whoever looks at a program's job must not have it run because the program, too, says how.
+
+    Args:
+        launch: as the constructor of RunningJob, which it may call with a cluster of its own.
+    """
+    _launch.append(launch)
+    try:
+        yield
+    finally:
+        _launch.remove(launch)
+
+
+def _launching() -> Launch:
+    return _launch[0] if _launch else RunningJob
+
+
+def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> JobOutcome:
+    """Run a job to its end. Ctrl-C stops it after a checkpoint; a second Ctrl-C stops it at once.
+
+    Raises:
+        JobExecutionError: the job failed and its restart strategy gave up.
+        JobInterruptedError: Ctrl-C ended it. What there is to say was printed.
+    """
+    job: LaunchedJob | None = None
+    stopping: list[bool] = []
+    try:
+        job = _launching()(graph, settings, observer)
+        with _interruptible(job, stopping):
+            outcome = job.run()
+    except KeyboardInterrupt:
+        last = None if job is None else job.last_checkpoint
+        raise _interrupted(graph.name, settings, last) from None
+    if outcome.cancelled and stopping:
+        raise _interrupted(graph.name, settings, outcome.last_checkpoint)
+    return outcome
+
+
+def _interrupted(name: str, settings: JobSettings, last: int | None) -> JobInterruptedError:
+    """Say once how a job ended that Ctrl-C stopped."""
+    if settings.checkpoint_interval_ms is None:
+        message = (
+            f"job {name!r} stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew"
+        )
+    elif last is None:
+        message = f"job {name!r} stopped before its first checkpoint: run again, it begins anew"
+    else:
+        message = f"job {name!r} stopped after checkpoint {last}; run it again to go on from there"
+    print(message, file=sys.stderr)
+    return JobInterruptedError(message)
+
+
+def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> LaunchedJob:
+    """Start a job in the background."""
+    job = _launching()(graph, settings, observer)
+    job.start()
+    return job
+
+
+@contextlib.contextmanager
+def _interruptible(job: LaunchedJob, stopping: list[bool]) -> Iterator[None]:
+    """SIGINT asks the job to stop, and is noted; the second one interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_interrupt(signum: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, before)
+        after = "the next checkpoint" if job.makes_checkpoints else "what is being read"
+        print(f"stopping after {after}; press Ctrl-C again to stop at once", file=sys.stderr)
+        stopping.append(True)
+        job.stop()
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

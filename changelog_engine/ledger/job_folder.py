@@ -1,0 +1,202 @@
+"""Where a job's tables lie: ``<base>/<slug>/changelog`` and ``<base>/<slug>/snapshots``.
+
+Invariants:
+    * No job name leads out of the base folder, and two names never share a folder.
+    * What this engine did not write is left alone, whatever it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from changelog_engine.changelog.model import FORMAT_VERSION
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError
+from changelog_engine.ledger.snapshots import SNAPSHOTS
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_names import LOG
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
+from changelog_engine.storage.retry import Retry
+
+CHANGELOG = "changelog"
+LOCK_FILE = "driver.lock"
+PROTECTED = "protected"  # checkpoints that are being copied; see ledger.protection
+SET_ASIDE = "set-aside-"  # and a time: what a repair moved out of the way; see verification.repair
+FORMAT_PROPERTY = "changelog.format.version"
+JOB_PROPERTY = "changelog.job.name"
+
+_PLAIN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_HASHED = re.compile(r"-[0-9a-f]{10}$")
+# Rows carry checkpoint ids and lineage of their own, so old versions of the Delta table are not kept for time travel.
+# What truncation removed is forgotten soon, or each Delta checkpoint would name every file of the last week once more.
+_TABLE_PROPERTIES = {
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """A job's folder.
+
+    Args:
+        name: the job's name.
+        slug: the folder's name.
+        storage: the folder.
+    """
+
+    name: str
+    slug: str
+    storage: Storage
+
+    @property
+    def changelog(self) -> Storage:
+        """The changelog table's folder."""
+        return self.storage.child(CHANGELOG)
+
+    @property
+    def snapshots(self) -> Storage:
+        """The snapshots table's folder; it exists once there is a snapshot."""
+        return self.storage.child(SNAPSHOTS)
+
+    def open_changelog(self) -> DeltaLog:
+        """The changelog table at its newest version."""
+        return DeltaLog(self.changelog)
+
+    def open_snapshots(self) -> DeltaLog:
+        """The snapshots table, made when there is none.
+
+        Raises:
+            ForeignPathError, FormatVersionError: as open_job_folder.
+        """
+        return _open_or_create(self.snapshots, self.name)
+
+
+def job_slug(name: str) -> str:
+    """The folder name of a job.
+
+    Plain names (letters, digits, ``.``, ``_``, ``-``; at most 80) stay as they are. Others keep what is plain of them and
+    get a hash of the whole name, so that distinct names have distinct folders.
+
+    Example:
+        >>> job_slug("word-count")
+        'word-count'
+        >>> job_slug("../etc")
+        'etc-f7f9121fdb'
+
+    Raises:
+        ConfigurationError: the name holds a lone surrogate.
+    """
+    writable(name, "the job name")
+    if _PLAIN.fullmatch(name) and not _HASHED.search(name) and not name.endswith("."):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:10]
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", name)[:60].strip("-_")
+    return f"{readable or 'job'}-{digest}"
+
+
+def table_properties(name: str) -> dict[str, str]:
+    """The properties of a job's tables."""
+    return {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: name, **_TABLE_PROPERTIES}
+
+
+def refuse_inside_a_job(folder: Storage) -> None:
+    """Raise when a folder is that of a job or one of its tables: what does not belong there would keep the job from running.
+
+    Raises:
+        ConfigurationError: it is.
+    """
+    if any(DeltaLog.exists(table) for table in (folder, folder.child(CHANGELOG), folder.child(SNAPSHOTS))):
+        raise ConfigurationError(
+            f"{folder.root} is the folder of a job or of one of its tables: choose another"
+        )
+
+
+def find_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
+    """A job's folder as it would be; looks at nothing and makes nothing."""
+    slug = job_slug(name)
+    # Like the base path, a job's folder may be a link to another disk; what lies in it may not.
+    return JobFolder(name, slug, open_storage(open_storage(base_path, retry).join(slug), retry))
+
+
+def open_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
+    """A job's folder with its changelog table, made when there is none.
+
+    Args:
+        base_path: folder or URI under which jobs lie.
+        name: the job's name.
+        retry: bound and clock of retries.
+
+    Raises:
+        ForeignPathError: the path holds something that this engine did not write; nothing was touched.
+        FormatVersionError: a newer version of the engine wrote it.
+        StorageError: not writable, disk full; names the path.
+    """
+    base = open_storage(base_path, retry)
+    if base.is_file():
+        raise ForeignPathError(f"the base path {base.root} is a file: set another base path")
+    folder = find_job_folder(base_path, name, retry)
+    _check_ours(folder)
+    _open_or_create(folder.changelog, name)
+    return folder
+
+
+def _check_ours(folder: JobFolder) -> None:
+    root = folder.storage
+    if root.is_file():
+        raise _foreign(root, "is a file")
+    allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED}
+    for entry in root.list():
+        if entry.name not in allowed and not entry.name.startswith((TEMPORARY_PREFIX, SET_ASIDE)):
+            raise _foreign(root, f"holds {entry.name!r}")
+        root.place(entry.name)
+    for table in (folder.changelog, folder.snapshots):
+        _check_table(table, folder.name)
+
+
+def _check_table(table: Storage, name: str) -> None:
+    """Raise unless the folder is a table of this job in a format this engine reads, or can become one."""
+    if table.is_file():
+        raise _foreign(table, "is a file")
+    if not DeltaLog.exists(table):
+        # A crash while the table was made leaves empty folders or temporary files.
+        leftovers = [
+            e.name for e in table.list() if e.name != LOG and not e.name.startswith(TEMPORARY_PREFIX)
+        ]
+        inside = [e.name for e in table.list(LOG) if "#" not in e.name and not e.name.startswith(".")]
+        if leftovers or inside:
+            raise _foreign(table, f"holds {(leftovers + inside)[0]!r} and is not a changelog table")
+        return
+    properties = DeltaLog(table).properties()
+    found = properties.get(FORMAT_PROPERTY)
+    if found is None:
+        raise _foreign(table, f"is a Delta table without the property {FORMAT_PROPERTY}")
+    if not found.isdigit() or int(found) > FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{table.root} has changelog format {found}, this engine reads up to format {FORMAT_VERSION}: run the job with "
+            "the newer engine that wrote it, or set another base path"
+        )
+    owner = properties.get(JOB_PROPERTY, name)
+    if owner != name:  # a file system that doesn't tell upper from lower case
+        raise _foreign(table, f"belongs to the job {owner!r}")
+
+
+def _foreign(storage: Storage, fault: str) -> ForeignPathError:
+    return ForeignPathError(
+        f"{storage.root} {fault}: this engine did not write that, so it is left alone. Set another base path or job name",
+        storage.root,
+    )
+
+
+def _open_or_create(table: Storage, name: str) -> DeltaLog:
+    _check_table(table, name)
+    if not DeltaLog.exists(table):
+        try:
+            return DeltaLog.create(table, SCHEMA, table_properties(name))
+        except CommitConflictError:
+            _check_table(table, name)
+    return DeltaLog(table)

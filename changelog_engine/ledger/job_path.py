@@ -1,0 +1,67 @@
+"""From a path that somebody names to the changelog of a job.
+
+Invariant: it only reads; no folder, lock or table is made or changed.
+"""
+
+from __future__ import annotations
+
+from changelog_engine.changelog.model import FORMAT_VERSION
+from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
+from changelog_engine.ledger.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
+
+
+def open_changelog(path: str) -> DeltaLog:
+    """The changelog table of a job.
+
+    Args:
+        path: the job's folder or the changelog folder in it; a local path or a URI.
+
+    Raises:
+        StorageError: there is no changelog.
+        ForeignPathError: it is a Delta table of somebody else.
+        FormatVersionError: a newer engine wrote it.
+    """
+    given = open_storage(path)
+    found = next((table for table in (given, given.child(CHANGELOG)) if DeltaLog.exists(table)), None)
+    if found is None:
+        raise StorageError(f"there is no changelog in {given.root}{_jobs_in(given)}")
+    log = DeltaLog(found)
+    written = log.properties().get(FORMAT_PROPERTY)
+    if written is None:
+        raise ForeignPathError(
+            f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}"
+        )
+    if not written.isdecimal() or int(written) > FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{found.root} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use a newer one"
+        )
+    return log
+
+
+def open_job(path: str) -> JobFolder:
+    """The folder of a job, by the path of it or of the changelog folder in it.
+
+    Raises:
+        StorageError, ForeignPathError, FormatVersionError: as ``open_changelog``.
+        ForeignPathError: the table does not lie in a job's folder.
+    """
+    log = open_changelog(path)
+    root, _, table = log.storage.root.rpartition("/")
+    if table != CHANGELOG:
+        raise ForeignPathError(f"{log.storage.root} is not the {CHANGELOG} folder of a job")
+    slug = root.rpartition("/")[2]
+    return JobFolder(log.properties().get(JOB_PROPERTY, slug), slug, open_storage(root))
+
+
+def _jobs_in(base: Storage) -> str:
+    """A hint when the path is a base path: which jobs lie in it."""
+    if not base.exists():
+        return ": no such folder"
+    folders = [
+        entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))
+    ]
+    jobs = [name for name in folders if DeltaLog.exists(base.child(f"{name}/{CHANGELOG}"))]
+    return f"; it holds the jobs {', '.join(jobs)}: name one of their folders" if jobs else ""

@@ -1,0 +1,288 @@
+"""Who may commit: one driver at a time.
+
+Invariants:
+    * On one machine, a second driver is refused at once by a file lock; the kernel frees it however the first one ends.
+    * Everywhere, a driver takes the job over with an attempt row, committed by compare-and-swap from the version at which it
+      decided where to start. A newer attempt fences older ones: they find its row before their next commit.
+    * No attempt has the number of another whose snapshots are there, or these would pass for its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import NamedTuple
+
+from changelog_engine.changelog.log_files import parse_merged_rows, parse_row, read_row, row_file
+from changelog_engine.changelog.model import Attempt
+from changelog_engine.changelog.part_stats import delta_stats, footer_of
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.clock import wall_s
+from changelog_engine.errors import FencedError, RestoreError, StorageError
+from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.snapshots import newest_attempt_named
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.locks import Lock, LockTakenError, is_locked
+from changelog_engine.storage.protocol import Storage
+
+_COMMIT_TRIES = 20
+
+
+class DriverLock:
+    """The lock on a job's folder. Does nothing on object stores: there, the attempt row alone decides.
+
+    Example:
+        >>> with DriverLock(folder):
+        ...     run()
+    """
+
+    def __init__(self, folder: JobFolder, clock: Callable[[], float] = wall_s) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._lock: Lock | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            FencedError: another driver holds it; names host, pid and since when.
+            StorageError: the lock file can't be written.
+        """
+        if self._lock is not None:
+            return
+        try:
+            self._lock = self._folder.storage.lock(LOCK_FILE)
+        except LockTakenError as error:
+            raise FencedError(
+                f"the job {self._folder.name!r} in {self._folder.storage.root} is being run by another driver "
+                f"({_describe(error.note)}): stop that one first, or give this job another name or base path"
+            ) from error
+        document = {"host": socket.gethostname(), "pid": os.getpid(), "since": _iso(self._clock())}
+        try:
+            self._lock.note(json.dumps(document).encode())
+        except StorageError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> DriverLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Driver(NamedTuple):
+    """The driver of a job, as far as this machine can tell.
+
+    Args:
+        running: whether it runs; None where that cannot be told: on an object store, or when it is on another machine.
+        host, pid, since: what the one that ran last noted; None where there is no note.
+    """
+
+    running: bool | None
+    host: str | None = None
+    pid: int | None = None
+    since: str | None = None
+
+
+def driver_of(folder: JobFolder) -> Driver:
+    """Who runs a job. Nothing is locked or changed."""
+    local = folder.storage.local
+    if local is None:
+        return Driver(None)
+    noted = folder.storage.read_document(LOCK_FILE)
+    host, pid, since = noted.get("host"), noted.get("pid"), noted.get("since")
+    host = host if isinstance(host, str) else None
+    pid = pid if isinstance(pid, int) else None
+    running = is_locked(f"{local}/{LOCK_FILE}", pid)
+    if not running and host not in (None, socket.gethostname()):
+        running = None
+    return Driver(running, host, pid, since if isinstance(since, str) else None)
+
+
+def begin_attempt(
+    log: DeltaLog,
+    newest_attempt: int,
+    parent: int | None,
+    engine: str,
+    clock: Callable[[], float] = wall_s,
+) -> Attempt:
+    """Take the job over with a new attempt.
+
+    Args:
+        log: the changelog, at the version from which ``newest_attempt`` and ``parent`` were decided (``Lineage.version``).
+        newest_attempt: newest attempt at that version, 0 for none.
+        parent: checkpoint the attempt starts from, None for empty.
+        engine: version of this engine.
+        clock: seconds since 1970.
+
+    Returns:
+        The committed attempt.
+
+    Raises:
+        FencedError: another driver took the job over or committed a checkpoint since that version.
+        LostCommitError: the folder is gone, was replaced, or lost its newest commit.
+        StorageError: it could not be committed.
+    """
+    log.check_predecessor()
+    attempt = Attempt(
+        id=max(newest_attempt, newest_attempt_named(log.storage)) + 1,
+        parent=parent,
+        owner=uuid.uuid4().hex,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        time_ms=int(clock() * 1000),
+        engine=engine,
+    )
+    add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
+    commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)
+    return attempt
+
+
+def write_row(
+    storage: Storage, operation: str, checkpoint: int, attempt: int, document: str, time_ms: int
+) -> AddFile:
+    """Write a row about the log as a file of its own, durably; nothing refers to it yet."""
+    name, data = row_file(operation, checkpoint, attempt, document, time_ms)
+    storage.write_durable(name, data)
+    # The modification time is the row's own time, so that "newest at or before" needs no file opened.
+    return AddFile(name, data.size, time_ms, delta_stats(footer_of(data)))
+
+
+def commit_fenced(
+    log: DeltaLog,
+    adds: list[AddFile],
+    metadata: dict[str, object],
+    who: Callable[[], str],
+    parent: int | None = None,
+) -> None:
+    """Commit unless another driver took the job over since the log's version.
+
+    Commits of the materializer in between are allowed. After an error the log decides: when the files are in it, the
+    commit succeeded, whatever the error said.
+
+    Raises:
+        FencedError: an attempt or checkpoint of another driver is in the log.
+        RestoreError: ``parent`` is a checkpoint that was truncated since the log's version.
+        StorageError: the commit failed; nothing of it is in the log, as far as the log can be read.
+    """
+    seen = log.version
+    own = adds[-1].path
+    for tried in range(1, _COMMIT_TRIES + 1):
+        log.refresh()
+        if check_fence(log, seen, own, who()):
+            return
+        if parent is not None:
+            _refuse_truncated(log, seen, parent)
+        seen = log.version
+        try:
+            log.commit(adds, metadata=metadata)
+            return
+        except CommitConflictError as error:
+            # Not proof that it failed: an object store may retry a put whose first answer was lost. The next look tells.
+            if tried == _COMMIT_TRIES:
+                raise StorageError(
+                    f"could not commit to {log.storage.root}: others committed {tried} times in between; try again"
+                ) from error
+        except StorageError:
+            log.refresh()
+            if not check_fence(log, seen, own, who()):
+                raise
+            log.make_durable()
+            return
+
+
+def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
+    """Look at the commits after a version, and refuse when one is an attempt or checkpoint that isn't ours.
+
+    Args:
+        log: refreshed.
+        since: the version up to which everything is known.
+        own: the file about the log that this driver is committing, or "".
+        who: what this driver is about to do, for the message.
+
+    Returns:
+        Whether our own file is among what was committed.
+
+    Raises:
+        FencedError: names the driver that took over, when its row can be read. The log moves back to ``since``, so that a
+            driver that is refused once is refused for good.
+    """
+    if log.version == since:
+        return False
+    added = log.added_since(since)
+    strangers = [path for path in added if path != own and _about_the_job(path)]
+    if strangers:
+        log.version = since
+        raise FencedError(_refusal(log.storage, strangers, own, who))
+    return own in added
+
+
+def _refuse_truncated(log: DeltaLog, since: int, checkpoint: int) -> None:
+    """Whoever moves rows about the log, to truncate or to merge them, removes files; rows never come back."""
+    removed = log.removed_since(since) if log.version != since else []
+    moved = any(parse_merged_rows(path) or parse_row(path) for path in removed)
+    if moved and checkpoint not in Lineage(DeltaLog(log.storage)).checkpoints:
+        raise RestoreError(
+            f"checkpoint {checkpoint} in {log.storage.root} was truncated just now: restore a newer one"
+        )
+
+
+def _refusal(storage: Storage, strangers: list[str], own: str, who: str) -> str:
+    ours, theirs = parse_row(own), parse_row(strangers[-1])
+    if ours and theirs and ours[:3] == theirs[:3] and ours.operation == CHECKPOINT:
+        return (
+            f"{strangers[-1]} is in the log of {storage.root} although its commit was reported as failed, so {who} must not "
+            "be committed over it. Run the job again: it goes on from there"
+        )
+    return (
+        f"{_takeover(storage, strangers)} took the job in {storage.root} over, so {who} of this driver must not be "
+        "committed. This driver stops; nothing that was acknowledged is lost"
+    )
+
+
+def _about_the_job(path: str) -> bool:
+    name = parse_row(path)
+    return name is not None and name.operation in ("attempt", "checkpoint")
+
+
+def _takeover(storage: Storage, strangers: list[str]) -> str:
+    attempts = [path for path in strangers if path.startswith("attempt-")]
+    if attempts:
+        try:
+            attempt = Attempt.from_json(read_row(storage, attempts[-1]))
+        except (StorageError, ValueError, KeyError):
+            return f"another driver ({attempts[-1]})"
+        return (
+            f"another driver (attempt {attempt.id}, host {attempt.host}, pid {attempt.pid}, since "
+            f"{_iso(attempt.time_ms / 1000)})"
+        )
+    name = parse_row(strangers[-1])
+    return f"another driver (attempt {name.attempt if name else '?'}, checkpoint {name.checkpoint if name else '?'})"
+
+
+def _describe(holder: bytes) -> str:
+    try:
+        document = json.loads(holder)
+        return f"host {document['host']}, pid {document['pid']}, since {document['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "it has just started"
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

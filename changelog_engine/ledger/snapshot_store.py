@@ -1,0 +1,170 @@
+"""Full snapshots: state at one checkpoint as parts of the ``snapshots`` table.
+
+Invariants:
+    * A snapshot is one commit: its parts and a row that says how many there are. The row of a snapshot that was made from
+      the log lists them, because some may be an older snapshot's.
+    * A snapshot belongs to one checkpoint of one attempt; whoever reads it asks for both, so what a dead attempt left
+      under the same checkpoint id is never read.
+    * Files leave the table before they leave the disk: a crash in between leaves garbage, never a missing file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from changelog_engine.changelog.log_files import SNAPSHOT
+from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
+from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.errors import CorruptChangelogError, StorageError
+from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.snapshots import snapshot_of, warn_unusable
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+
+_COMMIT_TRIES = 20
+
+
+class SnapshotStore:
+    """The snapshots table of a job.
+
+    Args:
+        log: the table.
+    """
+
+    def __init__(self, log: DeltaLog) -> None:
+        self.log = log
+        self._files: dict[str, set[str]] = {}  # a marker's path -> it and the files it lists, if it does
+
+    def commit(
+        self,
+        checkpoint: Checkpoint,
+        parts: Sequence[Part],
+        adds: list[AddFile],
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        """Commit a snapshot, in place of an earlier try of the same checkpoint of the same attempt.
+
+        Args:
+            checkpoint: the checkpoint it is of.
+            parts: its parts.
+            adds: the same, described for the Delta log.
+            extra: more of the row's fields. With ``files``, a list of [path, ...], these are the snapshot's parts.
+
+        Raises:
+            CorruptChangelogError: a file that it shares with an older snapshot is not in the table.
+            StorageError: it could not be committed.
+        """
+        shared = {path for path, *_ in (extra or {}).get("files", ())} - {part.path for part in parts}
+        document = {
+            "format": FORMAT_VERSION,
+            "checkpoint": checkpoint.id,
+            "attempt": checkpoint.attempt,
+            "parts": len(parts) + len(shared),
+            "rows": sum(part.rows for part in parts),
+            "bytes": sum(part.size for part in parts),
+            **(extra or {}),
+        }
+        marker = write_row(
+            self.log.storage,
+            SNAPSHOT,
+            checkpoint.id,
+            checkpoint.attempt,
+            json.dumps(document),
+            checkpoint.time_ms,
+        )
+        files = [*adds, marker]
+        fresh = {add.path for add in files}
+        for _ in range(_COMMIT_TRIES):
+            self.log.refresh()
+            seen = self.log.version
+            paths = self._paths()
+            if missing := shared.difference(paths):
+                raise CorruptChangelogError("was removed meanwhile", self.log.storage.join(min(missing)))
+            listed = {p for p in paths if snapshot_of(p) == (checkpoint.id, checkpoint.attempt)}
+            if listed == fresh:
+                return
+            try:
+                self.log.commit(
+                    files,  # those that are listed too: a commit that says what it is of has all of it
+                    sorted(listed - fresh),
+                    {"snapshot": checkpoint.id, "attempt": checkpoint.attempt},
+                )
+                return
+            except CommitConflictError:
+                continue
+            except StorageError:
+                self.log.refresh()
+                if marker.path in self.log.added_since(seen):
+                    self.log.make_durable()
+                    return
+                raise
+        raise self._overtaken()
+
+    def retire(self, keep: set[int]) -> list[str]:
+        """Remove the snapshots older than the newest kept one that aren't kept.
+
+        Args:
+            keep: checkpoint ids that stay. Newer ids than the newest of them stay too: they may be another driver's. So do
+                snapshots that were made from the log: truncation sees to these.
+
+        Returns:
+            Paths of the deleted files.
+
+        Raises:
+            StorageError: it could not be committed durably, and no file was deleted; or a file could not be deleted.
+        """
+        newest = max(keep, default=0)
+
+        def old(path: str) -> bool:
+            snapshot = snapshot_of(path)
+            return snapshot is not None and snapshot[0] < newest and snapshot[0] not in keep
+
+        for _ in range(_COMMIT_TRIES):
+            self.log.refresh()
+            paths = self._paths()
+            of_the_log = self._of_the_log(paths)
+            listed = [path for path in paths if path not in of_the_log and old(path)]
+            if not listed:
+                break
+            try:
+                self.log.commit([], listed, {"retired": len(listed)})
+                break
+            except CommitConflictError:
+                continue
+        else:
+            raise self._overtaken()
+        # Everything of a retired snapshot on the disk, so that files a crash left behind go too.
+        stays = self._of_the_log(self._paths())
+        gone = [e.name for e in self.log.storage.list() if e.name not in stays and old(e.name)]
+        if gone and not listed:
+            self.log.make_durable()  # an earlier call may have removed them from the table, and failed at this
+        for path in gone:
+            self.log.storage.delete(path)
+        return gone
+
+    def _overtaken(self) -> StorageError:
+        return StorageError(
+            f"could not commit to {self.log.storage.root}: others committed {_COMMIT_TRIES} times between"
+        )
+
+    def _of_the_log(self, paths: list[str]) -> set[str]:
+        """The files of snapshots that were made from the log."""
+        found = set()
+        for path in paths:
+            if path.startswith(f"{SNAPSHOT}-"):
+                if path not in self._files:
+                    self._files[path] = self._named_by(path)
+                found |= self._files[path]
+        return found
+
+    def _named_by(self, marker: str) -> set[str]:
+        try:
+            document = read_marker(self.log.storage, marker)
+        except CorruptChangelogError as error:
+            warn_unusable((snapshot_of(marker) or (0, 0))[0], error)
+            return set()
+        return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()
+
+    def _paths(self) -> list[str]:
+        return [str(path) for path in self.log.files()["path"].to_pylist()]

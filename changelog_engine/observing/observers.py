@@ -1,0 +1,79 @@
+"""Who looks at a running job: made before it starts, so that the start is seen too, and closed after it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+
+from changelog_engine.connectors import CollectSink
+from changelog_engine.driver.figures import JobMonitor
+from changelog_engine.driver.structured_logs import log_as_json
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.observing.progress import DISPLAY, ShownJob, wanted
+from changelog_engine.observing.prometheus import Reporter
+from changelog_engine.observing.words import WorkersAtStart
+
+log = logging.getLogger("changelog_engine")
+
+
+class Observers:
+    """Those of one run of a job.
+
+    Args:
+        graph: the job.
+        settings: who is to look.
+
+    Attributes:
+        monitor: what they look at.
+
+    Raises:
+        ConfigurationError: the port for metrics cannot be had.
+    """
+
+    def __init__(self, graph: JobGraph, settings: JobSettings) -> None:
+        self.monitor = JobMonitor(graph.name)
+        self._reporter: Reporter | None = None
+        self._shown: ShownJob | None = None
+        if settings.json_logs:
+            log_as_json()
+        if settings.metrics_port is not None:
+            self._reporter = Reporter(settings.metrics_host, settings.metrics_port, self.monitor)
+            log.info("job %r: metrics at http://%s/metrics", graph.name, self._reporter.address)
+        collects = any(
+            node.kind is NodeKind.SINK and isinstance(node.function, CollectSink) for node in graph.nodes
+        )
+        if wanted(settings.progress, collects, os.environ):
+            self._shown = ShownJob(self.monitor, settings.progress_interval_ms)
+            with contextlib.suppress(
+                Exception
+            ):  # somebody's own stream or handler: the job runs all the same
+                DISPLAY.add(self._shown)
+                self.monitor.watched = True
+
+    def begin(self, folder: str | None, restored_from: int | None) -> None:
+        """It is decided where the run begins; Spark comes next.
+
+        Args:
+            folder: of the job; None for one without checkpoints.
+            restored_from: the checkpoint; None for an empty start.
+        """
+        self.monitor.status("STARTING", folder=folder, restored_from=restored_from)
+        if self._shown is not None:
+            with contextlib.suppress(Exception):
+                DISPLAY.begun(self._shown)
+
+    def ask_workers(self, workers: Callable[[], WorkersAtStart | None]) -> None:
+        """From now on this says how far the workers are when an attempt begins; any thread may call it, at any time."""
+        if self._shown is not None:
+            self._shown.workers = workers
+
+    def close(self) -> None:
+        """The run has ended, or could not begin. Does not fail."""
+        with contextlib.suppress(Exception):
+            if self._shown is not None:
+                DISPLAY.remove(self._shown)
+        with contextlib.suppress(Exception):
+            if self._reporter is not None:
+                self._reporter.close()

@@ -1,0 +1,158 @@
+"""A job's figures in words, for one line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from changelog_engine.clock import WallMs
+from changelog_engine.driver.figures import JobFigures, SourceFigures
+from changelog_engine.ledger.reading import RestoreSize
+from changelog_engine.operators.messages import MAX_WATERMARK
+
+_LONG_MS = 86_400_000
+_LONG_EPOCH_MS = 5_000
+_RATE_MS = 500  # over less time a rate says nothing
+_STEPS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+class WorkersAtStart(NamedTuple):
+    """How far the workers are in the first epoch of an attempt.
+
+    Args:
+        up: how many have begun.
+        all: how many there will be.
+        rows: restored rows that they have read.
+        bytes: of the files that these come from.
+        reading_ms: since the first of them were seen.
+    """
+
+    up: int
+    all: int
+    rows: int
+    bytes: int
+    reading_ms: float = 0.0
+
+
+def first_words(job: str, folder: str | None, restored_from: int | None) -> str:
+    """What a run begins with."""
+    if folder is None:
+        return f"job {job!r}: makes no checkpoints, begins empty"
+    begins = "begins empty" if restored_from is None else f"restored from checkpoint {restored_from}"
+    return f"job {job!r}: folder {folder}, {begins}"
+
+
+def starting_words(
+    now: JobFigures, now_ms: float, workers: WorkersAtStart | None, size: RestoreSize | None
+) -> str:
+    """What a job does that processes nothing yet."""
+    seconds = (now_ms - now.status_ms) / 1000
+    if now.status == "STARTING":
+        return f"starting Spark ({seconds:.0f} s)"
+    if now.status == "RESTARTING":
+        return f"waiting to restart, restart {now.restarts} ({seconds:.0f} s)"
+    up = "" if workers is None else f"workers {workers.up} of {workers.all}"
+    if workers is not None and workers.up == workers.all and now.status != "RESTORING":
+        return f"all {workers.all} workers are up, the first epoch goes on ({seconds:.0f} s)"
+    if now.status != "RESTORING":
+        return f"{up or 'starting workers'} ({seconds:.0f} s)"
+    text = f"restoring checkpoint {now.restored_from}"
+    if size is not None:
+        rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
+        text += f": {short(rows)} rows ({bytes_of(total_bytes)})"
+        if workers is not None and rows and workers.rows:
+            text += f", {100 * min(workers.rows, rows) // rows} % read"
+            if workers.reading_ms >= _RATE_MS:
+                text += f", {bytes_of(1000 * workers.bytes / workers.reading_ms)}/s"
+    return ", ".join(filter(None, [text, up])) + f" ({seconds:.0f} s)"
+
+
+def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: float = 0.0) -> str:
+    """What a job does that processes.
+
+    Args:
+        now: its figures.
+        before: the figures to take rates since.
+        wall_ms: what the wall clock shows.
+        ago_ms: when these figures were taken. They come with epochs, so of a long one there are none yet.
+    """
+    seconds = (now.at_ms - before.at_ms) / 1000
+    parts = []
+    if ago_ms >= _LONG_EPOCH_MS:
+        parts.append(
+            f"epoch {now.epoch + 1} goes on for {ago_ms / 1000:.0f} s, {now.records_in:,} records so far"
+        )
+    elif seconds > 0:
+        parts += [
+            f"{short((now.records_in - before.records_in) / seconds)} records/s in",
+            f"{short((now.records_out - before.records_out) / seconds)} out",
+            f"{short((now.all_mutations - before.all_mutations) / seconds)} mutations/s",
+        ]
+    checkpoint = now.checkpoint
+    if checkpoint is not None:
+        parts.append(
+            f"checkpoint {checkpoint.id} ({checkpoint.acknowledged_ms:.0f} ms, {bytes_of(checkpoint.bytes)})"
+        )
+    parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
+    if now.slowest is not None and len(now.stages) > 1:
+        parts.append(f"slowest {now.slowest.operators[0]} {now.slowest.share:.0%}")
+    for uid, states in now.sizes.items():
+        entries = sum(size.entries or 0 for size in states.values())
+        size_bytes = sum(size.bytes or 0 for size in states.values())
+        if entries:
+            parts.append(f"state {uid} {short(entries)} entries ({bytes_of(size_bytes)})")
+    if now.restarts:
+        parts.append(f"{now.restarts} {'restart' if now.restarts == 1 else 'restarts'}")
+    return ", ".join(parts)
+
+
+def last_words(now: JobFigures) -> str:
+    """How a run ended, and what may be done next."""
+    how = {"FINISHED": "finished", "CANCELED": "stopped", "FAILED": "failed"}.get(now.status, "ended")
+    seconds = (now.at_ms - now.began_ms) / 1000
+    text = f"job {now.job!r} {how} after {seconds:.0f} s: {now.records_in:,} records"
+    if now.folder is None:
+        return text
+    text += f", {now.checkpoints:,} {'checkpoint' if now.checkpoints == 1 else 'checkpoints'}"
+    if now.restarts:
+        text += f", {now.restarts:,} {'restart' if now.restarts == 1 else 'restarts'}"
+    if now.status == "FAILED":
+        return f"{text}; at least {now.uncovered:,} records since the last checkpoint are read again by the next run"
+    text += f", lost {now.uncovered:,}"
+    return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine checkpoints {now.folder}"
+
+
+def _lag(source: SourceFigures, wall_ms: WallMs) -> str:
+    """How far a source is behind; "" when nothing is known."""
+    parts = []
+    if source.behind is not None:
+        parts.append(f"{short(source.behind)} records behind")
+    watermark = source.watermark
+    if watermark is not None and watermark < MAX_WATERMARK:
+        late_ms = wall_ms - watermark
+        if 0 <= late_ms < _LONG_MS:
+            parts.append(f"event time {late_ms / 1000:.1f} s behind")
+        else:
+            parts.append(f"event time {time_of(watermark)}")
+    return f"{source.name}: {', '.join(parts)}" if parts else ""
+
+
+def time_of(ms: int) -> str:
+    """A moment for people; the number where it is out of range."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+
+
+def short(number: float) -> str:
+    """Such as 950, 12.3 k or 1.2 M."""
+    for least, unit in _STEPS:
+        if number >= least:
+            return f"{number / least:.1f} {unit}"
+    return f"{number:.0f}"
+
+
+def bytes_of(number: float) -> str:
+    """Such as 950 B or 1.2 MB."""
+    return f"{short(number)}B" if number >= 1_000 else f"{number:.0f} B"

@@ -1,0 +1,740 @@
+"""Which record changed this key? Answered from the log by a replay that keeps where each element came from.
+
+Invariants:
+    * The job's folder is only read; its sinks are not written to.
+    * An answer is given only when the replay's mutations are those of the log: of the key, and of everything before it that
+      the answer may rest on.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    NotSupportedError,
+    RestoreError,
+    UserFunctionError,
+)
+from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.in_process.capture import capture_job
+from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.inspection.points import At, checkpoint_at
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.provenance.answers import Answers
+from changelog_engine.provenance.result import Explanation
+from changelog_engine.provenance.stages import TracingRegistry
+from changelog_engine.provenance.trace import RecordAt, Step, Tracker, Via
+from changelog_engine.replay.compare import StateTypes, differences, types_of
+from changelog_engine.replay.job import notes_of
+from changelog_engine.replay.recorded import RecordedRange
+from changelog_engine.replay.run import ReplayRun, plan_of
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.types import type_from_spec
+
+_WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
+
+
+def explain(
+    program: Callable[[], Any],
+    key: Any,
+    *,
+    operator: str | None = None,
+    state: str | None = None,
+    at: At = None,
+    start: int | None = None,
+    depth: int = 1,
+    job: str | None = None,
+    path: str | None = None,
+) -> Explanation:
+    """Which records and timers changed a key, and how: every mutation of it in one checkpoint, in the real order.
+
+    The state of the checkpoint before is restored, the recorded input of the range is read again, and what the program's
+    code does to the key is kept with what brought it about. It runs in this process, without Spark; the job's folder is
+    only read, and nothing goes to its sinks. The job itself writes nothing for it.
+
+    Args:
+        program: builds the job and executes it; ``execute()`` does not return from it.
+        key: the key; or as text, as it is shown.
+        operator: uid of the operator with the state; None for all that have the key.
+        state: only mutations of the state of this name; None for all.
+        at: the checkpoint: its id, or a text such as ``-2`` or ``12:00:05``; None for the newest one that changed the key.
+        start: the checkpoint before the first that is replayed; None for the one before ``at``, 0 for the empty state.
+        depth: 1 gives the mutations with their causes; 2 also what their calls had read, 3 what those had read, and so on.
+        job: the job's name, in a program that executes several; None for the first.
+        path: the job's folder; None for where the program's settings say.
+
+    Raises:
+        ConfigurationError: the program executes no such job.
+        RestoreError: the replay cannot work, or nothing is known of the key.
+        NotSupportedError: the job has an operator or a mode that cannot be explained.
+
+    Source: no counterpart in PyFlink
+
+    Example:
+        >>> found = explain(main, "ann", at=7)  # doctest: +SKIP
+        >>> print(found.mutations[-1].cause)  # doctest: +SKIP
+    """
+    return _of_program(
+        program,
+        job,
+        lambda graph, settings: explain_graph(
+            graph, settings, key, operator=operator, state=state, at=at, start=start, depth=depth, path=path
+        ),
+    )
+
+
+def explain_output(
+    program: Callable[[], Any],
+    sink: str,
+    where: Callable[[Any], Any] = lambda value: True,
+    *,
+    at: At = None,
+    start: int | None = None,
+    depth: int = 2,
+    job: str | None = None,
+    path: str | None = None,
+) -> Explanation:
+    """Which records and which state made the elements that reached a sink.
+
+    Args:
+        program: see `explain`.
+        sink: uid or name of the sink.
+        where: which of its elements are meant; all by default.
+        at: the checkpoint, see `explain`; None for the newest.
+        start: see `explain`.
+        depth: see `explain`.
+        job: see `explain`.
+        path: see `explain`.
+
+    Raises:
+        ConfigurationError, RestoreError, NotSupportedError: see `explain`.
+
+    Source: no counterpart in PyFlink
+    """
+    return _of_program(
+        program,
+        job,
+        lambda graph, settings: explain_output_graph(
+            graph, settings, sink, where, at=at, start=start, depth=depth, path=path
+        ),
+    )
+
+
+def impact(
+    program: Callable[[], Any],
+    source: str,
+    position: Any,
+    *,
+    split: str | None = None,
+    through_state: bool = False,
+    at: At = None,
+    start: int | None = None,
+    job: str | None = None,
+    path: str | None = None,
+) -> Explanation:
+    """Which mutations and outputs a record had a part in: by itself, and by timers that were set for it.
+
+    Args:
+        program: see `explain`.
+        source: uid or name of the source.
+        position: of the record in its split.
+        split: id of the split; None for any.
+        through_state: also what was changed or given by calls that had read a mutation in which it had a part.
+        at: the last checkpoint that is looked at, see `explain`; None for the one with which the record was read.
+        start: the checkpoint before the one with which the record was read; None to find it.
+        job: see `explain`.
+        path: see `explain`.
+
+    Raises:
+        ConfigurationError, RestoreError, NotSupportedError: see `explain`.
+
+    Source: no counterpart in PyFlink
+    """
+    return _of_program(
+        program,
+        job,
+        lambda graph, settings: impact_graph(
+            graph,
+            settings,
+            source,
+            position,
+            split=split,
+            through_state=through_state,
+            at=at,
+            start=start,
+            path=path,
+        ),
+    )
+
+
+def _of_program(
+    program: Callable[[], Any], job: str | None, ask: Callable[[JobGraph, JobSettings], Explanation]
+) -> Explanation:
+    found: list[Explanation] = []
+    others = capture_job(program, lambda graph, settings: found.append(ask(graph, settings)), job)
+    if others is not None:
+        wanted = "no job" if job is None else f"no job {job!r}"
+        there = f"; it executes {', '.join([repr(other) for other in others])}" if others else ""
+        raise ConfigurationError(f"explain: the program executes {wanted}{there}")
+    return found[0]
+
+
+def explain_graph(
+    graph: JobGraph,
+    settings: JobSettings,
+    key: Any,
+    *,
+    operator: str | None = None,
+    state: str | None = None,
+    at: At = None,
+    start: int | None = None,
+    depth: int = 1,
+    path: str | None = None,
+) -> Explanation:
+    """As `explain`, for a job as the engine has it."""
+    folder = _folder(graph, settings, path)
+    newest = _checkpoint(folder, at)
+    plan = plan_of(graph, newest)
+    wanted = _candidates(newest, key, operator)
+    rows = _Rows(folder, newest)
+    checkpoint = newest if at is not None else _checkpoint(folder, rows.last_change(wanted, state))
+    history = _history(folder, start, checkpoint)
+    found = rows.of(wanted, history)
+    targets = {each.operator: each for each in wanted if each in found}
+    about = f"key {_shown(key)}" + (f" of {operator!r}" if operator else "")
+    about += f", state {state!r}" if state else ""
+    ids = [row.id for row in history.checkpoints]
+    result = Explanation(
+        graph.name, None if history.start is None else history.start.id, history.end.id, about
+    )
+    if not targets:
+        between = f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
+        result.notes.append(f"the log has no mutation of this key in {between}")
+        return result
+    stages = {stage.id: stage for stage in plan.stages}
+    keys: dict[int, Any] = {}
+    for stage in stages.values():
+        mine = [targets[plan.uids[node]] for node in stage.nodes if plan.uids[node] in targets]
+        if mine:
+            keys[stage.id] = mine[0].identity
+    missing = set(targets) - {plan.uids[node] for stage in stages.values() for node in stage.nodes}
+    if missing:
+        raise RestoreError(
+            f"the job no longer has the operator {sorted(missing)[0]!r}, whose state it was: give operators the uid() that "
+            "they had"
+        )
+    before = {stage: _before(plan, stage) for stage in keys}
+    needed = frozenset(keys).union(*before.values())
+    narrow = {
+        stage: identity
+        for stage, identity in keys.items()
+        if not any(stage in each for each in before.values())
+    }
+    tracker = Tracker(narrow, reads=depth > 1, keeps_all=len(narrow) < len(keys))
+    with _replayed(graph, settings, history, tracker, needed, result, targets) as equal:
+        events = [
+            event
+            for event in tracker.events
+            if event.mutation is not None
+            and event.operator in targets
+            and _plain_key(event.key) == targets[event.operator].identity
+            and (state is None or event.mutation.state == state)
+        ]
+        answers = Answers(_codecs(plan), result.start, depth)
+        result.mutations = [answers.mutation(event) for event in events if equal]
+    return result
+
+
+def explain_output_graph(
+    graph: JobGraph,
+    settings: JobSettings,
+    sink: str,
+    where: Callable[[Any], Any],
+    *,
+    at: At = None,
+    start: int | None = None,
+    depth: int = 2,
+    path: str | None = None,
+) -> Explanation:
+    """As `explain_output`, for a job as the engine has it."""
+    folder = _folder(graph, settings, path)
+    checkpoint = _checkpoint(folder, at)
+    history = _history(folder, start, checkpoint)
+    plan = plan_of(graph, history.end)
+    uids = _named(plan, sink, NodeKind.SINK)
+    needed: frozenset[int] = frozenset()
+    for stage in plan.stages:
+        if any(plan.uids[node] in uids for node in stage.nodes):
+            needed |= {stage.id} | _before(plan, stage.id)
+    result = Explanation(
+        graph.name, None if history.start is None else history.start.id, history.end.id, f"output of {sink!r}"
+    )
+    tracker = Tracker({}, reads=depth > 1, wants_output=lambda uid, value: uid in uids and bool(where(value)))
+    with _replayed(graph, settings, history, tracker, needed, result, {}) as equal:
+        answers = Answers(_codecs(plan), result.start, depth)
+        result.outputs = [answers.output(output) for output in tracker.outputs if equal]
+    return result
+
+
+def impact_graph(
+    graph: JobGraph,
+    settings: JobSettings,
+    source: str,
+    position: Any,
+    *,
+    split: str | None = None,
+    through_state: bool = False,
+    at: At = None,
+    start: int | None = None,
+    path: str | None = None,
+) -> Explanation:
+    """As `impact`, for a job as the engine has it."""
+    folder = _folder(graph, settings, path)
+    end = _checkpoint(folder, at)
+    plan = plan_of(graph, end)
+    sources = _named(plan, source, NodeKind.SOURCE)
+    if start is None:
+        start, read_with = _read_between(folder, end, sources, position, split)
+        if at is None:
+            end = _checkpoint(folder, read_with)
+    history = _history(folder, start, end)
+    result = Explanation(
+        graph.name,
+        None if history.start is None else history.start.id,
+        history.end.id,
+        f"what the record at {_shown(position)} of source {source!r} had a part in",
+    )
+    tracker = Tracker({}, reads=through_state, wants_output=lambda uid, value: True, keeps_all=True)
+    needed = frozenset(stage.id for stage in plan.stages)
+    with _replayed(graph, settings, history, tracker, needed, result, {}) as equal:
+        if equal:
+            touched = _Touched(sources, position, split)
+            answers = Answers(_codecs(plan), result.start, 1)
+            events = [
+                event for event in tracker.events if event.mutation is not None and touched.mutation(event)
+            ]
+            result.mutations = [answers.mutation(event) for event in events]
+            result.outputs = [answers.output(each) for each in tracker.outputs if touched.origin(each.origin)]
+            if not touched.seen:
+                result.notes.append("no record at this position was read in the replayed range")
+            result.notes.append(
+                f"followed up to checkpoint {history.end.id}: later, timers of it may have fired, and its state been read"
+            )
+    return result
+
+
+class _Wanted(NamedTuple):
+    """A key of one operator.
+
+    Args:
+        operator: uid.
+        identity: of the key.
+        text: as the log has it.
+        group: its key group.
+    """
+
+    operator: str
+    identity: Any
+    text: str
+    group: int
+
+
+class _Rows:
+    """The log's rows of wanted keys.
+
+    Args:
+        folder: the job's.
+        end: the last checkpoint that matters.
+    """
+
+    def __init__(self, folder: JobFolder, end: Checkpoint) -> None:
+        self._folder = folder
+        self._end = end
+
+    def last_change(self, wanted: list[_Wanted], state: str | None) -> int:
+        """The newest checkpoint that changed one of the keys."""
+        ledger = Ledger(self._folder.open_changelog())
+        begin = ledger.oldest(self._end).checkpoint  # what was before is not there any more
+        ids = [n for segment in self._end.lineage for n in range(segment.first, segment.last + 1)]
+        ids = ids if begin is None else [n for n in ids if n > begin]
+        looked = 0
+        for size in (*_WINDOWS, len(ids)):
+            if looked >= len(ids):
+                break
+            after = begin if size >= len(ids) else ids[-size - 1]
+            looked = size
+            found = [
+                pc.max(table["checkpoint_id"]).as_py()
+                for each in wanted
+                for table in self._tables(each, self._end, after, state)
+                if table.num_rows
+            ]
+            if found:
+                return int(max(found))
+        where = "" if state is None else f" in state {state!r}"
+        since = "" if begin is None else f" after checkpoint {begin}, with whose snapshot it begins, and"
+        raise RestoreError(
+            f"the log has no mutation of the key {wanted[0].text}{where}{since} up to checkpoint {self._end.id}; "
+            "changelog-engine state PATH --key shows keys there are"
+        )
+
+    def of(self, wanted: list[_Wanted], history: RecordedRange) -> set[_Wanted]:
+        """Which of the keys have mutations in a range."""
+        after = None if history.start is None else history.start.id
+        return {
+            each
+            for each in wanted
+            if any(table.num_rows for table in self._tables(each, history.end, after, None))
+        }
+
+    def _tables(
+        self, wanted: _Wanted, end: Checkpoint, after: int | None, state: str | None
+    ) -> Iterable[pa.Table]:
+        tables = read_suffix(
+            plan_restore(self._folder, end),
+            after,
+            range(wanted.group, wanted.group + 1),
+            frozenset((wanted.operator,)),
+        )
+        for table in tables:
+            found = _of_key(table, wanted)
+            yield found if state is None else found.filter(pc.equal(found["state"].cast(pa.string()), state))
+
+
+def _of_key(table: pa.Table, wanted: _Wanted) -> pa.Table:
+    mine = pc.and_(
+        pc.equal(table["operator"].cast(pa.string()), wanted.operator),
+        pc.equal(table["key"].cast(pa.string()), wanted.text),
+    )
+    return table.filter(mine)
+
+
+class _TracedRun(ReplayRun):
+    """A replay in which stages that don't matter do not run.
+
+    Args:
+        needed: ids of the stages that run.
+    """
+
+    needed: frozenset[int] = frozenset()
+
+    def _run_epoch(self, checkpoint: Checkpoint, ends: Any, barrier: bool) -> bool:
+        for stage in self.plan.stages:
+            if stage.id not in self.needed:
+                for node in stage.nodes:
+                    uid = self.plan.uids[node]
+                    if uid in ends:
+                        self._ends[uid] = dict(ends[uid])
+        return super()._run_epoch(checkpoint, ends, barrier)
+
+
+@contextlib.contextmanager
+def _replayed(
+    graph: JobGraph,
+    settings: JobSettings,
+    history: RecordedRange,
+    tracker: Tracker,
+    needed: frozenset[int],
+    result: Explanation,
+    targets: dict[str, _Wanted],
+) -> Iterator[bool]:
+    """Replay a range and compare it; what differs first is put into the result.
+
+    Yields:
+        Whether nothing differs. Within it, sources give their records once more.
+    """
+    if settings.batch:
+        raise NotSupportedError(
+            "a job in BATCH mode cannot be explained: it processes the elements of each key at the end of its input"
+        )
+    result.notes += notes_of(graph, history.end)[:-1]
+
+    def runner(job: Any, clock: Any) -> InProcessRunner:
+        return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
+
+    with tempfile.TemporaryDirectory(prefix="changelog-engine-explain-") as scratch:
+        run = _TracedRun(
+            graph, settings, history.point(history.start), history.start, history.end, scratch, runner
+        )
+        run.needed = needed
+        uids = {
+            run.plan.uids[node] for stage in run.plan.stages if stage.id in needed for node in stage.nodes
+        }
+        narrow = {
+            uid: wanted
+            for uid, wanted in targets.items()
+            if any(uid == run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes)
+        }
+        narrowed = {run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes}
+        recorded = _recorded(history, frozenset(uids - narrowed), narrow)
+        with contextlib.closing(run):
+            try:
+                for checkpoint in history.checkpoints:
+                    tracker.checkpoint = checkpoint.id
+                    replayed = [_matching(table, uids - narrowed, narrow) for table in run.run(checkpoint)]
+                    differing = differences(
+                        recorded[checkpoint.id],
+                        replayed,
+                        types_of(checkpoint.operators),
+                        StateTypes(*run.types()),
+                        checkpoint.id,
+                    )
+                    if differing:
+                        result.difference = str(differing[0])
+                        break
+            except UserFunctionError as error:
+                result.difference = f"the code failed, and did not when it was recorded:\n{error}"
+            yield result.equal
+
+
+def _recorded(
+    history: RecordedRange, whole: frozenset[str], narrow: dict[str, _Wanted]
+) -> dict[int, list[pa.Table]]:
+    """The log's rows by checkpoint: all of some operators, and those of wanted keys."""
+    found: dict[int, list[pa.Table]] = {row.id: [] for row in history.checkpoints}
+    stateful = {each["uid"] for each in history.end.operators if "states" in each}
+    if whole & stateful:
+        for number, tables in history.mutations(operators=whole & stateful).items():
+            found[number] += tables
+    for wanted in narrow.values():
+        of_group = history.mutations(range(wanted.group, wanted.group + 1), frozenset((wanted.operator,)))
+        for number, tables in of_group.items():
+            found[number] += [_of_key(table, wanted) for table in tables]
+    return found
+
+
+def _matching(table: pa.Table, whole: set[str], narrow: dict[str, _Wanted]) -> pa.Table:
+    operators = table["operator"].cast(pa.string())
+    keys = table["key"].cast(pa.string())
+    mask = pc.is_in(operators, pa.array(sorted(whole), pa.string()))
+    for wanted in narrow.values():
+        mine = pc.and_(pc.equal(operators, wanted.operator), pc.equal(keys, wanted.text))
+        mask = pc.or_(mask, mine)
+    return table.filter(mask)
+
+
+class _Touched:
+    """Follows a record forwards.
+
+    Args:
+        sources: uids of the source.
+        position: of the record.
+        split: None for any.
+    """
+
+    def __init__(self, sources: set[str], position: Any, split: str | None) -> None:
+        self._sources = sources
+        self._position = position
+        self._split = split
+        self._ranges: dict[int, dict[int, bool]] = {}
+        self._events: set[int] = set()
+        self.seen = False
+
+    def mutation(self, event: Any) -> bool:
+        """Whether the record had a part in a mutation; asked of all of them in their order."""
+        step = event.step
+        part = (step is not None and self._called(step)) or any(
+            id(each) in self._events for each in event.reads
+        )
+        if part:
+            self._events.add(id(event))
+        return part
+
+    def origin(self, origin: Any) -> bool:
+        """Whether an element comes from the record."""
+        while isinstance(origin, Via):
+            origin = origin.origin
+        if isinstance(origin, RecordAt):
+            return self._is_it(origin)
+        if isinstance(origin, Step):
+            return self._called(origin) or any(id(each) in self._events for each in origin.reads or ())
+        return False
+
+    def _called(self, step: Step) -> bool:
+        """Whether a call was made because of the record: for an element that comes from it, or a timer."""
+        chain = []
+        while step.touched is None:
+            chain.append(step)
+            if step.timer is None or step.origin is None:
+                step.touched = "yes" if self.origin(step.origin) else "no"
+                break
+            step = step.origin
+            if any(id(each) in self._events for each in step.reads or ()):
+                step = Step("", None, None, None)
+                step.touched = "yes"
+        for each in chain:
+            each.touched = step.touched
+        return step.touched == "yes"
+
+    def _is_it(self, record: RecordAt) -> bool:
+        read, index = record.read, record.place
+        if read.source not in self._sources or (self._split is not None and read.split != self._split):
+            return False
+        if index is None:
+            return False
+        begin, end = read.begin, read.end
+        if type(begin) is int and type(end) is int and type(self._position) is int:
+            if not begin <= self._position < end:
+                return False
+            if end - begin == len(read):
+                found = begin + index == self._position
+                self.seen = self.seen or found
+                return found
+        known = self._ranges.setdefault(id(read), {})
+        if index not in known:
+            known[index] = read.record(index)[0] == self._position
+        self.seen = self.seen or known[index]
+        return known[index]
+
+
+def _folder(graph: JobGraph, settings: JobSettings, path: str | None) -> JobFolder:
+    if path is not None:
+        return open_job(path)
+    folder = find_job_folder(settings.base_path, graph.name)
+    if not DeltaLog.exists(folder.changelog):
+        raise RestoreError(
+            f"there is nothing to explain: job {graph.name!r} has no changelog in {folder.changelog.root}"
+        )
+    return folder
+
+
+def _checkpoint(folder: JobFolder, at: At) -> Checkpoint:
+    return checkpoint_at(Lineage(folder.open_changelog()), at)
+
+
+def _history(folder: JobFolder, start: int | None, end: Checkpoint) -> RecordedRange:
+    if start is None:
+        ids = [n for segment in end.lineage for n in range(segment.first, segment.last + 1)]
+        start = ids[-2] if len(ids) > 1 else 0
+    return RecordedRange(folder, start or None, end.id)
+
+
+def _read_between(
+    folder: JobFolder, end: Checkpoint, sources: set[str], position: Any, split: str | None
+) -> tuple[int, int]:
+    """The checkpoint before the one with which a position was read, 0 for the start; and that one."""
+    if type(position) is not int:
+        raise ConfigurationError(
+            f"the position {_shown(position)} is not a number, so it is not known where it lies: give the checkpoint before "
+            "the record was read (--from)"
+        )
+    lineage = Lineage(folder.open_changelog())
+    ids = [n for s in end.lineage for n in range(s.first, s.last + 1) if n in lineage.checkpoints]
+
+    def passed(number: int) -> bool:
+        """Whether a checkpoint stands behind the position."""
+        splits = [
+            at
+            for uid in sources
+            for name, (at, _) in lineage.checkpoint(number).sources.get(uid, {}).items()
+            if split in (None, name)
+        ]
+        return any(type(at) is int and at > position for at in splits)
+
+    if split is None and any(len(end.sources.get(uid, {})) > 1 for uid in sources):
+        raise ConfigurationError(
+            f"the source has several splits, each with a position {position}: give the split, one of "
+            f"{', '.join(sorted(name for uid in sources for name in end.sources.get(uid, {})))}"
+        )
+    if not passed(ids[-1]):
+        raise RestoreError(
+            f"checkpoint {ids[-1]} has not read position {position} of this source, or its positions are not numbers"
+        )
+    low, high = 0, len(ids) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passed(ids[middle]) else (middle + 1, high)
+    return (ids[low - 1] if low else 0), ids[low]
+
+
+def _candidates(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[_Wanted]:
+    """What the key may be, of each operator with state."""
+    known = [each for each in checkpoint.operators if "states" in each]
+    if operator is not None:
+        known = [each for each in known if each["uid"] == operator]
+    if not known:
+        there = ", ".join(repr(each["uid"]) for each in checkpoint.operators if "states" in each)
+        raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
+    found = []
+    for each in known:
+        codec = _codec_of(each)
+        for value in _readings(key):
+            try:
+                identity = codec.identities([value], "key")[0]
+                text = codec.texts([identity])[0].as_py()
+            except (ChangelogEngineError, TypeError, ValueError):
+                continue
+            group = int(key_groups([identity], each["max_parallelism"])[0])
+            found.append(_Wanted(each["uid"], identity, text, group))
+    if not found:
+        kinds = ", ".join(f"{each['uid']!r}: {(each.get('key_type') or {}).get('type')}" for each in known)
+        raise RestoreError(f"{_shown(key)} is not a key of any operator; their keys are ({kinds})")
+    return list(dict.fromkeys(found))
+
+
+def _readings(key: Any) -> list[Any]:
+    """The key itself, and what it says as text."""
+    if not isinstance(key, str):
+        return [key]
+    try:
+        return [key, ast.literal_eval(key)]
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [key]
+
+
+def _codec_of(operator: dict[str, Any]) -> KeyCodec:
+    described = operator.get("key_type")
+    return key_codec_for(None if described is None else type_from_spec(described))
+
+
+def _codecs(plan: JobPlan) -> dict[str, KeyCodec]:
+    """Operator to the codec of its keys; checkpoints tell the keys' type of operators with state only."""
+    return {plan.uids[node]: key_codec_for(stage.key_type) for stage in plan.stages for node in stage.nodes}
+
+
+def _named(plan: JobPlan, name: str, kind: NodeKind) -> set[str]:
+    """The uids of the sources or sinks with a uid or a name."""
+    nodes = [node for node in plan.graph.nodes if node.kind is kind]
+    found = {plan.uids[node.id] for node in nodes if name in (plan.uids[node.id], node.name)}
+    if not found:
+        there = ", ".join(f"{plan.uids[node.id]!r} ({node.name})" for node in nodes) or "none"
+        raise RestoreError(f"no {kind.value} has the uid or name {name!r}; there are {there}")
+    return found
+
+
+def _before(plan: JobPlan, stage: int) -> frozenset[int]:
+    """The stages that lead to a stage."""
+    found: set[int] = set()
+    waiting = [stage]
+    while waiting:
+        for edge in plan.stages[waiting.pop()].inputs:
+            if edge.from_stage not in found:
+                found.add(edge.from_stage)
+                waiting.append(edge.from_stage)
+    return frozenset(found)
+
+
+def _plain_key(key: Any) -> Any:
+    return key[0] if type(key) is tuple else key
+
+
+def _shown(key: Any) -> str:
+    return key if isinstance(key, str) else repr(key)

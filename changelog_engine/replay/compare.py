@@ -1,0 +1,216 @@
+"""Two sets of log rows, recorded and replayed, compared state by state and key by key.
+
+Invariants:
+    * Rows of a key are compared in their order; rows of different keys in any.
+    * Values are compared as they are in the log; where only their pickles or the times of a time to live differ, as objects.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.codec.canonical import canonical_text
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
+from changelog_engine.state.ttl import TimedType
+from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.types.typeinfo import shown
+
+_COMPARED = ("key", "namespace", "map_key", "operation", "value", "payload")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the log has for one key of one state, and what the replay gave.
+
+    Args:
+        operator: uid of the operator.
+        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
+        key: the key.
+        namespace: in state of windows, the window's text.
+        checkpoint: with which the mutations were logged; None for the final state.
+        recorded: the log's mutations of the key; of the final state, its live entries as puts and appends.
+        replayed: those of the replay.
+
+    Source: no counterpart in PyFlink
+    """
+
+    operator: str
+    state: str
+    key: Any
+    namespace: str | None
+    checkpoint: int | None
+    recorded: list[Mutation]
+    replayed: list[Mutation]
+
+    def __str__(self) -> str:
+        window = "" if self.namespace is None else f", window {self.namespace}"
+        where = "final state" if self.checkpoint is None else f"checkpoint {self.checkpoint}"
+        head = f"{where}: {self.state!r} of {self.operator!r}, key {shown(self.key)}{window}"
+        if self.checkpoint is None:
+            return f"{head}\n  recorded: {_entries(self.recorded)}\n  replayed: {_entries(self.replayed)}"
+        pairs = list(itertools.zip_longest(self.recorded, self.replayed))
+        at = next(
+            (index for index, (one, other) in enumerate(pairs) if not _same(one, other)), len(pairs) - 1
+        )
+        before = "" if at == 0 else f"\n  before:   {_words(pairs[at - 1][0])}"
+        number = f"mutation {at + 1} of {len(self.recorded)} recorded and {len(self.replayed)} replayed"
+        recorded, replayed = [_words(side) for side in pairs[at]]
+        return f"{head}: {number}{before}\n  recorded: {recorded}\n  replayed: {replayed}"
+
+
+class StateTypes(NamedTuple):
+    """What is needed to read rows: states as they are stored, and the types of operators' keys."""
+
+    specs: dict[tuple[str, str], StateSpec]
+    keys: dict[str, TypeInformation | None]
+
+
+def types_of(operators: list[dict[str, Any]]) -> StateTypes:
+    """The types that a checkpoint describes."""
+    specs: dict[tuple[str, str], StateSpec] = {}
+    keys: dict[str, TypeInformation | None] = {}
+    for operator in operators:
+        described = operator.get("key_type")
+        keys[operator["uid"]] = None if described is None else type_from_spec(described)
+        for state in operator.get("states", ()):
+            map_key, value_type = state.get("map_key_type"), state["value_type"]
+            timed = state.get("ttl") is not None
+            read_as = (
+                TimedType(type_from_spec(value_type["fields"][1])) if timed else type_from_spec(value_type)
+            )
+            specs[operator["uid"], state["name"]] = StateSpec(
+                state["name"],
+                StateKind(state["kind"]),
+                read_as,
+                None if map_key is None else type_from_spec(map_key),
+            )
+    return StateTypes(specs, keys)
+
+
+def differences(
+    recorded: Iterable[pa.Table],
+    replayed: Iterable[pa.Table],
+    recorded_types: StateTypes,
+    replayed_types: StateTypes,
+    checkpoint: int | None,
+) -> list[Difference]:
+    """Every key whose rows differ, by operator and state.
+
+    Args:
+        recorded: rows of the log.
+        replayed: rows of the replay.
+        recorded_types: of the log.
+        replayed_types: of the replay.
+        checkpoint: of both; None for the rows of final states, where the order of a map's entries does not matter.
+    """
+    ours, theirs = group_by_state(recorded), group_by_state(replayed)
+    found: list[Difference] = []
+    for name in sorted(ours.keys() | theirs.keys()):
+        one = _ordered(ours.get(name, []), checkpoint is None)
+        other = _ordered(theirs.get(name, []), checkpoint is None)
+        if not one.equals(other):
+            found.extend(_by_key(name, one, other, recorded_types, replayed_types, checkpoint))
+    return found
+
+
+def _ordered(tables: list[pa.Table], final: bool) -> pa.Table:
+    """The compared columns of a state's rows, keys together, rows of a key in order."""
+    fields = [*("operator", "state"), *_COMPARED]
+    schema = pa.schema([pa.field(name, SCHEMA.field(name).type) for name in fields])
+    table = (
+        pa.concat_tables([t.select(fields).cast(schema) for t in tables]) if tables else schema.empty_table()
+    )
+    table = table.append_column("order", pa.array(range(table.num_rows), pa.int64()))
+    keys = ["key", "namespace", *(["map_key"] if final else []), "order"]
+    return table.sort_by([(name, "ascending") for name in keys]).drop_columns("order").combine_chunks()
+
+
+def _by_key(
+    name: tuple[str, str],
+    one: pa.Table,
+    other: pa.Table,
+    ours: StateTypes,
+    theirs: StateTypes,
+    checkpoint: int | None,
+) -> list[Difference]:
+    recorded, replayed = _ranges(one), _ranges(other)
+    found = []
+    for key in dict.fromkeys([*recorded, *replayed]):
+        left, right = one.slice(*recorded.get(key, (0, 0))), other.slice(*replayed.get(key, (0, 0)))
+        if left.equals(right):
+            continue
+        mutations = [
+            mutations_of(table, types.specs, types.keys.get(name[0]))
+            for table, types in ((left, ours), (right, theirs))
+        ]
+        if len(mutations[0]) == len(mutations[1]) and all(
+            _same(*pair) for pair in zip(*mutations, strict=True)
+        ):
+            continue
+        first = next(mutation for mutation in (*mutations[0], *mutations[1]))
+        state = TIMERS.get(name[1], name[1])
+        found.append(Difference(name[0], state, first.key, key[1], checkpoint, mutations[0], mutations[1]))
+    return found
+
+
+def _ranges(table: pa.Table) -> dict[tuple[str, str | None], tuple[int, int]]:
+    """(key, namespace) to where its rows begin and how many there are."""
+    names = list(zip(table["key"].to_pylist(), table["namespace"].to_pylist(), strict=True))
+    found = {}
+    begin = 0
+    for name, group in itertools.groupby(names):
+        count = sum(1 for _ in group)
+        found[name] = (begin, count)
+        begin += count
+    return found
+
+
+def _same(one: Mutation | None, other: Mutation | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    if one[:3] != other[:3] or one.namespace != other.namespace:
+        return False
+    return _equal(one.map_key, other.map_key) and _equal(one.value, other.value)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Equal, of one class, or at least alike when written down: many classes have no equality of their own."""
+    try:
+        if type(one) is type(other) and bool(one == other):
+            return True
+        return canonical_text(one) == canonical_text(other)
+    except (ChangelogEngineError, TypeError, ValueError):
+        return False
+
+
+def _words(mutation: Mutation | None) -> str:
+    if mutation is None:
+        return "nothing"
+    words = [mutation.operation]
+    if mutation.map_key is not None:
+        words.append(f"[{shown(mutation.map_key)}]")
+    if mutation.value is not None or mutation.operation in ("put", "append", "replace"):
+        words.append(shown(mutation.value))
+    return " ".join(words)
+
+
+def _entries(mutations: list[Mutation]) -> str:
+    """Live entries as a value, a list or a map would show them."""
+    if not mutations:
+        return "nothing"
+    entries = [
+        shown(m.value) if m.map_key is None else f"{shown(m.map_key)}: {shown(m.value)}"
+        for m in mutations[:20]
+    ]
+    more = f", and {len(mutations) - 20} more" if len(mutations) > 20 else ""
+    single = len(mutations) == 1 and mutations[0].operation == "put" and mutations[0].map_key is None
+    return entries[0] if single else f"[{', '.join(entries)}{more}]"

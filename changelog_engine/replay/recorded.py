@@ -1,0 +1,76 @@
+"""A recorded piece of a job's history: its checkpoints, and the mutations that the log has of them.
+
+Invariant: the job's folder is only read.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.ledger.restore_plan import plan_restore
+
+
+class RecordedRange:
+    """The checkpoints after one up to another on its branch, and their mutations.
+
+    Args:
+        folder: the job's.
+        start: the checkpoint before the first; None for the start of the job.
+        end: the last one; None for the newest.
+
+    Raises:
+        RestoreError: there is no such piece, or its mutations are not known.
+    """
+
+    def __init__(self, folder: JobFolder, start: int | None, end: int | None) -> None:
+        self.folder = folder
+        lineage = Lineage(folder.open_changelog())
+        newest = lineage.newest_checkpoint() if end is None else lineage.checkpoint(end)
+        if newest is None:
+            raise RestoreError(f"there is no checkpoint in {folder.changelog.root} yet")
+        self.end = newest
+        self.start = None if start is None else lineage.checkpoint(start)
+        if self.start is not None and not on_lineage(newest.lineage, self.start.attempt, self.start.id):
+            raise RestoreError(
+                f"checkpoint {newest.id} does not come after checkpoint {start} on one branch: its ancestors are "
+                f"{', '.join(f'{s.first} to {s.last}' for s in newest.lineage)}"
+            )
+        after = 0 if self.start is None else self.start.id
+        ids = [n for s in newest.lineage for n in range(s.first, s.last + 1) if n > after]
+        if not ids:
+            raise RestoreError(f"there is nothing to replay between checkpoints {start} and {newest.id}")
+        self.checkpoints = [lineage.checkpoint(number) for number in ids]
+        for row in self.checkpoints:
+            if row.snapshot == row.id:
+                raise RestoreError(
+                    f"checkpoint {row.id} was made without the changelog, so its mutations are not known: choose a range "
+                    "that was recorded with state.changelog.enabled=true"
+                )
+
+    def point(self, checkpoint: Checkpoint | None) -> RestorePoint:
+        """Where the state of a checkpoint is read."""
+        return plan_restore(self.folder, checkpoint)
+
+    def mutations(
+        self, key_groups: range = ALL_KEY_GROUPS, operators: frozenset[str] | None = None
+    ) -> dict[int, list[pa.Table]]:
+        """The log's rows by checkpoint.
+
+        Args:
+            key_groups: only of these; all by default.
+            operators: only of those with these uids; None, the default, for all.
+        """
+        after = None if self.start is None else self.start.id
+        found: dict[int, list[pa.Table]] = {row.id: [] for row in self.checkpoints}
+        for table in read_suffix(self.point(self.end), after, key_groups, operators):
+            for number in pc.unique(table["checkpoint_id"]).to_pylist():
+                found[number].append(table.filter(pc.equal(table["checkpoint_id"], number)))
+        return found

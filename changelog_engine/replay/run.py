@@ -1,0 +1,236 @@
+"""A piece of a job's history once more: from the state of one checkpoint, over the source ranges of those after it.
+
+Invariants:
+    * Nothing is written but parts in a scratch folder; the job's own folder is only read.
+    * Every recorded epoch is one epoch here, with the recorded parallelism, so what depends on epochs comes out alike.
+    * The wall clock stands at the time of the checkpoint that is being replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.clock import WallClock
+from changelog_engine.driver.compatibility import SHARED, check_restorable
+from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
+from changelog_engine.graph.plan import JobPlan, Stage, plan_job
+from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport
+from changelog_engine.operators.store import KeyedStore
+from changelog_engine.replay.log_rows import table_of
+from changelog_engine.replay.source import NoSink, replayed, same
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.types import TypeInformation
+
+_ALL = 1 << 62
+
+Ends = dict[str, dict[str, tuple[Any, bool]]]  # source uid -> split -> (position, finished)
+
+
+class ReplayRun:
+    """Replays one checkpoint after the other.
+
+    Args:
+        graph: the job as it is now.
+        settings: its settings.
+        point: where the state of the first checkpoint is read; of none for a replay from the start.
+        start: the first checkpoint, or None.
+        recorded: the checkpoint whose parallelism is taken.
+        scratch: an empty folder.
+        runner: makes what runs the epochs, of a shipped job and a wall clock; None for an ordinary runner in this process.
+
+    Raises:
+        RestoreError: the job does not fit the checkpoint.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        settings: JobSettings,
+        point: RestorePoint,
+        start: Checkpoint | None,
+        recorded: Checkpoint,
+        scratch: str,
+        runner: Callable[[Any, WallClock], Any] | None = None,
+    ) -> None:
+        from changelog_engine.in_process.runner import InProcessRunner
+        from changelog_engine.spark.shipping import ship
+
+        self.plan = plan = plan_of(graph, recorded)
+        if start is not None:
+            check_restorable(plan, start)
+        self._start, self._point = start, point
+        self._progress = SourceProgress(plan, {} if start is None else start.sources)
+        self._ends: Ends = self._progress.positions
+        self._scratch = open_storage(scratch)
+        self._epoch, self._attempt = 0, recorded.attempt + 1
+        self._now = 0 if start is None else start.time_ms
+        settings = replace(settings, changelog=True, checkpoint_interval_ms=1)
+        make = InProcessRunner if runner is None else runner
+        self._runner = make(ship("replay", plan, settings, scratch), lambda: self._now)
+        self._parts: list[Any] = []
+
+    def run(self, checkpoint: Checkpoint) -> list[pa.Table]:
+        """Replay up to the next checkpoint; returns its mutations, in log order.
+
+        Raises:
+            RestoreError: a source does not have what it had.
+            UserFunctionError: the job's code raised.
+        """
+        self._now = checkpoint.time_ms
+        targets = list(self._targets(checkpoint))
+        for ends in targets:
+            last = ends is targets[-1]
+            if last:
+                self._begin_parts(checkpoint, ends)
+            while self._run_epoch(checkpoint, ends, last):
+                pass
+        parts, self._parts = self._parts, []
+        return [self._read(part) for part in parts]
+
+    def _targets(self, checkpoint: Checkpoint) -> Iterator[Ends]:
+        """Where each epoch since the checkpoint before ended."""
+        ends = self._ends
+        for moved in _epoch_ends(checkpoint):
+            ends = {uid: {**splits, **moved.get(uid, {})} for uid, splits in ends.items()}
+            yield ends
+        missing = set(ends) - set(checkpoint.sources)
+        if missing:
+            raise RestoreError(
+                f"checkpoint {checkpoint.id} has no positions of the sources {sorted(missing)}, which this job has: give "
+                "sources the uid() that they had"
+            )
+        recorded = {
+            uid: {split: (at, done) for split, (at, done) in checkpoint.sources[uid].items()} for uid in ends
+        }
+        yield recorded
+
+    def _begin_parts(self, checkpoint: Checkpoint, ends: Ends) -> None:
+        """Take the splits that came up for the checkpoint: those with which a part of a source began, still unread."""
+        for uid, splits in ends.items():
+            new = {split: end for split, end in splits.items() if split not in self._ends[uid]}
+            if new and not self._progress.begins_part(uid, new):
+                raise RestoreError(
+                    f"the split {next(iter(new))!r} of a source came up while the job ran, and the log does not have where "
+                    f"it began: replay from checkpoint {checkpoint.id} on"
+                )
+            self._ends[uid].update(new)
+
+    def _run_epoch(self, checkpoint: Checkpoint, ends: Ends, barrier: bool) -> bool:
+        """Run an epoch; returns whether a source asks for another to come to its end."""
+        self._epoch += 1
+        reports = self._runner.run(
+            lambda stage, subtask: self._order(self.plan.stages[stage], subtask, checkpoint, ends, barrier),
+            0.0,
+        )
+        for report in reports:
+            self._parts.extend(report.parts)
+            self._take_positions(report)
+        return any(
+            not same(list(self._ends[uid][split]), list(end))
+            for uid, splits in ends.items()
+            for split, end in splits.items()
+        )
+
+    def _take_positions(self, report: EpochReport) -> None:
+        for uid, splits in report.sources.items():
+            for split, ((at, _, _), finished) in splits.items():
+                self._ends[uid][split] = (at, finished)
+
+    def _order(
+        self, stage: Stage, subtask: int, checkpoint: Checkpoint, ends: Ends, barrier: bool
+    ) -> EpochOrder:
+        start, first = self._start, self._epoch == 1
+        small = {} if start is None else start.operator_state.get(stage.uid, {})
+        return EpochOrder(
+            run="replay",
+            attempt=self._attempt,
+            restarts=0,
+            epoch=self._epoch,
+            kind=EpochKind.CHECKPOINT if barrier else EpochKind.READ,
+            committed_epoch=0,
+            restore=self._point,
+            restored_operators=start.operators if first and start is not None else [],
+            operator_state=small.get(str(subtask), {}),
+            shared_state=small.get(SHARED, {}),
+            checkpoint_id=checkpoint.id,
+            positions=self._positions(stage, subtask, ends),
+            max_records=_ALL,
+            budget_ms=_ALL,
+        )
+
+    def _positions(self, stage: Stage, subtask: int, ends: Ends) -> dict[str, dict[str, Any]]:
+        """What a subtask reads, and up to where."""
+        mine = self._progress.for_subtask(stage, subtask)
+        return {
+            uid: {split: (at, *ends[uid][split]) for split, at in splits.items()}
+            for uid, splits in mine.items()
+        }
+
+    def _read(self, part: Any) -> pa.Table:
+        file = PartFile(
+            part.path, parse_part(part.path), part.size, part.rows, None, None, None, None, None, None
+        )
+        return read_part(self._scratch, file)
+
+    def types(self) -> tuple[dict[tuple[str, str], StateSpec], dict[str, TypeInformation | None]]:
+        """States as they are stored, by (operator, state); and operator to the type of its keys."""
+        specs: dict[tuple[str, str], StateSpec] = {}
+        keys: dict[str, TypeInformation | None] = {}
+        for store in self._stores():
+            specs.update(store.specs)
+            keys.update(dict.fromkeys(store.config.operators, store.key_type))
+        return specs, keys
+
+    def live_rows(self) -> list[pa.Table]:
+        """What the subtasks hold, as log rows."""
+        return [table_of(*live) for store in self._stores() for live in store.live_columns()]
+
+    def _stores(self) -> list[KeyedStore]:
+        runtimes = [held.runtime for held in self._runner.registry.held.values()]
+        return [runtime.store for runtime in runtimes if runtime.store is not None]
+
+    def close(self) -> None:
+        """Close the functions and forget all state."""
+        self._runner.close()
+
+
+def plan_of(graph: JobGraph, recorded: Checkpoint) -> JobPlan:
+    """The job's plan with the recorded parallelism, sources that read ranges, and no sinks."""
+    uids = plan_job(graph).uids
+    known = {operator["uid"]: operator for operator in recorded.operators}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        operator = known.get(uids[node.id])
+        if operator is not None and node.kind is not NodeKind.SIDE_OUTPUT:
+            node = replace(node, parallelism=operator["parallelism"])
+            if "states" in operator:
+                node = replace(node, max_parallelism=operator["max_parallelism"])
+        if node.kind is NodeKind.SOURCE:
+            node = replace(node, function=replayed(node.function, node.name))
+        if node.kind is NodeKind.SINK:
+            node = replace(node, function=NoSink())
+        nodes.append(node)
+    return plan_job(replace(graph, nodes=tuple(nodes)))
+
+
+def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
+    """Where the epochs before the checkpoint's last one ended: splits that moved, by source."""
+    epochs: dict[int, Ends] = {}
+    for subtasks in checkpoint.operator_state.values():
+        for name, states in subtasks.items():
+            for uid in checkpoint.sources.keys() & states.keys() if name != SHARED else ():
+                for number, moved in states[uid]:
+                    splits = {split: (at, done) for split, (at, done) in moved.items()}
+                    epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
+    for number in sorted(epochs):
+        yield epochs[number]

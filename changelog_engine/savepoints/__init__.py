@@ -1,0 +1,1 @@
+"""Copies of a checkpoint: savepoints, written, listed and restored, and forks."""

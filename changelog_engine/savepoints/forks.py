@@ -1,0 +1,236 @@
+"""Forks: a job of its own that starts from a checkpoint of another.
+
+On one local disk the fork shares the files of its parent by hard links; elsewhere it has copies. Either way each of the
+two truncates and deletes as it likes: a shared file is gone when nobody has a name of it any more.
+
+Steps (a crash after 1 to 3 leaves a hidden folder on a local disk; elsewhere a folder that no job accepts):
+    1. The parent's checkpoint is protected.
+    2. Links or copies of all that its lineage has: parts, rows, snapshots.
+    3. The fork's tables list them; one commit adds an attempt whose parent is the checkpoint: there the job starts.
+    4. On a local disk the folder gets its name.
+
+Invariants:
+    * The parent is not changed, and whatever happens to it later does not reach the fork.
+    * A fork appears under its name only when it is complete (local disks).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.part_selection import on_lineage, part_files
+from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.changelog.row_files import Rows, read_merged_rows
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.clock import wall_s
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    CorruptChangelogError,
+    StorageError,
+)
+from changelog_engine.ledger.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
+from changelog_engine.ledger.lineage import Lineage, write_merged_rows
+from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.ledger.snapshots import Snapshots
+from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
+
+
+class Fork(NamedTuple):
+    """A fork that was made.
+
+    Args:
+        folder: its folder.
+        checkpoint: the checkpoint it starts from.
+        shared, copied: how many files.
+        shared_bytes, copied_bytes: of these.
+    """
+
+    folder: JobFolder
+    checkpoint: Checkpoint
+    shared: int
+    copied: int
+    shared_bytes: int
+    copied_bytes: int
+
+
+def fork_job(
+    parent: JobFolder,
+    checkpoint: Checkpoint,
+    path: str,
+    engine: str,
+    name: str | None = None,
+    clock: Callable[[], float] = wall_s,
+) -> Fork:
+    """Make a job out of a checkpoint of another, which may be running.
+
+    Args:
+        parent: the folder of the other job.
+        checkpoint: which of its checkpoints.
+        path: the fork's folder, ``<base>/<job>``; there is none yet.
+        engine: version of this engine.
+        name: the fork's job name; by default the last part of the path.
+        clock: seconds since 1970.
+
+    Raises:
+        ConfigurationError: a job of that name would not look for its tables in that folder, or it would lie in the folder
+            of another.
+        RestoreError: the checkpoint can't be restored.
+        CorruptChangelogError: a file of the parent is missing.
+        StorageError: the path is taken, or can't be written.
+    """
+    root = open_storage(path).root
+    above, _, slug = root.rpartition("/")
+    name = slug if name is None else name
+    if job_slug(name) != slug:
+        raise ConfigurationError(
+            f"a job named {name!r} has its tables in a folder named {job_slug(name)!r}, not {slug!r}: choose another path "
+            "or name"
+        )
+    base = open_storage(above)
+    if base.exists(slug):
+        raise StorageError(f"{root} is there already: fork into a new folder")
+    refuse_inside_a_job(base)
+    point = plan_restore(parent, checkpoint)
+    base.make_dirs()
+    building = f"{TEMPORARY_PREFIX}fork-{uuid.uuid4().hex}" if base.local is not None else slug
+    target = JobFolder(name, slug, base.child(building))
+    try:
+        with protecting(parent, checkpoint.id, point.snapshot, "fork"):
+            made = _Forking(parent, checkpoint, target).run(engine, clock)
+        if base.local is not None:
+            base.move(building, slug)
+    except BaseException:
+        with contextlib.suppress(ChangelogEngineError):
+            target.storage.delete_tree()
+        raise
+    return made._replace(folder=JobFolder(name, slug, base.child(slug)))
+
+
+class _Forking:
+    """Steps 2 and 3."""
+
+    def __init__(self, parent: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> None:
+        self.parent = parent
+        self.checkpoint = checkpoint
+        self.target = target
+        self.sizes: dict[bool, list[int]] = {True: [], False: []}  # shared, copied
+
+    def run(self, engine: str, clock: Callable[[], float]) -> Fork:
+        if DeltaLog.exists(self.parent.snapshots):
+            self._snapshots()
+        log = self.parent.open_changelog()
+        lineage = Lineage(log)
+        newest_attempt = lineage.newest_attempt_id
+        storage = self.target.changelog
+        storage.make_dirs()
+        adds = self._share(log.storage, storage, lineage.files, self._log_files(lineage))
+        for kind in (lineage.checkpoints, lineage.attempts):
+            adds += self._rows(kind, lineage.files)
+        attempt = Attempt(
+            id=newest_attempt + 1,
+            parent=self.checkpoint.id,
+            owner=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            time_ms=int(clock() * 1000),
+            engine=engine,
+        )
+        row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
+        table = DeltaLog.create(storage, SCHEMA, table_properties(self.target.name))
+        table.commit([*adds, row], metadata={"fork": self.checkpoint.id, "of": self.parent.name})
+        plan_restore(self.target, self.checkpoint)  # all that it needs came along
+        shared, copied = self.sizes[True], self.sizes[False]
+        return Fork(self.target, self.checkpoint, len(shared), len(copied), sum(shared), sum(copied))
+
+    def _log_files(self, rows: Lineage) -> list[str]:
+        """What the lineage has in the changelog, merged rows left out."""
+        lineage = self.checkpoint.lineage
+        wanted = [
+            entry.path
+            for kind in (rows.checkpoints, rows.attempts)
+            for entry in kind.own.values()
+            if entry.path is not None and self._is_ours(kind, entry.attempt, entry.id)
+        ]
+        for file in part_files(rows.files):
+            if file.name is None or on_lineage(lineage, file.name.attempt, file.name.checkpoint):
+                wanted.append(
+                    file.path
+                )  # merged parts of other branches, too: readers take what is on the lineage
+        return wanted
+
+    def _is_ours(self, kind: Rows, attempt: int, identity: int) -> bool:
+        """Whether a row is on the lineage."""
+        lineage = self.checkpoint.lineage
+        if kind.operation == CHECKPOINT:
+            return on_lineage(lineage, attempt, identity)
+        return any(segment.attempt == attempt for segment in lineage)
+
+    def _rows(self, kind: Rows, listing: pa.Table) -> list[AddFile]:
+        """Files of merged rows: shared where all of them are on the lineage, else written anew without the others."""
+        source, target = self.parent.changelog, self.target.changelog
+        whole, adds = [], []
+        for file in kind.files:
+            index = kind.index_of(file)
+            pairs = zip(index.attempts.tolist(), index.ids.tolist(), strict=True)
+            ours = [self._is_ours(kind, attempt, identity) for attempt, identity in pairs]
+            if all(ours):
+                whole.append(file.path)
+            elif any(ours):
+                rows = read_merged_rows(source, file.path).filter(pa.array(ours))
+                adds.append(write_merged_rows(target, kind.operation, rows))
+                self.sizes[False].append(adds[-1].size)
+        return [*self._share(source, target, listing, whole), *adds]
+
+    def _snapshots(self) -> None:
+        """The lineage's snapshots."""
+        snapshots = Snapshots(self.parent.snapshots)
+        wanted: dict[str, None] = {}
+        for snapshot in snapshots.usable():
+            if on_lineage(self.checkpoint.lineage, snapshot.attempt, snapshot.checkpoint):
+                wanted.update(dict.fromkeys(sorted(snapshot.paths)))
+        if not wanted or snapshots.listing is None:
+            return
+        storage = self.target.snapshots
+        storage.make_dirs()
+        adds = self._share(snapshots.storage, storage, snapshots.listing, wanted)
+        DeltaLog.create(storage, SCHEMA, table_properties(self.target.name)).commit(adds)
+
+    def _share(
+        self, source: Storage, target: Storage, listing: pa.Table, wanted: Iterable[str]
+    ) -> list[AddFile]:
+        columns = (listing[name].to_pylist() for name in ("path", "size_bytes", "modification_time"))
+        listed = {path: (size, time_ms) for path, size, time_ms in zip(*columns, strict=True)}
+        adds = []
+        for path in wanted:
+            size, time_ms = listed[path]
+            try:
+                shared = target.share(source, path)
+                footer = target.read_footer(path)
+            except FileNotFoundError as error:
+                raise CorruptChangelogError("is missing: nothing was forked", source.join(path)) from error
+            except pa.ArrowException as error:
+                raise CorruptChangelogError(
+                    f"can't be read: {error}. Nothing was forked", source.join(path)
+                ) from error
+            if target.size(path) != size:
+                raise CorruptChangelogError(
+                    f"has {target.size(path)} bytes, it was written with {size}: nothing was forked",
+                    source.join(path),
+                )
+            self.sizes[shared].append(size)
+            adds.append(AddFile(path, size, time_ms, delta_stats(footer)))
+        target.sync()
+        return adds

@@ -1,0 +1,184 @@
+"""Writing a savepoint out of a committed checkpoint, beside the running job.
+
+Steps (a crash after any but the last leaves a folder that says it was never finished):
+    1. The folder and its marker (``savepoints.new_savepoint``).
+    2. The state: snapshot and log of the checkpoint's lineage folded, a range of key groups at a time.
+    3. A commit that makes the snapshot complete.
+    4. A commit of the attempt's and the checkpoint's row: the savepoint is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
+from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.ledger.committer import verify_parts
+from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.ledger.snapshot_store import SnapshotStore
+from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint, open_savepoint
+from changelog_engine.storage.delta_log import DeltaLog
+
+_PART_BYTES = 64 * 1024 * 1024
+_OWN = ("checkpoint_id", "attempt", "sequence", "operator", "state")
+
+
+def create_savepoint(job: JobFolder, checkpoint: Checkpoint, directory: str) -> Savepoint:
+    """Make a savepoint of a checkpoint of a job that may be running.
+
+    Args:
+        job: the job's folder.
+        checkpoint: which of its checkpoints.
+        directory: below which it shall lie.
+
+    Raises:
+        RestoreError: the checkpoint's snapshot was retired.
+        CorruptChangelogError: a file of the job is damaged.
+        StorageError: the directory can't be written.
+    """
+    point = plan_restore(job, checkpoint)
+    with protecting(job, checkpoint.id, point.snapshot, "savepoint"):
+        attempt = Lineage(job.open_changelog()).attempt(checkpoint.attempt)
+        return write_savepoint(job, checkpoint, new_savepoint(directory, attempt.owner[:6], job.name))
+
+
+def write_savepoint(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> Savepoint:
+    """Fill the folder of a new savepoint; when that fails, the folder is removed.
+
+    Args:
+        job: the job's folder; the checkpoint is protected.
+        checkpoint: the checkpoint.
+        target: as ``new_savepoint`` made it.
+    """
+    try:
+        _write(job, checkpoint, target)
+        return open_savepoint(target.storage.root)
+    except BaseException:
+        with contextlib.suppress(ChangelogEngineError):
+            dispose_savepoint(target.storage.root)
+        raise
+
+
+def _write(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> None:
+    attempt = Lineage(job.open_changelog()).attempt(checkpoint.attempt)
+    properties = {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: job.name}
+    changelog = DeltaLog.create(target.changelog, SCHEMA, properties)
+    snapshots = DeltaLog.create(target.snapshots, SCHEMA, properties)
+    parts = list(_state(plan_restore(job, checkpoint), checkpoint, target))
+    own = replace(
+        checkpoint,
+        parent=None,
+        lineage=(Segment(checkpoint.attempt, checkpoint.id, checkpoint.id),),
+        snapshot=checkpoint.id,
+        rows=sum(part.rows for part in parts),
+        bytes=sum(part.size for part in parts),
+        parts=len(parts),
+    )
+    SnapshotStore(snapshots).commit(own, parts, verify_parts(target.snapshots, parts))
+    whose = replace(attempt, parent=None)
+    changelog.commit([_attempt_row(target, whose), _checkpoint_row(target, own)])
+
+
+def _checkpoint_row(target: JobFolder, row: Checkpoint) -> Any:
+    return write_row(target.changelog, CHECKPOINT, row.id, row.attempt, row.to_json(), row.time_ms)
+
+
+def _attempt_row(target: JobFolder, row: Attempt) -> Any:
+    return write_row(target.changelog, ATTEMPT, 0, row.id, row.to_json(), row.time_ms)
+
+
+def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> Iterator[Part]:
+    """The folded state as parts: a stage for all operators of one parallelism, a subtask for each range of key groups."""
+    alike: dict[tuple[int, int], set[str]] = {}
+    for operator in checkpoint.operators:
+        if "states" in operator:
+            alike.setdefault((operator["max_parallelism"], operator["parallelism"]), set()).add(
+                operator["uid"]
+            )
+    for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
+        for subtask in range(parallelism):
+            groups = key_group_range(subtask, max_parallelism, parallelism)
+            writer = SnapshotWriter(target, checkpoint, stage, subtask, groups)
+            folded = live_rows(list(read_parts(point, groups, frozenset(uids))))
+            for (uid, state), table in folded.items():
+                writer.write(table, uid, state)
+            yield from writer.finish()
+
+
+class SnapshotWriter:
+    """Writes rows of state as parts of the snapshots table that belong to one checkpoint.
+
+    Args:
+        folder: whose snapshots table.
+        checkpoint: whose parts they are.
+        stage, subtask: go into their names; together unique.
+        key_groups: the range they hold.
+    """
+
+    def __init__(
+        self, folder: JobFolder, checkpoint: Checkpoint, stage: int, subtask: int, key_groups: range
+    ) -> None:
+        self._storage = folder.snapshots
+        self._checkpoint = checkpoint
+        self._place = (stage, subtask, key_groups)
+        self._parts: list[Part] = []
+        self._writer: PartWriter | None = None
+        self._sequence = 0
+
+    def write(self, table: pa.Table, operator: str, state: str) -> None:
+        """Append the rows of a state."""
+        for start in range(0, table.num_rows, ROW_GROUP_ROWS):
+            rows = table.slice(start, ROW_GROUP_ROWS)
+            columns = {name: _array(rows[name]) for name in rows.column_names if name not in _OWN}
+            if self._writer is None:
+                self._writer = self._open()
+            self._writer.write(rows.num_rows, {**columns, "operator": operator, "state": state})
+            self._sequence += rows.num_rows
+            if self._writer.size >= _PART_BYTES:
+                self._close()
+
+    def finish(self) -> list[Part]:
+        """All parts, durable."""
+        self._close()
+        return self._parts
+
+    def _open(self) -> PartWriter:
+        stage, subtask, key_groups = self._place
+        return PartWriter(
+            self._storage.root,
+            checkpoint_id=self._checkpoint.id,
+            attempt=self._checkpoint.attempt,
+            stage=stage,
+            subtask=subtask,
+            number=len(self._parts) + 1,
+            first_sequence=self._sequence,
+            key_groups=key_groups,
+            storage=self._storage,
+        )
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._parts.append(self._writer.finish())
+            self._writer = None
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    """One array; chunks of dictionaries have one dictionary."""
+    array = column.unify_dictionaries().combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array

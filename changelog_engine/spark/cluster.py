@@ -1,0 +1,23 @@
+"""Spark as what runs a job's epochs."""
+
+from __future__ import annotations
+
+from changelog_engine.graph.files import JobFiles
+from changelog_engine.spark import files
+from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.files import StagedFiles
+from changelog_engine.spark.session import spark_context
+from changelog_engine.spark.shipping import ShippedJob
+
+
+class SparkCluster:
+    """The active SparkContext, or one that is made for the first job."""
+
+    def stage(self, given: JobFiles) -> StagedFiles:
+        """See Cluster; Spark is not started."""
+        return files.stage(given)
+
+    def runner(self, job: ShippedJob, staged: StagedFiles) -> SparkEpochRunner:
+        """See Cluster."""
+        context = spark_context(files.session_options(job.settings))
+        return SparkEpochRunner(context, job, files.ship(context, staged))

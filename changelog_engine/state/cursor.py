@@ -1,0 +1,68 @@
+"""Where a subtask stands while a user's function runs: the current key, and in namespaced state the namespace.
+
+Invariants:
+    * Handles see only the entry of the cursor's key.
+    * Namespaced state (of windows) is a table by (key identity, namespace identity): its handles have a cursor of their own,
+      whose key is that pair.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.errors import NoCurrentKeyError
+from changelog_engine.state.backend import KeyIdentity
+
+
+class Cursor:
+    """Where the subtask stands: the current key and the current element's timestamp (ms, or the smallest long).
+
+    It stands nowhere until a key is set, and after ``leave()``: reading ``key`` raises then. That costs nothing where there
+    is a key, because a cursor that stands nowhere is of another class, in which ``key`` is not a slot.
+    """
+
+    __slots__ = ("key", "timestamp")
+    placed: ClassVar[bool] = True  # whether there is a current key
+
+    def __init__(self) -> None:
+        self.key: KeyIdentity
+        self.timestamp: int = -(2**63)
+        self.leave()
+
+    def leave(self) -> None:
+        """From now on there is no current key."""
+        self.__class__ = _Nowhere
+
+
+class _Nowhere(Cursor):
+    """A cursor without a key: setting one makes it a cursor again."""
+
+    __slots__ = ()
+    placed = False
+
+    @property
+    def key(self) -> KeyIdentity:
+        """There is none.
+
+        Raises:
+            NoCurrentKeyError: always.
+        """
+        raise NoCurrentKeyError()
+
+    @key.setter
+    def key(self, key: KeyIdentity) -> None:
+        self.__class__ = Cursor  # type: ignore[assignment]
+        self.key = key
+
+
+class NamespaceScope(NamedTuple):
+    """Where namespaced state of one operator lives.
+
+    Args:
+        cursor: its ``key`` is the pair (key identity, namespace identity).
+        codec: namespaces in the log.
+    """
+
+    cursor: Cursor
+    codec: NamespaceCodec

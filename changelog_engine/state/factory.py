@@ -1,0 +1,185 @@
+"""The one place where handles are made: on the tables of any backend, with a log or without one.
+
+Invariants:
+    * The backend is asked once for each table, and each table is empty then and nobody else's.
+    * Time to live and namespaces are the same on every backend: TTL handles stand round ordinary ones, and a namespace is
+      half of a key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.state.backend import PAGE, StateBackend, StateTable
+from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.handles import (
+    Admission,
+    AggregatingHandle,
+    CellHandle,
+    CopyingCell,
+    ListHandle,
+    LoggingCell,
+    MapHandle,
+    ReducingHandle,
+    function_of,
+)
+from changelog_engine.state.mutation_log import MutationLog
+from changelog_engine.state.timer_table import TimerTable
+from changelog_engine.state.timers import TimerQueue
+from changelog_engine.state.ttl import TtlStates, stored_spec
+
+_Name = tuple[str, str]
+
+
+class Logs(Protocol):
+    """Makes logs; the changelog's buffer does."""
+
+    def log_of(self, operator: str, spec: StateSpec, namespaces: NamespaceCodec | None) -> MutationLog:
+        """A log for a state."""
+
+    def timer_log(self, operator: str, domain: str, namespaces: NamespaceCodec | None) -> MutationLog:
+        """A log for an operator's timers."""
+
+
+class OpenState(NamedTuple):
+    """A state whose table is there.
+
+    Args:
+        operator: uid.
+        spec: the state as the user declares it.
+        stored: the state as it is kept.
+        table: its entries.
+        cursor: tells the current key.
+        log: of its mutations, or None.
+    """
+
+    operator: str
+    spec: StateSpec
+    stored: StateSpec
+    table: StateTable
+    cursor: Cursor
+    log: MutationLog | None
+
+
+class HandleFactory:
+    """Makes the handles of one subtask's states and timers.
+
+    Args:
+        backend: gives the tables.
+        cursor: of the subtask.
+        logs: make the logs; None logs nothing.
+        expiring: the subtask's states with a time to live.
+    """
+
+    def __init__(self, backend: StateBackend, cursor: Cursor, logs: Logs | None, expiring: TtlStates) -> None:
+        self._backend = backend
+        self._cursor = cursor
+        self._logs = logs
+        self._expiring = expiring
+        self.tables: dict[_Name, StateTable] = {}
+        self.timer_tables: dict[_Name, TimerTable] = {}
+
+    def opened(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> OpenState:
+        """A state and its table, which is empty; with a scope, of namespaced state.
+
+        Raises:
+            ConfigurationError: the backend gives no such table.
+        """
+        stored = stored_spec(spec)
+        table = self.tables[operator, spec.name] = self._table(operator, stored)
+        cursor, namespaces = (self._cursor, None) if scope is None else scope
+        log = None if self._logs is None else self._logs.log_of(operator, stored, namespaces)
+        return OpenState(operator, spec, stored, table, cursor, log)
+
+    def stored(self, state: OpenState) -> Any:
+        """The handle of the stored state."""
+        return _handle(state)
+
+    def handle(self, state: OpenState) -> Any:
+        """The handle of a state. What of its table has expired is removed now."""
+        stored = self.stored(state)
+        if state.spec.ttl is None:
+            return stored
+        return self._expiring.handle(state.operator, state.spec, stored, state.table, state.cursor)
+
+    def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
+        """The timers of an operator in a time domain, none; with a scope, of timers by key and namespace.
+
+        Raises:
+            ConfigurationError: the backend gives no such table.
+        """
+        table = self.timer_tables[operator, domain] = self._timer_table(operator, domain)
+        cursor, namespaces = (self._cursor, None) if scope is None else scope
+        log = None if self._logs is None else self._logs.timer_log(operator, domain, namespaces)
+        return TimerQueue(table, cursor, log)
+
+    def close(self) -> None:
+        """Let go of the tables."""
+        self.tables.clear()
+        self.timer_tables.clear()
+
+    def _table(self, operator: str, spec: StateSpec) -> StateTable:
+        what = f"a table for state {spec.name!r} of operator {operator!r}"
+        try:
+            table = self._backend.table(operator, spec.name, spec.kind)
+        except ChangelogEngineError:
+            raise
+        except Exception as error:
+            raise self._refused(f"failed to make {what}: {error!r}") from error
+        if not isinstance(table, StateTable):
+            raise self._refused(
+                f"gave {table!r} as {what}, which has not all of get, pop, __setitem__ and items"
+            )
+        if any(table is other for other in self.tables.values()):
+            raise self._refused(f"gave the table of another state as {what}")
+        if next(iter(table.items()), None) is not None:
+            raise self._refused(
+                f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
+            )
+        return table
+
+    def _timer_table(self, operator: str, domain: str) -> TimerTable:
+        what = f"a table for the timers {domain!r} of operator {operator!r}"
+        try:
+            table = self._backend.timer_table(operator, domain)
+        except ChangelogEngineError:
+            raise
+        except Exception as error:
+            raise self._refused(f"failed to make {what}: {error!r}") from error
+        if not isinstance(table, TimerTable):
+            raise self._refused(f"gave {table!r} as {what}, which does not derive from TimerTable")
+        if any(table is other for other in self.timer_tables.values()):
+            raise self._refused(f"gave another table of timers as {what}")
+        if next(iter(table), None) is not None:
+            raise self._refused(
+                f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
+            )
+        return table
+
+    def _refused(self, what: str) -> ConfigurationError:
+        return ConfigurationError(f"the state backend {type(self._backend).__qualname__} {what}: see {PAGE}")
+
+
+def _handle(state: OpenState) -> Any:
+    """The handle of the stored state."""
+    spec, table, cursor, log = state.stored, state.table, state.cursor, state.log
+    admission = Admission(state.operator, spec, cursor)
+    if spec.kind is StateKind.LIST:
+        return ListHandle(table, cursor, admission, log)
+    if spec.kind is StateKind.MAP:
+        return MapHandle(table, cursor, admission, log)
+    cell: CellHandle
+    if admission.mutable:
+        cell = CopyingCell(table, cursor, admission, log)
+    elif log is None:
+        cell = CellHandle(table, cursor, admission)
+    else:
+        cell = LoggingCell(table, cursor, admission, log)
+    if spec.kind is StateKind.REDUCING:
+        return ReducingHandle(cell, function_of(spec), admission)
+    if spec.kind is StateKind.AGGREGATING:
+        return AggregatingHandle(cell, function_of(spec))
+    return cell

@@ -1,0 +1,30 @@
+"""Names of the files in a Delta table's log."""
+
+from __future__ import annotations
+
+import re
+
+from changelog_engine.storage.protocol import Storage
+
+LOG = "_delta_log"
+LAST_CHECKPOINT_NAME = "_last_checkpoint"
+LAST_CHECKPOINT = f"{LOG}/{LAST_CHECKPOINT_NAME}"
+COMMIT_NAME = re.compile(r"^(\d{20})\.json$")
+CHECKPOINT_NAME = re.compile(r"^(\d{20})\.checkpoint\.")
+NUMBERED = re.compile(r"^(\d{20})\.(json$|checkpoint\.)")
+
+
+def commit_path(version: int) -> str:
+    """The commit that made a version; relative to the table."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def checkpoint_path(version: int) -> str:
+    """The Delta checkpoint of a version, where it is one file; relative to the table."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def last_checkpoint_version(storage: Storage) -> int:
+    """The version of the newest Delta checkpoint, as the table's hint has it; -1 for none."""
+    version = storage.read_document(LAST_CHECKPOINT).get("version")
+    return version if isinstance(version, int) else -1

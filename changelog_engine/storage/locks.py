@@ -1,0 +1,150 @@
+"""Locks on files of a local disk: held by one process, freed by the kernel however that process ends.
+
+Invariants:
+    * The file stays when the lock is released: deleting it would let two processes lock two files of one name. Where
+      it is deleted all the same, whoever locks looks afterwards whether the file that it locked still has the name.
+    * A forked child does not hold its parent's locks, or it would keep them when the parent dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import weakref
+
+from changelog_engine.errors import StorageError
+from changelog_engine.storage.retry import explain
+
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_NOTE_BYTES = 4096
+
+
+class LockTakenError(StorageError):
+    """Another process, or another holder in this one, has the lock.
+
+    Attributes:
+        note: what the holder noted.
+    """
+
+    def __init__(self, path: str, note: bytes) -> None:
+        super().__init__(f"{path} is locked by another process", path)
+        self.note = note
+
+
+class Lock:
+    """A lock that is held until it is released; one without a descriptor locks nothing.
+
+    Args:
+        path: of its file, for messages.
+        descriptor: of the file, which is locked.
+    """
+
+    def __init__(self, path: str, descriptor: int | None) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        if descriptor is not None:
+            _held.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether others are kept out."""
+        return self._descriptor is not None
+
+    def is_of(self, path: str) -> bool:
+        """Whether the file that is locked still has this name."""
+        try:
+            return self._descriptor is not None and os.path.samestat(
+                os.stat(path), os.fstat(self._descriptor)
+            )
+        except FileNotFoundError:
+            return False
+
+    def note(self, note: bytes) -> None:
+        """Write down who holds the lock, for those whom it refuses.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        if self._descriptor is not None:
+            try:
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, note, 0)
+            except OSError as error:
+                raise explain(error, "write who holds the lock file", self._path, 1) from error
+
+    def release(self) -> None:
+        """Give the lock back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644) -> Lock:
+    """Lock a file. On network file systems without locks the lock locks nothing.
+
+    Args:
+        path: of the file.
+        flags: for opening it; by default it is made when it is not there.
+        mode: of a file that is made.
+
+    Raises:
+        LockTakenError: another holds it.
+        StorageError: the file cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | flags, mode)
+    except OSError as error:
+        raise explain(error, "open the lock file", path, 1) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        note = os.pread(descriptor, _NOTE_BYTES, 0)
+        os.close(descriptor)
+        raise LockTakenError(path, note) from error
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno in _NO_LOCKS:
+            return Lock(path, None)
+        raise explain(error, "lock", path, 1) from error
+    return Lock(path, descriptor)
+
+
+def is_locked(path: str, pid: int | None = None) -> bool | None:
+    """Whether a process holds a file's lock. The lock is not touched: whoever wants it meanwhile is not refused.
+
+    Args:
+        path: of the file.
+        pid: the process that may hold it, where file systems give a file two devices.
+
+    Returns:
+        None where the system doesn't say.
+    """
+    try:
+        found = os.stat(path)
+        with open("/proc/locks", encoding="ascii", errors="replace") as listing:
+            lines = listing.read().splitlines()
+    except FileNotFoundError:
+        return None if os.path.exists(path) else False
+    except OSError:
+        return None
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    for line in lines:
+        words = line.split()
+        if "FLOCK" not in words or "->" in words:
+            continue
+        of, _, inode = words[5].rpartition(":")
+        if inode == str(found.st_ino) and (of == device or words[4] == str(pid)):
+            return True
+    return False
+
+
+def _forget_after_fork() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,215 @@
+"""Storage in an object store: what pyarrow.fs has behind a URI.
+
+An object appears with all its bytes when its stream is closed, and is durable then; folders, syncs and locks mean nothing
+here. The compare-and-swap is the store's conditional put, which pyarrow lacks, so it goes through obstore.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.storage.local_disk import document_in, inside
+from changelog_engine.storage.locks import Lock
+from changelog_engine.storage.protocol import Entry, Storage
+from changelog_engine.storage.retry import Retry
+
+T = TypeVar("T")
+_READS_AT_ONCE = 16
+_WITHOUT_FOLDERS = ("s3", "gcs")  # making them would leave objects
+
+
+class ObjectStore(Storage):
+    """Durable objects under a URI.
+
+    Args:
+        uri: of the root.
+        retry: bound and clock of retries.
+        file_systems: knows how to reach the store; None for the options of the process.
+
+    Raises:
+        StorageError: no file system answers to the URI.
+    """
+
+    appends = False
+    keeps_checksums = True
+    local: str | None = None
+    reads_at_once = _READS_AT_ONCE
+
+    def __init__(self, uri: str, retry: Retry | None = None, file_systems: FileSystems | None = None) -> None:
+        self.root = uri.rstrip("/")
+        self.retry = retry or Retry()
+        self._file_systems = file_systems or FileSystems()
+        try:
+            opened = self._file_systems.open(uri)
+        except ConfigurationError as error:
+            raise StorageError(str(error)) from None
+        assert opened.file_system is not None
+        self._remote, self._inner = opened.file_system, opened.path
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self._masked(self.root)!r})"
+
+    def child(self, name: str) -> ObjectStore:
+        return ObjectStore(self.join(name), self.retry, self._file_systems)
+
+    def join(self, path: str) -> str:
+        return f"{self.root}/{inside(path)}" if path else self.root
+
+    def place(self, path: str) -> str:
+        return self.join(path)
+
+    def write_durable(self, path: str, data: pa.Buffer | bytes) -> None:
+        self._run(lambda: self._upload(path, data), "write", self.join(path))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._run(lambda: self._put(path, data), "write", self.join(path))
+
+    def make_dirs(self, path: str = "") -> None:
+        full = self._full(path)
+        self._run(lambda: self._remote.create_dir(full, recursive=True), "make the folder", self.join(path))
+
+    def sync(self, path: str = "") -> None:
+        self.join(path)
+
+    def move(self, source: str, target: str) -> bool:
+        place, full = self._full(source), self._full(target)
+
+        def move() -> bool:
+            if self._remote.get_file_info(place).type is not pafs.FileType.File:
+                return False
+            self._make_folder_of(full)
+            self._remote.move(place, full)
+            return True
+
+        return self._run(move, f"move {self.join(source)} to", self.join(target))
+
+    def share(self, source: Storage, path: str) -> bool:
+        self.write_durable(path, source.read(path))
+        return False
+
+    def delete(self, path: str) -> None:
+        full = self._full(path)
+        with contextlib.suppress(FileNotFoundError):
+            self._read(lambda: self._remote.delete_file(full), "delete", self.join(path))
+
+    def delete_tree(self, path: str = "") -> None:
+        full = self._full(path)
+        with contextlib.suppress(FileNotFoundError):
+            self._read(lambda: self._remote.delete_dir(full), "delete", self.join(path))
+
+    def create(self, path: str) -> Any:
+        full = self._full(path)
+
+        def create() -> Any:
+            self._make_folder_of(full)
+            return self._remote.open_output_stream(full)
+
+        return self._run(create, "write", self.join(path))
+
+    def persist(self, stream: Any, path: str, closing: bool) -> None:
+        if not closing:
+            raise StorageError(
+                f"{self._masked(self.join(path))} is an object, which is durable only when it is closed"
+            )
+        self._run(stream.close, "write", self.join(path))
+
+    def read(self, path: str) -> pa.Buffer:
+        full = self._full(path)
+
+        def read() -> pa.Buffer:
+            with self._remote.open_input_file(full) as file:
+                return file.read_buffer()
+
+        return self._read(read, "read", self.join(path))
+
+    def open(self, path: str) -> Any:
+        full = self._full(path)
+        return self._read(lambda: self._remote.open_input_file(full), "read", self.join(path))
+
+    def read_document(self, path: str) -> dict[str, Any]:
+        return document_in(self, path)
+
+    def read_footer(self, path: str) -> pq.FileMetaData:
+        full = self._full(path)
+
+        def read() -> pq.FileMetaData:
+            with self._remote.open_input_file(full) as file:
+                return pq.read_metadata(file)
+
+        return self._read(read, "read", self.join(path))
+
+    def size(self, path: str) -> int | None:
+        info = self._info(path)
+        return int(info.size) if info.type is pafs.FileType.File else None
+
+    def stamp(self, path: str) -> tuple[int, int] | None:
+        try:  # the time of an object's change is told in whole seconds
+            data = self.read(path)
+        except FileNotFoundError:
+            return None
+        return zlib.crc32(data), data.size
+
+    def exists(self, path: str = "") -> bool:
+        return bool(self._info(path).type is not pafs.FileType.NotFound)
+
+    def is_file(self, path: str = "") -> bool:
+        return self.size(path) is not None
+
+    def list(self, path: str = "") -> list[Entry]:
+        selector = pafs.FileSelector(self._full(path), allow_not_found=True)
+        found = self._run(lambda: self._remote.get_file_info(selector), "list", self.join(path))
+        return sorted(Entry(i.base_name, i.size or 0, i.type is pafs.FileType.Directory) for i in found)
+
+    def lock(self, path: str) -> Lock:
+        return Lock(self.join(path), None)
+
+    def _full(self, path: str) -> str:
+        return f"{self._inner}/{inside(path)}" if path else str(self._inner)
+
+    def _info(self, path: str) -> pafs.FileInfo:
+        full = self._full(path)
+        return self._run(lambda: self._remote.get_file_info(full), "look at", self.join(path))
+
+    def _make_folder_of(self, full: str) -> None:
+        if self._remote.type_name not in _WITHOUT_FOLDERS:
+            self._remote.create_dir(full.rsplit("/", 1)[0], recursive=True)
+
+    def _upload(self, path: str, data: pa.Buffer | bytes) -> None:
+        with self._remote.open_output_stream(self._full(path)) as stream:
+            stream.write(data)
+
+    def _put(self, path: str, data: bytes) -> bool:
+        # That the object is there is not proof that another made it: a put is sent again when its first answer was lost.
+        return self._conditional_put(inside(path), data) or self.read(path).to_pybytes() == data
+
+    @cached_property
+    def _conditional_put(self) -> Callable[[str, bytes], bool]:
+        from changelog_engine.storage.conditional_put import (
+            ConditionalPut,  # loads obstore, which local disks do without
+        )
+
+        return ConditionalPut(self.root, self._file_systems.delta_options(self.root))
+
+    def _read(self, operation: Callable[[], T], what: str, path: str) -> T:
+        return self._run(operation, what, path, may_be_missing=True)
+
+    def _run(self, operation: Callable[[], T], what: str, path: str, may_be_missing: bool = False) -> T:
+        try:
+            return self.retry.run(operation, what, path, remote=True, may_be_missing=may_be_missing)
+        except StorageError as error:
+            if type(error) is not StorageError:
+                raise
+            raise StorageError(self._masked(str(error)), self._masked(path)) from None
+
+    def _masked(self, text: str) -> str:
+        return self._file_systems.masked(text, self.root)

@@ -1,0 +1,7 @@
+"""A page in the browser over the jobs below a base path: timeline, state at any moment, differences, a key's life, now.
+
+Invariants of the room:
+    * It only shows: every question is answered by ``changelog_engine.inspection``, and the page can change nothing.
+    * Nothing is unpickled, and all that comes out of a log is escaped.
+    * HTML and SVG are made here, out of templates; the browser gets one small script and nothing from elsewhere.
+"""

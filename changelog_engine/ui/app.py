@@ -1,0 +1,293 @@
+"""The page: addresses to answers.
+
+Invariants:
+    * It only shows: each address is a GET, answers come from ``changelog_engine.inspection``, and nothing is unpickled.
+    * Everything out of a log goes through Jinja's escaping; no template marks anything as safe.
+    * Blocking work (folds, reading files) runs in threads, never in the event loop.
+    * An error of the engine is a message in the part of the page that asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.inspection.differences import differences
+from changelog_engine.inspection.jobs import JobSummary, job_status, list_jobs
+from changelog_engine.inspection.key_history import KeyChange, key_history
+from changelog_engine.inspection.points import iso
+from changelog_engine.inspection.states import StateSummary, states_at
+from changelog_engine.ledger.job_folder import CHANGELOG
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.storage.opening import open_storage
+from changelog_engine.ui.commands import commands_at, explain_command
+from changelog_engine.ui.drawing import draw_life, draw_timeline
+from changelog_engine.ui.now import now_of
+from changelog_engine.ui.opened_job import OpenedJob, States
+from changelog_engine.ui.values import amount, bytes_text, duration, shown, type_name
+
+_HERE = Path(__file__).parent
+_PAGE = 25  # keys of the state table
+_DIFFERENCES = 200
+_CHANGES = 500  # of a key, the newest
+_WIDTHS = (320, 2400)
+_DEFAULT_WIDTH = 1160
+
+
+class Page:
+    """The page over a base path, or over one job.
+
+    Args:
+        path: the base path, or a job's folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._jobs: dict[str, OpenedJob] = {}
+        self._states = States()
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            shown=shown, type_name=type_name, bytes=bytes_text, duration=duration, amount=amount, time=iso
+        )
+
+    def app(self) -> Starlette:
+        """The ASGI application, without its guard."""
+        parts = {
+            "timeline": self._timeline,
+            "state": self._state,
+            "compare": self._compare,
+            "key": self._key,
+            "now": self._now,
+            "commands": self._commands,
+        }
+        routes: list[Any] = [Route("/", self._index), Route("/job/{job}", self._job)]
+        routes += [
+            Route(f"/job/{{job}}/{name}", self._part(name, function)) for name, function in parts.items()
+        ]
+        return Starlette(routes=[*routes, Mount("/static", StaticFiles(directory=_HERE / "static"))])
+
+    # Whole pages
+
+    async def _index(self, request: Request) -> Response:
+        try:
+            jobs = await run_in_threadpool(self._listed)
+        except ChangelogEngineError as error:
+            return self._html("jobs.html", code=500, jobs=[], base=self._path, error=str(error))
+        if len(jobs) == 1 and jobs[0].fault is None:
+            return RedirectResponse(f"/job/{quote(_folder(jobs[0].path), safe='')}", 303)
+        return self._html("jobs.html", jobs=jobs, base=self._path, error=None)
+
+    async def _job(self, request: Request) -> Response:
+        try:
+            return await run_in_threadpool(self._job_page, request)
+        except ChangelogEngineError as error:
+            return self._html("jobs.html", code=404, jobs=[], base=self._path, error=str(error))
+
+    def _job_page(self, request: Request) -> Response:
+        job = self._view(request)
+        asked = request.query_params
+        if not job.rows:
+            return self._html("empty.html", job=job.name, root=job.root)
+        at = self._moment(job, asked.get("at")) if asked.get("at") else job.rows[-1].id
+        checkpoint = job.checkpoint(at)
+        names = [
+            (operator["uid"], state["name"])
+            for operator in checkpoint.operators
+            for state in operator.get("states", ())
+        ]
+        chosen = (asked.get("operator", ""), asked.get("state", ""))
+        if not all(chosen):
+            chosen = names[0] if names else ("", "")
+        return self._html(
+            "job.html",
+            **{
+                **self._timeline(job, request),
+                "job": job.name,
+                "folder": _folder(job.root),
+                "root": job.root,
+                "several": open_storage(self._path).root not in (job.root, f"{job.root}/{CHANGELOG}"),
+                "at": at,
+                "against": asked.get("against", ""),
+                "operator": chosen[0],
+                "state": chosen[1],
+                "search": asked.get("search", ""),
+                "key": asked.get("key", ""),
+                "commands": commands_at(job.root, job.name, at),
+            },
+        )
+
+    # Parts of it
+
+    def _part(self, name: str, function: Callable[[OpenedJob, Request], dict[str, Any]]) -> Any:
+        async def answer(request: Request) -> Response:
+            def made() -> Response:
+                job = self._view(request)
+                if not job.rows:
+                    raise RestoreError("there is no checkpoint yet")
+                return self._html(f"{name}.html", job=job.name, root=job.root, **function(job, request))
+
+            try:
+                return await run_in_threadpool(made)
+            except ChangelogEngineError as error:
+                return self._html("error.html", error=str(error))
+
+        return answer
+
+    def _timeline(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        asked, tree = request.query_params, job.tree
+        count = len(job.rows)
+        first, last = 0, count - 1
+        if asked.get("from"):
+            first = tree.nearest(_number(asked["from"]))
+        if asked.get("to"):
+            last = tree.nearest(_number(asked["to"]))
+        first, last = max(0, min(first, last)), min(count - 1, max(first, last))
+        width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
+        picture = draw_timeline(tree, job.rows, job.details, first, last, width)
+        at = self._moment(job, asked.get("at"))
+        attempts = job.timeline.attempts
+        return {
+            "picture": picture,
+            "count": count,
+            "spans": ",".join(":".join(str(n) for n in span) for span in tree.spans()),
+            "first_id": job.rows[first].id,
+            "last_id": job.rows[last].id,
+            "lowest_id": job.rows[0].id,
+            "newest_id": job.rows[-1].id,
+            "at": at,
+            "at_time": job.rows[tree.nearest(at)].time_ms,
+            "attempts": len(attempts),
+            "branches": tree.lanes - 1,
+            "times": [job.rows[first].time_ms, job.rows[last].time_ms],
+        }
+
+    def _state(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        asked = request.query_params
+        checkpoint = job.checkpoint(self._moment(job, asked.get("at")))
+        summaries = states_at(job.root, checkpoint.id, counts=False).states
+        operators = dict.fromkeys(each.operator for each in summaries)
+        timers = [
+            StateSummary(uid, f"({domain} timers)", "timer", None, summary.key_type)
+            for uid in operators
+            for summary in [next(each for each in summaries if each.operator == uid)]
+            for domain in ("event time", "processing time")
+        ]
+        known = {(each.operator, each.state): each for each in (*summaries, *timers)}
+        found: dict[str, Any] = {
+            "checkpoint": checkpoint,
+            "states": sorted(known.values(), key=lambda each: list(operators).index(each.operator)),
+            "chosen": None,
+            "page": None,
+            "search": asked.get("search", ""),
+            "number": 0,
+            "pages": 0,
+            "size": _PAGE,
+        }
+        name = (asked.get("operator", ""), asked.get("state", ""))
+        if not known:
+            return found
+        if name not in known:
+            name = next(iter(known))
+        over_time = self._states.get(job, checkpoint, *name)
+        number = max(0, _number(asked.get("page", ""), 0))
+        page = over_time.page(checkpoint, number * _PAGE, _PAGE, found["search"])
+        found.update(chosen=known[name], page=page, number=number, pages=-(-page.total // _PAGE))
+        return found
+
+    def _compare(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        asked = request.query_params
+        at = self._moment(job, asked.get("at"))
+        if not asked.get("against"):
+            return {"at": at, "against": None, "found": None}
+        against = self._moment(job, asked.get("against"))
+        before, after = sorted((at, against))
+        found = differences(job.root, str(before), str(after), limit=_DIFFERENCES)
+        return {"at": at, "against": against, "found": found, "limit": _DIFFERENCES}
+
+    def _key(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        asked = request.query_params
+        key = asked.get("key", "")
+        if not key:
+            return {"key": "", "history": None}
+        tip = job.tip(job.checkpoint(self._moment(job, asked.get("at"))))
+        history = key_history(job.root, key, at=tip.id)
+        changes = history.changes[-_CHANGES:]
+        width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
+
+        def say(change: KeyChange) -> str:
+            which = "" if change.map_key is None else f" [{shown(change.map_key, 60)}]"
+            return (
+                f"{change.operator} · {change.state}{which}\n{shown(change.before, 120)} → {shown(change.after, 120)}\n"
+                f"checkpoint {change.checkpoint}, {iso(change.time_ms or 0)} UTC"
+            )
+
+        return {
+            "key": key,
+            "history": history,
+            "changes": list(reversed(changes)),
+            "total": len(history.changes),
+            "life": draw_life(changes, say, width),
+            "explain": lambda c: explain_command(job.root, c.operator, c.state, key, c.checkpoint),
+        }
+
+    def _now(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        status = job_status(job.root)
+        return {"status": status, "now": now_of(job, status), "count": len(job.rows)}
+
+    def _commands(self, job: OpenedJob, request: Request) -> dict[str, Any]:
+        at = self._moment(job, request.query_params.get("at"))
+        return {"at": at, "commands": commands_at(job.root, job.name, at)}
+
+    # What they share
+
+    def _html(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self._templates.get_template(template).render(**values), code)
+
+    def _listed(self) -> list[JobSummary]:
+        try:
+            return list_jobs(self._path)
+        except ChangelogEngineError:
+            folder = open_job(self._path)  # one job's own folder
+            return [job_status(folder.storage.root).summary]
+
+    def _view(self, request: Request) -> OpenedJob:
+        """The job that is named, which must be one of those that are listed."""
+        name = request.path_params["job"]
+        if name not in self._jobs:
+            paths = {_folder(job.path): job.path for job in self._listed()}
+            if name not in paths:
+                raise RestoreError(f"there is no job {name!r} in {open_storage(self._path).root}")
+            self._jobs[name] = OpenedJob(paths[name])
+        else:
+            self._jobs[name].refresh()
+        return self._jobs[name]
+
+    def _moment(self, job: OpenedJob, at: str | None) -> int:
+        """The checkpoint that is asked for; the newest when none is."""
+        return job.rows[-1].id if not at else job.checkpoint(at).id
+
+
+def _folder(path: str) -> str:
+    """The last part of a path: what a job is called in addresses. Its name may have a slash."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _number(text: str, otherwise: int = 0) -> int:
+    return int(text) if text.isdecimal() and len(text) < 18 else otherwise

@@ -1,0 +1,72 @@
+"""The commands that a person runs at a moment: the page shows them and runs none."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command to copy.
+
+    Args:
+        name: the word on its button.
+        says: what it does.
+        line: the command, quoted for a POSIX shell.
+    """
+
+    name: str
+    says: str
+    line: str
+
+
+def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
+    """What can be done from a checkpoint.
+
+    Args:
+        root: the job's folder.
+        job: its name.
+        checkpoint: the moment.
+    """
+    base = root.rpartition("/")[0]
+    fork = f"{base}/{job}-fork-{checkpoint}"
+    return [
+        Command(
+            "Fork",
+            "A job of its own that starts from this checkpoint; this job is not changed.",
+            _line("fork", root, fork, "--at", checkpoint),
+        ),
+        Command(
+            "Rewind",
+            "Run the program again from this checkpoint. The log gets a branch; what came after stays in it.",
+            _line("run", "--restore", checkpoint, "--job", job, "-D", f"{_BASE_PATH}={base}", "SCRIPT"),
+        ),
+        Command(
+            "Savepoint",
+            "The whole state at this checkpoint, in a folder that can be moved and copied.",
+            _line("savepoint", "create", root, "savepoints", "--at", checkpoint),
+        ),
+        Command(
+            "Replay",
+            "Run the program's code of now over what the job read from here on, and compare with the log.",
+            _line("replay", "--from", checkpoint, "--job", job, "-D", f"{_BASE_PATH}={base}", "SCRIPT"),
+        ),
+        Command(
+            "State",
+            "This checkpoint's state on the console.",
+            _line("state", root, "--at", checkpoint),
+        ),
+    ]
+
+
+def explain_command(root: str, operator: str, state: str, key: str, checkpoint: int) -> str:
+    """The command that says which input records made a change: it replays what the job read, so it needs the program."""
+    where = ("--operator", operator, "--state", state, "--at", checkpoint)
+    return _line("explain", "--key", key, *where, "SCRIPT", root)
+
+
+_BASE_PATH = "state.changelog.dstl.dfs.base-path"
+
+
+def _line(*words: object) -> str:
+    return shlex.join(["changelog-engine", *(str(word) for word in words)])

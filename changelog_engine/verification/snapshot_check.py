@@ -1,0 +1,120 @@
+"""Whether a snapshot is the fold of the log before it. Nothing is decoded: texts and bytes are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.graph.key_groups import key_group_range
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+
+_ENTRY = ("key_group", "key", "namespace", "map_key", "value", "payload")
+_TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
+
+
+def differences(
+    folder: JobFolder,
+    checkpoint: Checkpoint,
+    after: int | None,
+    base: Sequence[PartFile],
+    snapshot: Sequence[PartFile],
+) -> list[str]:
+    """Compare a snapshot with the fold of an older one and the log after that.
+
+    Args:
+        folder: the job's folder.
+        checkpoint: of which the snapshot is.
+        after: checkpoint of the older snapshot; None: the log alone.
+        base: files of the older snapshot.
+        snapshot: files of the snapshot.
+
+    Returns:
+        What differs, a sentence for each state that does; key by key in the order of insertion.
+
+    Raises:
+        CorruptChangelogError: a file is missing or isn't what it was.
+    """
+    point = RestorePoint(folder.changelog.root, checkpoint.id, checkpoint.lineage, after)
+    told: list[str] = []
+    for operators, groups in _shares(checkpoint):
+        log = list(read_suffix(point, after, groups, operators))
+        expected = live_rows([*_rows(folder, base, groups, operators), *log])
+        found = live_rows(list(_rows(folder, snapshot, groups, operators)))
+        for operator, state in sorted(expected.keys() | found.keys()):
+            count, key = _differing(expected.get((operator, state)), found.get((operator, state)), state)
+            if count:
+                told.append(
+                    f"state {state!r} of operator {operator!r} differs for {count} keys, the first is {key}"
+                )
+    return told
+
+
+def _shares(checkpoint: Checkpoint) -> Iterator[tuple[frozenset[str], range]]:
+    """What is compared at once: the operators of one parallelism, a subtask's key groups."""
+    alike: dict[tuple[int, int], set[str]] = {}
+    for operator in checkpoint.operators:
+        if "states" in operator:
+            alike.setdefault((operator["max_parallelism"], operator["parallelism"]), set()).add(
+                operator["uid"]
+            )
+    for (max_parallelism, parallelism), uids in alike.items():
+        for subtask in range(parallelism):
+            yield frozenset(uids), key_group_range(subtask, max_parallelism, parallelism)
+
+
+def _rows(
+    folder: JobFolder, files: Sequence[PartFile], groups: range, operators: frozenset[str]
+) -> Iterator[pa.Table]:
+    wanted = pa.array(sorted(operators), pa.string())
+    for file in files:
+        if file.may_hold(groups, operators):
+            table = read_part(folder.snapshots, file)
+            column = table["key_group"]
+            mask = pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
+            yield table.filter(pc.and_(mask, pc.is_in(table["operator"], value_set=wanted)))
+
+
+def _differing(expected: pa.Table | None, found: pa.Table | None, state: str) -> tuple[int, Any]:
+    """How many keys differ, and the first of them."""
+    first, second = _by_key(expected, state), _by_key(found, state)
+    if first.equals(second):
+        return 0, None
+    entries = [_entries(first), _entries(second)]
+    keys = [
+        key for key in entries[0].keys() | entries[1].keys() if entries[0].get(key) != entries[1].get(key)
+    ]
+    return len(keys), min(keys, default=("",))[0]
+
+
+def _by_key(table: pa.Table | None, state: str) -> pa.Table:
+    """Entries sorted by key; those of one key stay as they are, but timers have no order of their own."""
+    if table is None:
+        return pa.table({name: [] for name in _ENTRY})
+    plain = pa.table({name: _plain(table[name]) for name in _ENTRY})
+    order = np.arange(plain.num_rows)
+    columns = [("key", "ascending"), ("namespace", "ascending")]
+    if state in _TIMERS:
+        columns.append(("value", "ascending"))
+    rank = plain.append_column("_order", pa.array(order))
+    return rank.sort_by([*columns, ("_order", "ascending")]).drop_columns(["_order"]).combine_chunks()
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _entries(table: pa.Table) -> dict[tuple[str, str], list[Any]]:
+    found: dict[tuple[str, str], list[Any]] = {}
+    for group, key, namespace, *entry in zip(*(table[name].to_pylist() for name in _ENTRY), strict=True):
+        found.setdefault((key, namespace or ""), []).append((group, entry))
+    return found

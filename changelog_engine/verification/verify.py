@@ -1,0 +1,446 @@
+"""Verification: every file of a job's tables is read and compared with what the tables and its name say.
+
+Invariants:
+    * It only reads, and may run beside the job; what the job commits meanwhile is not looked at.
+    * Nothing is unpickled: values are compared as text and bytes.
+    * What was truncated is not a fault; a file that is listed and isn't what it was is one, and so is a newest checkpoint
+      that can't be restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from changelog_engine.changelog.log_files import SNAPSHOT, RowName, parse_merged_rows, parse_row, read_row
+from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files
+from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.changelog.row_files import read_marker, read_merged_rows
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.lineage import extend
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.snapshot_check import differences
+
+T = TypeVar("T")
+_Who = tuple[int, int]  # attempt, checkpoint
+_TRIES = 3
+
+
+class Fault(NamedTuple):
+    """Something that is wrong: with which file, and what."""
+
+    file: str
+    what: str
+
+
+@dataclass
+class Verification:
+    """What a verification found.
+
+    Args:
+        attempts, checkpoints, snapshots: how many rows of each.
+        files, rows, bytes: of the parts that were read, those of snapshots included.
+        compared: how many snapshots were compared with the fold of the log.
+        restorable: ids of the checkpoints that can be restored.
+        lost: ids of those that can't.
+        faults: what is wrong.
+    """
+
+    attempts: int = 0
+    checkpoints: int = 0
+    snapshots: int = 0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    compared: int = 0
+    restorable: list[int] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def verify(folder: JobFolder) -> Verification:
+    """Verify a job's folder, or a savepoint's.
+
+    Args:
+        folder: the folder.
+
+    Returns:
+        What was found; it is whole when there are no faults.
+
+    Raises:
+        StorageError: the list of files itself can't be read.
+    """
+    for _ in range(_TRIES - 1):
+        found = _Verifier(folder).run()
+        if not found.faults or not _vanished(folder, found.faults):
+            return found
+    return _Verifier(folder).run()
+
+
+def _vanished(folder: JobFolder, faults: list[Fault]) -> bool:
+    """Whether a file with a fault has left its table meanwhile: the job retired or truncated it while it was looked for."""
+    listed: set[str] = set()
+    for table in (folder.snapshots, folder.changelog):
+        listing = _listing(table)
+        if listing is not None:
+            listed.update(table.join(path) for path in listing["path"].to_pylist())
+    return any(fault.file not in listed for fault in faults)
+
+
+class _Verifier:
+    """One verification."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self.folder = folder
+        self.found = Verification()
+        self.checkpoints: dict[int, Checkpoint] = {}
+        self.paths: dict[int, str] = {}
+        self.attempts: dict[int, Attempt] = {}
+        self.logged: dict[_Who, int] = {}  # rows that are there and good
+        self.damaged: set[_Who] = set()  # with a part that isn't
+        self.merged = False
+        self.snapshots: dict[_Who, tuple[str, list[PartFile]]] = {}  # good ones
+        self._times: dict[tuple[str, int, int], int] = {}  # of rows with files of their own, as they say
+        self.newest_base: dict[int, int | None] = {}  # restorable checkpoint -> where its restore begins
+
+    def run(self) -> Verification:
+        """All steps."""
+        # The snapshots first: what a truncation removes meanwhile is needed by no later list of the log.
+        snapshots = _listing(self.folder.snapshots)
+        log = self.folder.open_changelog()
+        listing = log.files()
+        ledger = self._ledger(log)
+        self._rows_about_the_log(listing)
+        self._lineages()
+        self._parts(part_files(listing))
+        if snapshots is not None:
+            self._snapshots(snapshots)
+        self._listed(self.folder.changelog, listing)
+        if snapshots is not None:
+            self._listed(self.folder.snapshots, snapshots)
+        self._restorable()
+        if ledger is None:
+            return self.found
+        self._asked(ledger)
+        for who in sorted(self.snapshots, key=lambda who: who[1]):
+            self._compare(who)
+        return self.found
+
+    def _ledger(self, log: DeltaLog) -> Ledger | None:
+        """What every reader asks; None when it refuses the log as a whole, which is a fault."""
+        try:
+            ledger = Ledger(log)
+            _ = ledger.snapshots
+        except CorruptChangelogError as error:
+            self._refused(error)
+            return None
+        return ledger
+
+    def _refused(self, error: CorruptChangelogError) -> None:
+        path = error.path or self.folder.changelog.root
+        if all(fault.file != path for fault in self.found.faults):
+            self.found.faults.append(Fault(path, error.fault))
+
+    def _asked(self, ledger: Ledger) -> None:
+        """What the ledger refuses to restore is lost, whatever was counted here: it is asked for each attempt's newest."""
+        newest: dict[int, Checkpoint] = {}
+        for row in self.checkpoints.values():
+            if row.attempt not in newest or newest[row.attempt].id < row.id:
+                newest[row.attempt] = row
+        for row in newest.values():
+            if row.id in self.newest_base:
+                try:
+                    ledger.base(row)
+                except CorruptChangelogError as error:
+                    self._refused(error)
+                    self.found.restorable.remove(row.id)
+                    self.found.lost = sorted([*self.found.lost, row.id])
+
+    def _listed(self, storage: Storage, listing: pa.Table) -> None:
+        """Compare what the list of files says with the files: size, times of rows, statistics."""
+        faulty = {fault.file for fault in self.found.faults}
+        columns = {name: listing[name].to_pylist() for name in listing.column_names}
+        for place, path in enumerate(columns["path"]):
+            if storage.join(path) in faulty:
+                continue
+            said = {name: values[place] for name, values in columns.items()}
+            wrong = self._try(storage, path, partial(self._differs, storage, path, said))
+            if wrong:
+                self._fault(storage, path, f"is not what the table's list of files says: {wrong}")
+
+    def _differs(self, storage: Storage, path: str, said: dict[str, Any]) -> str:
+        try:
+            size, footer = storage.size(path), storage.read_footer(path)
+        except FileNotFoundError as error:
+            raise CorruptChangelogError("is missing", storage.join(path)) from error
+        except pa.ArrowException as error:
+            raise CorruptChangelogError(f"can't be read: {error}", storage.join(path)) from error
+        there = delta_stats(footer)
+        pairs = [
+            ("size", said["size_bytes"], size),
+            ("number of rows", said["num_records"], there["numRecords"]),
+        ]
+        for statistics, prefix in (
+            ("minValues", "min."),
+            ("maxValues", "max."),
+            ("nullCount", "null_count."),
+        ):
+            for name, value in there[statistics].items():
+                pairs.append((f"{prefix}{name}", said.get(f"{prefix}{name}"), value))
+        row = parse_row(path)
+        time_ms = None if row is None else self._times.get((row.operation, row.checkpoint, row.attempt))
+        if time_ms is not None:
+            pairs.append(("modification time", said["modification_time"], time_ms))
+        wrong = [
+            f"its {what} is {found}, the list says {listed}"
+            for what, listed, found in pairs
+            if listed is not None and listed != found
+        ]
+        return "; ".join(wrong)
+
+    def _fault(self, storage: Storage, path: str, what: str) -> None:
+        self.found.faults.append(Fault(storage.join(path), what))
+
+    def _try(self, storage: Storage, path: str, action: Callable[[], T]) -> T | None:
+        try:
+            return action()
+        except CorruptChangelogError as error:
+            self.found.faults.append(Fault(error.path or storage.join(path), error.fault))
+        except ChangelogEngineError as error:
+            self._fault(storage, path, str(error))
+        except (ValueError, KeyError, TypeError) as error:
+            self._fault(storage, path, f"does not hold what its name says: {error!r}")
+        return None
+
+    def _rows_about_the_log(self, listing: pa.Table) -> None:
+        storage = self.folder.changelog
+        for path in listing["path"].to_pylist():
+            name, many = parse_row(path), parse_merged_rows(path)
+            if many is not None:
+                table = self._try(storage, path, partial(read_merged_rows, storage, path))
+                for row in [] if table is None else table.to_pylist():
+                    checkpoint = row["checkpoint_id"] if row["operation"] == CHECKPOINT else 0
+                    name = RowName(row["operation"], checkpoint, row["attempt"], many.crc)
+                    self._take_row(path, name, row["value"])
+                continue
+            if name is None or name.operation not in (CHECKPOINT, ATTEMPT):
+                continue
+            document = self._document(storage, path)
+            if document is not None:
+                self._take_row(path, name, document)
+        self.found.attempts, self.found.checkpoints = len(self.attempts), len(self.checkpoints)
+
+    def _document(self, storage: Storage, path: str) -> str | None:
+        return self._try(storage, path, lambda: read_row(storage, path))
+
+    def _take_row(self, path: str, name: RowName, document: str) -> None:
+        storage = self.folder.changelog
+        if name.operation == ATTEMPT:
+            attempt = self._try(storage, path, lambda: Attempt.from_json(document))
+            if attempt is not None:
+                self._times[name[:3]] = attempt.time_ms
+            if attempt is not None and attempt.id != name.attempt:
+                self._fault(storage, path, f"holds the row of attempt {attempt.id}")
+            elif attempt is not None:
+                self.attempts[attempt.id] = attempt
+            return
+        row = self._try(storage, path, lambda: Checkpoint.from_json(document))
+        if row is None:
+            return
+        self._times[name[:3]] = row.time_ms
+        if (row.id, row.attempt) != (name.checkpoint, name.attempt):
+            self._fault(storage, path, f"holds the row of checkpoint {row.id} of attempt {row.attempt}")
+        elif row.id in self.checkpoints:
+            self._fault(storage, path, f"is the second row of checkpoint {row.id}: see {self.paths[row.id]}")
+        else:
+            self.checkpoints[row.id], self.paths[row.id] = row, path
+
+    def _lineages(self) -> None:
+        for row in self.checkpoints.values():
+            parent = None if row.parent is None else self.checkpoints.get(row.parent)
+            if row.parent is not None and parent is None:
+                wrong = not row.lineage or (row.lineage[-1].attempt, row.lineage[-1].last) != (
+                    row.attempt,
+                    row.id,
+                )
+            else:
+                wrong = row.lineage != extend(() if parent is None else parent.lineage, row.attempt, row.id)
+            if wrong:
+                said = [list(segment) for segment in row.lineage]
+                self._fault(
+                    self.folder.changelog,
+                    self.paths[row.id],
+                    f"has the lineage {said}, which does not follow on that of its parent {row.parent}",
+                )
+
+    def _parts(self, files: list[PartFile]) -> None:
+        storage = self.folder.changelog
+        ends: dict[
+            tuple[int, int, int], tuple[int, int]
+        ] = {}  # writer -> its last part's number, next sequence number
+        for file in sorted(files, key=lambda file: file.name[1:5] if file.name else ()):
+            table = self._read(storage, file)
+            if file.name is None:
+                self.merged = True
+                self._merged(file, table)
+                continue
+            who = (file.name.attempt, file.name.checkpoint)
+            row = self.checkpoints.get(file.name.checkpoint)
+            if row is not None and row.attempt != file.name.attempt:
+                self._fault(
+                    storage, file.path, f"is of attempt {file.name.attempt}, its checkpoint of {row.attempt}"
+                )
+            if table is None:
+                self.damaged.add(who)
+                continue
+            self.logged[who] = self.logged.get(who, 0) + table.num_rows
+            writer, number = (file.name.attempt, file.name.stage, file.name.subtask), file.name.number
+            first = int(table["sequence"][0].as_py()) if table.num_rows else ends.get(writer, (0, 0))[1]
+            before = ends.get(writer, (0, 0) if number == 1 else (number, 0))
+            if before[0] == number - 1 and before[1] != first:
+                self._fault(storage, file.path, f"begins at sequence number {first}, {before[1]} is due")
+                self.damaged.add(who)
+            ends[writer] = (number, first + table.num_rows)
+
+    def _merged(self, file: PartFile, table: pa.Table | None) -> None:
+        if table is None:
+            first, last = file.first_checkpoint or 0, file.last_checkpoint
+            self.damaged |= {
+                (row.attempt, row.id)
+                for row in self.checkpoints.values()
+                if row.id >= first and (last is None or row.id <= last)
+            }
+            return
+        counts = table.group_by(["attempt", "checkpoint_id"]).aggregate([([], "count_all")])
+        for attempt, checkpoint, count in zip(
+            *(counts[name].to_pylist() for name in counts.column_names), strict=True
+        ):
+            self.logged[attempt, checkpoint] = self.logged.get((attempt, checkpoint), 0) + count
+
+    def _read(self, storage: Storage, file: PartFile) -> pa.Table | None:
+        table = self._try(storage, file.path, lambda: read_part(storage, file))
+        if table is not None:
+            self.found.files += 1
+            self.found.rows += table.num_rows
+            self.found.bytes += file.size
+        return table
+
+    def _snapshots(self, listing: pa.Table) -> None:
+        storage = self.folder.snapshots
+        files = {file.path: file for file in part_files(listing)}
+        good = {path: self._read(storage, file) is not None for path, file in files.items()}
+        for path in listing["path"].to_pylist():
+            name = parse_row(path)
+            if name is None or name.operation != SNAPSHOT:
+                continue
+            self.found.snapshots += 1
+            document = self._try(storage, path, partial(read_marker, storage, path))
+            if document is None:
+                continue
+            who = (name.attempt, name.checkpoint)
+            if "files" in document:
+                wanted = [piece[0] for piece in document["files"]]
+            else:
+                wanted = [
+                    p for p, f in files.items() if f.name and (f.name.attempt, f.name.checkpoint) == who
+                ]
+            missing = [path for path in wanted if path not in files]
+            if missing or len(wanted) != document.get("parts"):
+                lacks = (
+                    f"lacks {', '.join(missing)}"
+                    if missing
+                    else f"has {len(wanted)} parts, not {document.get('parts')}"
+                )
+                self._fault(storage, path, f"the snapshot of checkpoint {name.checkpoint} {lacks}")
+            elif all(good[path] for path in wanted):
+                self.snapshots[who] = (path, [files[path] for path in wanted])
+
+    def _complete(self, row: Checkpoint) -> bool:
+        """Whether the log has all mutations of a checkpoint."""
+        who = (row.attempt, row.id)
+        return row.snapshot != row.id and who not in self.damaged and self.logged.get(who, 0) == row.rows
+
+    def _restorable(self) -> None:
+        for identity in sorted(self.checkpoints):
+            row = self.checkpoints[identity]
+            self._check_count(row)
+            if (row.attempt, row.id) in self.snapshots:
+                self.newest_base[row.id] = row.id
+            elif self._complete(row):
+                begins = self._base_before(row)
+                if begins is not False:
+                    self.newest_base[row.id] = begins
+        self.found.restorable = sorted(self.newest_base)
+        self.found.lost = sorted(self.checkpoints.keys() - self.newest_base.keys())
+        newest = max(self.checkpoints, default=None)
+        if newest is not None and newest not in self.newest_base:
+            self._fault(
+                self.folder.changelog,
+                self.paths[newest],
+                f"the newest checkpoint, {newest}, can't be restored: no good snapshot on its lineage has a complete log "
+                "after it",
+            )
+
+    def _check_count(self, row: Checkpoint) -> None:
+        who = (row.attempt, row.id)
+        there = self.logged.get(who, 0)
+        expected = 0 if row.snapshot == row.id else row.rows
+        if there > expected or (0 < there < expected and not self.merged and who not in self.damaged):
+            self._fault(
+                self.folder.changelog,
+                self.paths[row.id],
+                f"checkpoint {row.id} has {expected} mutations, and the log has {there} of it",
+            )
+
+    def _base_before(self, row: Checkpoint) -> int | bool | None:
+        """Where the restore of a checkpoint's parent begins: a snapshot, None for the log alone, False for nowhere."""
+        if row.parent is None:
+            return None
+        if row.parent in self.newest_base:
+            return self.newest_base[row.parent]
+        attempt = attempt_of(row.lineage, row.parent)
+        if attempt is not None and (attempt, row.parent) in self.snapshots:
+            return row.parent
+        return False
+
+    def _compare(self, who: _Who) -> None:
+        """Compare a snapshot with the fold of what comes before it, where the log has that."""
+        row = self.checkpoints.get(who[1])
+        if row is None or row.attempt != who[0] or not self._complete(row):
+            return
+        after = self._base_before(row)
+        if after is False:
+            return
+        path, files = self.snapshots[who]
+        base: list[PartFile] = []
+        if after is not None:
+            attempt = attempt_of(row.lineage, after)
+            assert attempt is not None
+            base = self.snapshots[attempt, after][1]
+        told = self._try(
+            self.folder.snapshots,
+            path,
+            lambda: differences(self.folder, row, None if after is None else int(after), base, files),
+        )
+        if told is not None:
+            self.found.compared += 1
+            for what in told:
+                self._fault(
+                    self.folder.snapshots,
+                    path,
+                    f"the snapshot of checkpoint {row.id} is not the fold: {what}",
+                )
+
+
+def _listing(storage: Storage) -> pa.Table | None:
+    return DeltaLog(storage).files() if DeltaLog.exists(storage) else None

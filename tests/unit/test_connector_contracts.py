@@ -1,0 +1,487 @@
+"""The base classes of sources and sinks: what must be given, what has a default, and who is refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from support.functions import Count
+from support.graphs import GraphBuilder
+from support.jobs import TestJob
+
+from api.common import Types, WatermarkStrategy
+from api.datastream import OutputTag, StreamExecutionEnvironment
+from api.datastream.connectors import Sink as ApiSink
+from api.datastream.connectors import Source as ApiSource
+from api.datastream.connectors.hybrid_source import HybridSource as ApiHybrid
+from changelog_engine import connectors as engine
+from changelog_engine.connectors import (
+    CommittingSink,
+    CommittingWriter,
+    DiscoveringSource,
+    HybridSource,
+    NumberSequenceSource,
+    Position,
+    Prepared,
+    Range,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    SourceOfParts,
+    Split,
+    SplitReader,
+)
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, JobExecutionError
+from changelog_engine.replay.source import ReplayReader, replayed
+from changelog_engine.testing import At, ScriptedSource, without_spark
+from changelog_engine.testing.conformance import check_committing_sink, check_sink, check_source
+
+NO_WATERMARKS = WatermarkStrategy.no_watermarks()
+
+
+class Least(Source):
+    """What must be given, and nothing else."""
+
+    elements: Sequence[Any] = (1, 2, 3)
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return [Split("only", 0)]
+
+    def reader(self, split: Split) -> SplitReader:
+        return LeastReader(self.elements)
+
+
+class LeastReader(SplitReader):
+    def __init__(self, elements: Sequence[Any]) -> None:
+        self.elements = elements
+
+    def read(self, position: Position, max_records: int) -> Range:
+        after = min(position + max_records, len(self.elements))
+        return Range(self.elements[position:after], after, after == len(self.elements))
+
+
+class Most(DiscoveringSource):
+    """What may be given; the calls are counted."""
+
+    bounded, parallel, timed, acknowledges = True, False, True, True
+    watermarks_by_split, bad_tag, output_type, discovery_interval_ms = True, "bad", Types.LONG(), 0
+    calls: list[Any] = []  # noqa: RUF012 # of all copies
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return [Split("a", 0)]
+
+    def reader(self, split: Split) -> SplitReader:
+        return MostReader()
+
+    def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
+        return [] if "b" in known else [Split("b", 0)]
+
+    def with_options(self, options: Mapping[str, str]) -> Most:
+        self.calls.append("with_options")
+        return Most()
+
+    def check_before_start(self) -> None:
+        self.calls.append("check_before_start")
+
+    def job_ended(self) -> None:
+        self.calls.append("job_ended")
+
+
+class MostReader(SplitReader):
+    def begin_epoch(self, durable: bool) -> None:
+        Most.calls.append(("begin_epoch", durable))
+
+    def read(self, position: Position, max_records: int) -> Range:
+        after = min(position + max_records, 4)
+        self.watermark = after
+        found = list(range(position, after))
+        return Range(
+            found, after, after == 4, [each + 1 for each in found], [("bad", each) for each in found]
+        )
+
+    def at_barrier(self, position: Position) -> Position:
+        Most.calls.append("at_barrier")
+        return position
+
+    def acknowledged(self, position: Position) -> None:
+        Most.calls.append(("acknowledged", position))
+
+    def close(self) -> None:
+        Most.calls.append("close")
+
+
+class Plain(Sink):
+    """Appends to a file; what must be given, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        return PlainWriter(self.path)
+
+
+class PlainWriter(SinkWriter):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.waiting: list[Any] = []
+
+    def write(self, values: Sequence[Any]) -> None:
+        self.waiting += values
+
+    def flush(self) -> None:
+        with self.path.open("a") as file:
+            file.writelines(f"{value}\n" for value in self.waiting)
+        self.waiting = []
+
+
+class Forgets(Plain):
+    """Its writers lose what a flush finds."""
+
+    def writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        return ForgetsWriter(self.path)
+
+
+class ForgetsWriter(PlainWriter):
+    def flush(self) -> None:
+        self.waiting = self.waiting[1:]
+        super().flush()
+
+
+class Timed(Plain):
+    """Takes elements with their times."""
+
+    def writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        return TimedWriter(self.path)
+
+
+class TimedWriter(PlainWriter):
+    def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
+        self.write([f"{values} {timestamps} {watermark}"])
+
+
+class Duck:
+    """The members of all of them, and no base class."""
+
+    bounded, parallel, output_type, parts = True, True, None, ()
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return []
+
+    def reader(self, split: Split) -> Any:
+        return self
+
+    def read(self, position: Position, max_records: int) -> Range:
+        return Range([], position, True)
+
+    def writer(self, subtask: int, parallelism: int) -> Any:
+        return self
+
+    def committing_writer(self, context: SinkContext) -> Any:
+        return self
+
+    def write(self, values: Sequence[Any]) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+class TestDefaults:
+    def test_a_source_needs_two_methods(self) -> None:
+        assert check_source(Least(), [1, 2, 3]) == [1, 2, 3]
+        source = Least()
+        assert (source.bounded, source.parallel, source.timed, source.acknowledges) == (
+            False,
+            True,
+            False,
+            False,
+        )
+        assert (source.watermarks_by_split, source.output_type, source.bad_tag) == (False, None, None)
+        assert source.with_options({"a": "b"}) is source
+        assert source.reader(Split("only", 0)).watermark is None
+
+    def test_a_sink_needs_a_writer(self, tmp_path: Path) -> None:
+        check_sink(Plain(tmp_path / "out"), lambda: lines(tmp_path / "out"), runs=30)
+        sink = Plain(tmp_path / "out")
+        assert sink.for_type(Types.LONG()) is sink
+        assert sink.with_options({}) is sink
+
+    @pytest.mark.parametrize("parallelism", [1, 2])
+    def test_they_run(self, tmp_path: Path, parallelism: int) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(parallelism)
+        env.from_source(Least(), NO_WATERMARKS, "least").sink_to(Plain(tmp_path / "out"))
+        with without_spark():
+            env.execute("least")
+        assert sorted(lines(tmp_path / "out")) == ["1", "2", "3"]
+
+    @pytest.mark.parametrize(
+        "base",
+        [
+            Source,
+            DiscoveringSource,
+            SourceOfParts,
+            SplitReader,
+            Sink,
+            SinkWriter,
+            CommittingSink,
+            CommittingWriter,
+        ],
+    )
+    def test_what_must_be_given_is_abstract(self, base: type) -> None:
+        assert inspect.isabstract(base)
+        with pytest.raises(TypeError, match="abstract"):
+            base()
+
+
+class TestOverrides:
+    def test_all_are_called(self) -> None:
+        Most.calls.clear()
+        assert check_source(Most(), range(4)) == [0, 1, 2, 3]
+        assert {"with_options", "check_before_start", "job_ended", "close", "at_barrier"} <= {
+            call for call in Most.calls if isinstance(call, str)
+        }
+        assert {("begin_epoch", True), ("begin_epoch", False), ("acknowledged", 4)} <= {
+            call for call in Most.calls if isinstance(call, tuple)
+        }
+
+    def test_the_engine_calls_all(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Most.calls.clear()
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(1)
+        env.enable_checkpointing(10)
+        stream = env.from_source(Most(), NO_WATERMARKS, "most")
+        stream.sink_to(Timed(tmp_path / "out"))
+        stream.get_side_output(OutputTag("bad", Types.LONG())).sink_to(Plain(tmp_path / "bad"))
+        with without_spark():
+            env.execute("most")
+        assert sorted(lines(tmp_path / "bad")) == sorted(
+            2 * ["0", "1", "2", "3"]
+        )  # of the split that came later too
+        assert "".join(lines(tmp_path / "out")).count("[1, 2, 3, 4]") == 2
+        assert [call for call in Most.calls if isinstance(call, str)].count("job_ended") == 1
+        assert {
+            "with_options",
+            "check_before_start",
+            "close",
+            ("begin_epoch", False),
+            ("acknowledged", 4),
+        } <= {*Most.calls}
+
+
+@pytest.mark.parametrize(("element", "times"), [(At("a", 7), [7]), ("a", [None])])
+def test_the_log_has_the_times_of_a_source_that_is_timed(
+    tmp_path: Path, element: Any, times: list[int | None]
+) -> None:
+    build = GraphBuilder()
+    keyed = build.key_by(build.source(ScriptedSource([element])), lambda value: value, Types.STRING())
+    build.collect(build.process(keyed, Count()))
+    job = TestJob(tmp_path)
+    job.run(build.graph())
+    parts = [
+        pq.read_table(path, columns=["event_time"]) for path in Path(job.table()).glob("**/part-*.parquet")
+    ]
+    found = [time for part in parts for time in part["event_time"].cast("int64").to_pylist()]
+    assert found == [time and time * 1000 for time in times]
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (
+                lambda env: env.from_source(Duck(), NO_WATERMARKS, "duck"),
+                r"StreamExecutionEnvironment.from_source needs a Source, got .*Duck object.*: the class Duck does not "
+                r"inherit changelog_engine.connectors.Source$",
+            ),
+            (
+                lambda env: env.from_source(object(), NO_WATERMARKS, "object"),
+                r"does not inherit changelog_engine.connectors.Source, and has no reader\(\) and no splits\(\)",
+            ),
+            (
+                lambda env: env.from_source(Least, NO_WATERMARKS, "class"),
+                r"got the class Least: give an object, Least\(...\)",
+            ),
+            (lambda env: ApiSource(Duck()), "Source needs a Source, got .*Duck"),
+            (lambda env: ApiHybrid.builder(Duck()), "HybridSource.builder needs a Source, got .*Duck"),
+            (lambda env: HybridSource([Duck()]), "HybridSource needs a Source, got .*Duck"),
+            (
+                lambda env: env.from_collection([1]).sink_to(Duck()),
+                "DataStream.sink_to needs a Sink or a CommittingSink, got .*Duck.*does not inherit changelog_engine.conn",
+            ),
+            (lambda env: env.from_collection([1]).sink_to(42), r"has no writer\(\)"),
+            (lambda env: ApiSink(Duck()), "Sink needs a Sink or a CommittingSink, got .*Duck"),
+        ],
+    )
+    def test_where_it_is_given(self, call: Any, message: str) -> None:
+        env = StreamExecutionEnvironment.get_execution_environment()
+        with pytest.raises(ArgumentTypeError, match=message):
+            call(env)
+
+    def test_parts(self) -> None:
+        class Own(SourceOfParts):
+            reader = part_of = begin = discover_in = Least.splits
+
+        env = StreamExecutionEnvironment.get_execution_environment()
+        with pytest.raises(ConfigurationError, match="Own has no parts"):
+            env.from_source(Own(), NO_WATERMARKS, "own")
+        with pytest.raises(ConfigurationError, match="a Own decides itself how its parts begin"):
+            HybridSource([Own()])
+        one = NumberSequenceSource(1, 2)
+        assert HybridSource([HybridSource([one]), one]).parts == (one, one)
+
+    @pytest.mark.parametrize(
+        ("source", "sink", "message"),
+        [
+            (
+                "DuckReader",
+                "Plain",
+                r"DuckReader.reader\(\) must return a SplitReader, got .*Duck.*SplitReader$",
+            ),
+            (
+                "Least",
+                "DuckWriter",
+                r"DuckWriter.writer\(\) must return a SinkWriter, got .*Duck.*SinkWriter$",
+            ),
+            (
+                "Least",
+                "DuckCommits",
+                r"DuckCommits.committing_writer\(\) must return a CommittingWriter, got .*Duck.*"
+                r"has no commit\(\) and no prepare\(\)$",
+            ),
+        ],
+    )
+    def test_where_it_is_opened(self, tmp_path: Path, source: str, sink: str, message: str) -> None:
+        class DuckReader(Least):
+            def reader(self, split: Split) -> SplitReader:
+                return Duck()  # type: ignore[return-value]
+
+        class DuckWriter(Plain):
+            def writer(self, subtask: int, parallelism: int) -> SinkWriter:
+                return Duck()  # type: ignore[return-value]
+
+        class DuckCommits(CommittingSink):
+            def __init__(self, path: Path) -> None: ...
+
+            def committing_writer(self, context: SinkContext) -> CommittingWriter:
+                return Duck()  # type: ignore[return-value]
+
+        made: dict[str, Any] = {
+            each.__name__: each for each in (Least, DuckReader, Plain, DuckWriter, DuckCommits)
+        }
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_source(made[source](), NO_WATERMARKS, "s").sink_to(made[sink](tmp_path / "out"))
+        with without_spark(), pytest.raises(JobExecutionError, match=f"(?m){message}"):
+            env.execute("refused")
+        assert lines(tmp_path / "out") == []
+
+
+class TestWhatStandsForOthers:
+    """A source that stands for others says what they say, so that no attribute is forgotten when one is added."""
+
+    def other(self, name: str) -> Any:
+        """A value of an attribute that is not its default."""
+        default = vars(Source)[name]
+        return {"output_type": Types.LONG(), "bad_tag": "bad"}.get(name, not default)
+
+    # Which parts are asked: see SourceOfParts. Replays acknowledge nothing, and have no stream that reads a side output.
+    @pytest.mark.parametrize(
+        "name", [each for each in Source.__annotations__ if each != "watermarks_by_split"]
+    )
+    def test_hybrid_sources(self, name: str) -> None:
+        part = type("Part", (Least,), {"bounded": True, name: self.other(name)})()
+        assert vars(HybridSource([part]))[name] == self.other(name)
+
+    @pytest.mark.parametrize(
+        "name",
+        [each for each in Source.__annotations__ if each not in {"acknowledges", "bad_tag", "replayable"}],
+    )
+    def test_replays(self, name: str) -> None:
+        source = type("Original", (Least,), {name: self.other(name)})()
+        assert vars(replayed(source, "source"))[name] == self.other(name)
+
+    @pytest.mark.parametrize("name", [each for each in vars(SplitReader) if not each.startswith("_")])
+    def test_replays_readers(self, name: str) -> None:
+        """Each member of a reader is a replay's own, or is of no use to it."""
+        assert name in vars(ReplayReader) or name in {"acknowledged", "at_barrier", "watermark", "behind"}
+
+
+class TestConformance:
+    """What breaks a promise about a default or an override is found."""
+
+    @pytest.mark.parametrize(
+        ("member", "value", "message"),
+        [
+            ("timed", False, "gives timestamps, and timed is False"),
+            ("bad_tag", None, "for a side output, and bad_tag is None"),
+            ("bounded", 1, "bounded is 1"),
+            ("replayable", False, "Most says itself that it cannot be read again"),
+            ("output_type", "LONG", "output_type is 'LONG'"),
+            ("discovery_interval_ms", "1", "discovery_interval_ms is '1'"),
+            ("with_options", lambda self, options: None, r"with_options\(\) gives None"),
+            ("discover", lambda self, known: [Split(1, 0)], "are not all str"),  # type: ignore[arg-type]
+        ],
+    )
+    def test_sources(self, monkeypatch: pytest.MonkeyPatch, member: str, value: Any, message: str) -> None:
+        monkeypatch.setattr(Most, member, value)
+        with pytest.raises(AssertionError, match=message):
+            check_source(Most())
+
+    @pytest.mark.parametrize(
+        ("watermarks", "message"),
+        [
+            ([9, 9, 9, 9], "an element of 2 after the watermark 9"),
+            ([1, 0, 0, 0], "the watermark falls from 1 to 0"),
+        ],
+    )
+    def test_watermarks(self, monkeypatch: pytest.MonkeyPatch, watermarks: list[int], message: str) -> None:
+        def read(self: Any, position: int, max_records: int) -> Range:
+            self.watermark = watermarks[min(position, 3)]
+            return Range([position], position + 1, position == 3, [position + 1])
+
+        monkeypatch.setattr(MostReader, "read", read)
+        with pytest.raises(AssertionError, match=message):
+            check_source(Most())
+
+    def test_who_does_not_inherit(self, tmp_path: Path) -> None:
+        for check in (check_source, check_sink, check_committing_sink):
+            with pytest.raises(AssertionError, match="Duck does not inherit"):
+                check(Duck(), list)  # type: ignore[arg-type]
+
+    def test_a_sink_that_forgets(self, tmp_path: Path) -> None:
+        with pytest.raises(AssertionError, match="these elements are not visible"):
+            check_sink(Forgets(tmp_path / "out"), lambda: lines(tmp_path / "out"))
+
+
+def test_every_connector_here_inherits() -> None:
+    """Sources, sinks, readers and writers of this package are instances of their base classes."""
+    bases = (Source, engine.AnySink, SplitReader, engine.Writer)
+    import pkgutil
+
+    from changelog_engine import connectors, testing
+
+    strangers = []
+    for package in (connectors, testing):
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            module = __import__(found.name, fromlist=["_"])
+            for name, each in inspect.getmembers(module, inspect.isclass):
+                if each.__module__ != found.name or issubclass(each, bases):
+                    continue
+                members = {*vars(each)}
+                if {"splits", "reader"} <= members or {"read", "close"} <= members:
+                    strangers.append(f"{found.name}.{name}")
+                if members & {"writer", "committing_writer"} or {"write", "prepare"} <= members:
+                    strangers.append(f"{found.name}.{name}")
+    assert strangers == []
+
+
+def test_prepared_is_empty_by_default() -> None:
+    assert Prepared() == ((), None)

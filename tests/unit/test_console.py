@@ -1,0 +1,402 @@
+"""The console's questions: what is shown of small jobs, in all three forms, and what is said of what is not there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.functions import Count
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from test_cli import cells, cli, refused, run
+
+from api.common import Types
+from api.common.time import Time
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from changelog_engine.cli import main
+from changelog_engine.connectors.iterable import IterableSource
+from changelog_engine.driver.journal import JobJournal
+from changelog_engine.errors import RestoreError
+from changelog_engine.inspection import doctor
+from changelog_engine.inspection.differences import differences
+from changelog_engine.inspection.jobs import job_status, list_jobs
+from changelog_engine.inspection.key_history import key_history
+from changelog_engine.inspection.points import checkpoint_at, open_ledger, open_point
+from changelog_engine.inspection.timeline import Timeline
+from changelog_engine.inspection.values import as_json, key_identities
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.types import RowTypeInfo
+from changelog_engine.types.row import Row
+from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+QUESTIONS = (
+    ("jobs", "BASE"),
+    ("status", "PATH"),
+    ("metrics", "PATH"),
+    ("timeline", "PATH"),
+    ("states", "PATH"),
+    ("state", "PATH", "--state", "count"),
+    ("history", "PATH", "--key", "to"),
+    ("diff", "PATH", "3", "latest"),
+    ("checkpoints", "PATH"),
+)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints 1 to 3 of attempt 1, then 4 and 5 of attempt 2, which began at 1."""
+    base = tmp_path_factory.mktemp("base")
+    run(base)
+    return run(base, "to be is to do", restore="1")
+
+
+def asked(job: Path, question: tuple[str, ...], *more: str) -> Result:
+    places = {"BASE": str(job.parent), "PATH": str(job)}
+    return cli(*[places.get(word, word) for word in question], *more)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=[question[0] for question in QUESTIONS])
+def test_each_answer_has_three_forms_and_no_form_changes_anything(
+    job: Path, question: tuple[str, ...]
+) -> None:
+    before = {str(path): path.stat().st_mtime_ns for path in job.parent.rglob("*")}
+    table = asked(job, question)
+    assert table.exit_code == 0, table.output
+    as_json = asked(job, question, "--json")
+    assert as_json.exit_code == 0
+    assert json.loads(as_json.output)
+    header, *rows = list(csv.reader(io.StringIO(asked(job, question, "--csv").output)))
+    assert rows
+    assert all(len(row) == len(header) for row in rows)
+    assert asked(job, question, "--csv", "--json").exit_code == 2
+    assert {str(path): path.stat().st_mtime_ns for path in job.parent.rglob("*")} == before
+
+
+def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
+    (listed,) = json.loads(cli("jobs", job.parent, "--json").output)
+    assert (listed["name"], listed["state"], listed["attempts"], listed["newest"]) == (
+        "words",
+        "finished",
+        2,
+        5,
+    )
+    assert "is a job's own folder" in refused(cli("jobs", job))
+    assert "no such folder; the nearest in" in refused(cli("jobs", f"{job.parent}x"))
+    assert cli("jobs", tmp_path).output == "no jobs\n"
+
+
+def test_a_damaged_job_is_listed_as_such(job: Path, tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    commits = sorted((folder / "changelog" / "_delta_log").glob("*.json"))
+    commits[-1].write_bytes(b"")
+    (listed,) = list_jobs(str(tmp_path))
+    assert listed.state == "damaged"
+    assert listed.fault is not None
+    assert "is empty" in listed.fault
+    assert cli("jobs", tmp_path).exit_code == 1
+
+
+def test_a_driver_that_runs_is_seen_and_not_disturbed(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    assert job_status(str(folder)).driver.running is False
+    journal = JobJournal.open(str(tmp_path), "words")
+    try:
+        driver = job_status(str(folder)).driver
+        assert (driver.running, driver.pid) == (True, os.getpid())
+        assert "running: process" in cli("status", folder).output
+    finally:
+        journal.close()
+    with JobJournalOpened(tmp_path):  # nobody holds the lock because somebody looked
+        pass
+
+
+class JobJournalOpened:
+    """A driver's hold on a job."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+
+    def __enter__(self) -> None:
+        self.journal = JobJournal.open(str(self.base), "words")
+
+    def __exit__(self, *error: Any) -> None:
+        self.journal.close()
+
+
+def test_status_has_positions_watermarks_and_upkeep(job: Path) -> None:
+    found = job_status(str(job))
+    assert [(each.split, each.position, each.finished) for each in found.sources] == [("collection", 5, True)]
+    assert [(each.operator, each.ended) for each in found.watermarks] == [("count", True)]
+    assert found.upkeep is not None
+    assert (found.upkeep.snapshot, found.upkeep.log_rows, found.upkeep.oldest) == (None, 14, 1)
+    assert (found.restarts, found.branches) == (1, (1,))
+
+
+def test_figures_of_checkpoints(job: Path) -> None:
+    figures = json.loads(cli("metrics", job, "--json").output)
+    assert [each["records_in"] for each in figures] == [2, 2, 2, 2, 1]
+    assert figures[-1]["mutations"]["count"]["count"] == 1
+    output = cli("metrics", job).output
+    assert "records in" in output
+    assert "write ms" in output
+    assert ["count", "places"] in [row[-2:] for row in cells(output)]
+    assert "records" in cli("status", job).output
+
+
+def test_points(job: Path) -> None:
+    lineage = open_ledger(str(job)).lineage
+    newest = lineage.checkpoint(5)
+    times = {number: lineage.checkpoint(number).time_ms for number in range(1, 6)}
+    texts = {"latest": 5, "-1": 5, "-2": 4, "-3": 1, "2": 2, "attempt:1": 3}
+    assert {text: checkpoint_at(lineage, text).id for text in texts} == texts
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(times[3] / 1000))
+    exact = f"{second}.{times[3] % 1000:03d}"
+    assert checkpoint_at(lineage, exact).id == 3
+    assert checkpoint_at(lineage, f"as-of:{exact}+00:00").id == 3
+    assert checkpoint_at(lineage, exact.partition("T")[2]).id == 3
+    assert checkpoint_at(lineage, "2100-01-01").id == newest.id
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        ("99", "there is no checkpoint 99 in .*: the nearest: 5"),
+        ("0", "there is no checkpoint 0 in .*: the nearest: 1"),
+        ("-4", "there is no checkpoint -4 in .*, -1 is the newest .*, the nearest is -3"),
+        ("attempt:7", "there is no checkpoint of attempt 7 .*: its newest attempt is 2"),
+        ("2001-01-01", "at or before 2001-01-01 00:00:00.000 .*: the nearest is checkpoint 1"),
+        ("25:00:00", "is not a point of a job"),
+        ("yesterday", "'yesterday' is not a point of a job: give an id such as 12"),
+    ],
+)
+def test_points_that_are_not_there(job: Path, point: str, said: str) -> None:
+    with pytest.raises(RestoreError, match=said):
+        open_point(str(job), point)
+
+
+def test_keys_are_typed_as_they_are_declared() -> None:
+    row = RowTypeInfo([Types.LONG(), Types.STRING()], ["a", "b"])
+    assert key_identities("7", Types.LONG()) == [7]
+    assert key_identities("x", Types.LONG()) == []
+    assert key_identities("7", Types.STRING())[0] == "7"
+    assert key_identities("'to'", Types.STRING()) == ["'to'", "to"]
+    assert key_identities("(1, 'a')", Types.TUPLE([Types.LONG(), Types.STRING()])) == [b'[1,"a"]']
+    assert key_identities('[1, "a"]', Types.TUPLE([Types.LONG(), Types.STRING()])) == [b'[1,"a"]']
+    assert key_identities('{"a": 1, "b": "x"}', row) == [b'{"a":1,"b":"x"}']
+    assert key_identities("2026-01-31", Types.SQL_DATE()) == [b'"2026-01-31"']
+    assert key_identities("1", None) == ["1", 1]
+
+
+def test_history_of_a_key(job: Path) -> None:
+    changes = key_history(str(job), "to", state="count").changes
+    assert [(c.checkpoint, c.before, c.after) for c in changes] == [(1, None, 1), (4, 1, 2)]
+    on_branch = key_history(str(job), "to", state="count", at="3").changes
+    assert [(c.checkpoint, c.before, c.after) for c in on_branch] == [(1, None, 1), (3, 1, 2)]
+    assert [c.checkpoint for c in key_history(str(job), "to", state="count", start="2").changes] == [4]
+    assert [c.checkpoint for c in key_history(str(job), "to", state="count", end="2").changes] == [1]
+    output = cli("history", job, "--key", "to", "--state", "count").output
+    assert cells(output)[2][2:] == ["count", "put", "-", "1", "element"]
+    assert "there are count, places" in refused(cli("history", job, "--key", "to", "--state", "nothing"))
+
+
+def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: Path) -> None:
+    from materializer.retention import Retention
+    from materializer.truncation import truncate
+
+    folder = run(tmp_path)
+    materialize(open_job(str(folder)), 2)
+    truncate(open_job(str(folder)), Retention(history_ms=0, grace_ms=0))
+    found = key_history(str(folder), "to", state="count")
+    assert found.begins == 2
+    assert [(c.operation, c.checkpoint, c.before, c.after) for c in found.changes] == [
+        ("snapshot", 2, None, 1),
+        ("put", 3, 1, 2),
+    ]
+    assert (
+        "were truncated: the history begins with its snapshot" in cli("history", folder, "--key", "to").output
+    )
+
+
+def test_differences_between_branches_and_jobs(job: Path, tmp_path: Path) -> None:
+    output = cli("diff", job, "3", "latest", "--state", "count").output
+    assert "they parted at checkpoint 1" in output
+    assert ["changed", "count", "count", "'be'", "2", "1"] in cells(output)
+    assert cli("diff", job, "5", "5").output.endswith("no difference\n")
+    assert cli("diff", job, "5", "5", "--exit-code").exit_code == 0
+    assert cli("diff", job, "3", "5", "--exit-code").exit_code == 1
+    ledger = open_ledger(str(job))
+    fork_job(open_job(str(job)), ledger.lineage.checkpoint(5), f"{tmp_path}/forked", "test")
+    assert differences(str(job), "latest", f"{tmp_path}/forked@latest").equal
+    assert differences(f"{tmp_path}/forked", "latest", f"{job}@3").states[0].changed == 1
+    saved = create_savepoint(open_job(str(job)), ledger.lineage.checkpoint(3), str(tmp_path))
+    assert differences(str(job), "3", saved.path).equal
+    assert Timeline(f"{tmp_path}/forked").attempts[-1].how == "forked"
+    assert Timeline(saved.path).ids == [3]
+
+
+def test_timeline_draws_branches(tmp_path: Path) -> None:
+    run(tmp_path)
+    job = run(tmp_path, "to be is to do", restore="1")
+    _, *rows = csv.reader(io.StringIO(cli("timeline", job, "--csv").output))
+    assert [row[0] for row in rows] == ["●", "├─○", "│ ○", "●", "●"]
+    assert [row[7] for row in rows] == ["began empty", "", "finished", "rewound to 1", "finished"]
+    assert "3 of 5 checkpoints are not shown" in cli("timeline", job, "--last", "2").output
+    materialize(open_job(str(job)), 1)
+    assert (
+        next(csv.reader(io.StringIO(cli("timeline", job, "--csv", "--to", "1").output).readlines()[1:]))[0]
+        == "◆"
+    )
+
+
+class Expiring(KeyedProcessFunction):
+    """A value that expires, and a map of what only pickle can carry."""
+
+    def open(self, runtime_context: Any) -> None:
+        config = StateTtlConfig.new_builder(Time.days(1)).build()
+        seen = ValueStateDescriptor("seen", Types.LONG())
+        seen.enable_time_to_live(config)
+        self.seen = runtime_context.get_state(seen)
+        anything = Types.PICKLED_BYTE_ARRAY()
+        self.kept = runtime_context.get_map_state(MapStateDescriptor("kept", Types.STRING(), anything))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.seen.update(value[1])
+        self.kept.put("all", {value[1]})
+
+
+def test_time_to_live_and_pickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run(tmp_path, function=Expiring())
+    monkeypatch.setattr("pickle.loads", lambda data: pytest.fail("unpickled"))
+    changes = key_history(str(folder), "to").changes
+    assert [(c.before, c.after) for c in changes if c.state == "seen"] == [(None, 0), (0, 4)]
+    assert next(as_json(c.after) for c in changes if c.state == "kept")["pickled"] == "[0]"
+    found = differences(str(folder), "1", "3", state="seen").states[0]
+    assert {entry.key: (entry.before, entry.after) for entry in found.entries} == {
+        "to": (0, 4), "be": (1, 5), "or": (None, 2), "not": (None, 3)
+    }  # fmt: skip
+    pickled = differences(str(folder), "1", "3", state="kept")
+    assert pickled.states[0].changed == 2
+    for command in (("history", folder, "--key", "to"), ("diff", folder, "1", "3"), ("states", folder)):
+        assert cli(*command, "--json").exit_code == 0
+
+
+def test_hostile_names_and_values_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    folder = run(tmp_path, "\x1b[31mred [bold]x[/bold] \x9bx", name="\x1b]0;job\x07")
+    folder = next(path for path in tmp_path.iterdir() if path.is_dir())
+    for question in QUESTIONS[:6]:
+        for form in ((), ("--json",), ("--csv",)):
+            output = asked(folder, question, *form).output
+            assert not [c for c in output if not c.isprintable() and c != "\n"], (question, form)
+    for key in ("\x1b[31mred", "[bold]x[/bold]"):
+        output = cli("history", folder, "--key", key).output
+        assert "\x1b" not in output
+        assert " 1 " in output
+    assert "\x1b" not in refused(cli("state", folder, "--operator", "\x1b[31m"))
+
+
+def test_tables_fit_eighty_columns(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", 80)
+    for question in QUESTIONS:
+        output = asked(job, question).output
+        table = [line for line in output.splitlines() if line.startswith(" ")]
+        assert all(len(line) <= 80 for line in table), question
+
+
+def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {check.what: check for check in doctor.examine(str(job.parent))}
+    assert found["Python"].level == "ok"
+    assert found["base path"].found.endswith("1 jobs and savepoints")
+    (tmp_path / "api").mkdir()
+    (tmp_path / "file").touch()
+    assert [c.level for c in doctor.examine(str(tmp_path / "file")) if c.what == "base path"] == ["wrong"]
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = cli("doctor", job.parent)
+    assert result.exit_code == 1
+    assert "JAVA_HOME is" in result.output
+    assert "openjdk-17" in result.output
+
+
+def test_questions_load_no_pyspark(job: Path) -> None:
+    program = (
+        "import sys; from changelog_engine.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "loaded = sorted(name for name in sys.modules if name.partition('.')[0] in ('pyspark', 'delta'))\n"
+        "assert not loaded, loaded"
+    )
+    for question in QUESTIONS[1::5]:
+        command = [
+            sys.executable,
+            "-c",
+            program,
+            *[str(job) if word == "PATH" else word for word in question],
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def test_completion_names_the_commands() -> None:
+    environment = {
+        "_CHANGELOG_ENGINE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "changelog-engine sta",
+        "COMP_CWORD": "1",
+    }
+    result = CliRunner().invoke(main, env=environment, prog_name="changelog-engine")
+    assert result.output.split() == ["plain,status", "plain,states", "plain,state"]
+
+
+def test_a_job_that_counts_has_a_timeline_without_details(tmp_path: Path) -> None:
+    job = TestJob(tmp_path)
+    job.run(keyed_job([("a", 1), ("a", 2)], Count(), key_type=Types.STRING()))
+    timeline = Timeline(f"{tmp_path}/job")
+    assert [row.marks for row in timeline.checkpoints()] == [("began", "finished")]
+    assert timeline.checkpoints()[0].rows is None
+    assert as_json(Row(a=1)) == {"a": 1}
+
+
+def test_points_that_count_from_the_end_are_arguments_too(job: Path) -> None:
+    counted = cli("diff", job, "-2", "-1", "--json")
+    assert counted.exit_code == 0, counted.output
+    assert counted.output == cli("diff", "--json", job, "--", "-2", "-1").output
+
+
+def test_the_oldest_checkpoint_that_is_left_did_not_begin_its_attempt(tmp_path: Path) -> None:
+    folder = run(tmp_path)
+    materialize(open_job(str(folder)), 2)
+    truncate(open_job(str(folder)), Retention(history_ms=0, grace_ms=0))
+    shown = json.loads(cli("timeline", folder, "--json").output)
+    assert "began empty" not in json.dumps(shown)
+
+
+class AtATimer(KeyedProcessFunction):
+    """Changes its state by a timer of processing time."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.n = runtime_context.get_state(ValueStateDescriptor("n", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        ctx.timer_service().register_processing_time_timer(1)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Any:
+        self.n.update(timestamp)
+        yield timestamp
+
+
+def test_a_change_that_a_timer_of_processing_time_may_have_made_is_not_the_elements(tmp_path: Path) -> None:
+    job = TestJob(tmp_path)
+    job.run_driver(keyed_job(IterableSource(lambda: ["a"]), AtATimer(), output_type=Types.LONG()))
+    (change,) = key_history(str(tmp_path / "job"), "a", state="n").changes
+    assert change.cause == "element or timer"

@@ -1,0 +1,126 @@
+"""Docstrings of the API say more than the signature does: a section that only repeats it is left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "api").rglob("*.py"))
+HEADING = re.compile(r"^(Args|Returns|Yields|Raises|Example|Source):(.*)$")
+ECHOED_RESULT = re.compile(
+    r"(this (object|descriptor|builder)|the (new |keyed )?stream( of( the)? results)?|the windows|the sink)\.?",
+    re.IGNORECASE,
+)
+_NO_SUCH = r"(it is )?(no|not an?|no such|another|something) [\w`.]+( or ([a-z]+ )?[\w`.]+)?"
+_NUMBER = r"(no|not a) (whole )?number( (of at least|above|below|from) -?\d+( on)?)?"
+ECHOED_ERROR = re.compile(
+    r"(an argument( or a property)? (that cannot be used|of another type)"
+    r"|(an argument|key or value|a name or value) (is|are) (no|not an?) \w+"
+    r"|not a str(, or an? empty( one)?)?|not one character|(a number )?out of range|(a number )?below \d+"
+    r"|(it is )?(neither|none|not)|it isn't|an unusable name(, function)? or type"
+    rf"|{_NUMBER}(, or below -?\d+)?|{_NO_SUCH}(, or (a negative one|an empty one|not positive|{_NUMBER}))?)\.?"
+)
+
+_SMALL = {"a", "an", "the", "of", "it"}  # without plurals: "its" too
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The docstrings of a module, each with what it is of."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found = ast.get_docstring(node)
+            if found:
+                yield getattr(node, "name", "the module"), found
+
+
+def sections(docstring: str) -> Iterator[tuple[str, list[str]]]:
+    """The sections of a docstring, each with its entries, which are one line each."""
+    name, entries = "", []
+    for line in docstring.splitlines():
+        heading = HEADING.match(line)
+        if heading:
+            yield name, entries
+            name, entries = heading[1], [heading[2].strip()] if heading[2].strip() else []
+        elif line.startswith("     ") and entries and name != "Example":
+            entries[-1] += " " + line.strip()
+        elif line.strip():
+            entries.append(line.strip())
+    yield name, entries
+
+
+def echoes(docstring: str) -> Iterator[str]:
+    """What a docstring says and its signature says too."""
+    if re.fullmatch(r"See [\w`. ]+", docstring):
+        yield docstring
+    if "Returns this object" in docstring:
+        yield "Returns this object"
+    for name, entries in sections(docstring):
+        if name in ("Returns", "Yields") and ECHOED_RESULT.fullmatch(" ".join(entries)):
+            yield f"{name}: {entries[0]}"
+        if name == "Raises":
+            for entry in entries:
+                error, _, why = entry.partition(": ")
+                if error in ("ConfigurationError", "ArgumentTypeError") and ECHOED_ERROR.fullmatch(why):
+                    yield f"Raises: {entry}"
+
+
+def words(text: str) -> set[str]:
+    """The words in names and prose, without plurals."""
+    return {word.lower().rstrip("s") for word in re.findall(r"[A-Z]?[a-z]+|\d+", text)}
+
+
+def echoed_arguments(node: ast.AST) -> Iterator[str]:
+    """A section of arguments that says no more of any of them than the names and the types do."""
+    docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+    if docstring is None or not isinstance(node, ast.FunctionDef):
+        return
+    types = {each.arg: ast.unparse(each.annotation) for each in node.args.args if each.annotation}
+    for name, entries in sections(docstring):
+        parts = [entry.partition(": ") for entry in entries]
+        known = (words(f"{node.name} {arg} {types.get(arg, '')}") | _SMALL for arg, _, _ in parts)
+        if name == "Args" and all(
+            words(said) <= each for (_, _, said), each in zip(parts, known, strict=True)
+        ):
+            yield f"Args: {', '.join(entries)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_section_repeats_the_signature(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [f"{name}: {echo}" for name, docstring in docstrings(tree) for echo in echoes(docstring)]
+    found += [echo for node in ast.walk(tree) for echo in echoed_arguments(node)]
+    assert not found, "leave it out"
+
+
+@pytest.mark.parametrize(
+    ("docstring", "count"),
+    [
+        ("See MapFunction.", 1),
+        (
+            "Set it.\n\nReturns:\n    This object.\n\nRaises:\n    ConfigurationError: no whole number from 0 on.",
+            2,
+        ),
+        (
+            "Set it.\n\nRaises:\n    ConfigurationError: no Duration, or a negative one.\n\nSource: pyflink.X",
+            1,
+        ),
+        ("Set it. Returns this object.", 1),
+        ("Set it.\n\nRaises:\n    ConfigurationError: a path that is relative\n        or not local.", 0),
+        ("Set it.\n\nReturns:\n    The new stream, of the same type.", 0),
+    ],
+)
+def test_what_is_an_echo(docstring: str, count: int) -> None:
+    assert len(list(echoes(docstring))) == count
+
+
+@pytest.mark.parametrize(
+    ("said", "count"), [("the class.", 1), ("its class.", 1), ("the class, as a path.", 0)]
+)
+def test_what_is_an_echo_of_arguments(said: str, count: int) -> None:
+    code = f'def set_it(type_class_name: str) -> None:\n    """Set.\n\n    Args:\n        type_class_name: {said}\n    """'
+    assert len(list(echoed_arguments(ast.parse(code).body[0]))) == count

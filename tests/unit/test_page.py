@@ -1,0 +1,247 @@
+"""The page in a real browser: a job with branches, a kill, timers, and keys, names and values that are scripts.
+
+One server and one browser serve all tests. Skipped where there is no Chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import DriverKilled, Fault, Script
+
+from api.common import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.cli.ui import page_beside, page_server
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
+
+SCRIPT = "<script>alert('key')</script>"
+IMAGE = "\"><img src=x onerror=alert('value')>"
+JOB = "<b>job</b>&'\""
+FAR_MS = 4_102_444_800_000
+
+
+class Hostile(KeyedProcessFunction):
+    """Counts, keeps what it saw, and sets timers that never fire."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.seen = runtime_context.get_list_state(ListStateDescriptor(f"seen {IMAGE}", Types.STRING()))
+        self.pairs = runtime_context.get_map_state(
+            MapStateDescriptor("pairs", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+        )
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        number = (self.count.value() or 0) + 1
+        if value[1] == "bye":
+            self.count.clear()
+        else:
+            self.count.update(number)
+        self.seen.add(value[1])
+        self.pairs.put(value[1], {number})
+        ctx.timer_service().register_processing_time_timer(FAR_MS + number)
+        yield value
+
+
+ELEMENTS = [
+    ("ann", "home"),
+    (SCRIPT, IMAGE),
+    ("bob", "news"),
+    ("ann", "blog"),
+    ("bob", "bye"),
+    ("ann", "home"),
+] * 4
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A page over a job of 3 attempts: killed at checkpoint 5, rewound to 3."""
+    base: Path = tmp_path_factory.mktemp("page")
+
+    class Killed(TestJob):
+        stop_at = 5
+
+        def on_commit(self, checkpoint: Any) -> None:
+            if checkpoint.id == self.stop_at:
+                raise DriverKilled(Fault.PARTS)
+
+    job = Killed(base, Script((2,)))
+    graph = keyed_job(ELEMENTS, Hostile(), key_type=Types.STRING(), uid=f"op {IMAGE}", name=JOB)
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    job.stop_at = 8
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph, restore="3")
+    job.stop_at = 0
+    job.run_driver(graph)
+    server = page_server(str(base))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield server.address.url
+    server.stop()
+    thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """The job's page. A script of the log's that ran would open a dialog; the browser may ask only this server."""
+    context = browser.new_context(viewport={"width": 1200, "height": 800})
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "console",
+        lambda said: (
+            wrong.append(said.text) if said.type == "error" and "(Not Found)" not in said.text else None
+        ),
+    )
+    opened.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
+    opened.goto(address)
+    opened.wait_for_selector("table.state")
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def cells(page: Any, selector: str) -> list[str]:
+    return [text.strip() for text in page.locator(selector).all_inner_texts()]
+
+
+def state_at(page: Any, checkpoint: int) -> dict[str, str]:
+    """What the state table shows at a checkpoint, once it is there."""
+    page.wait_for_selector(f"[data-part=state] h2 small:has-text('checkpoint {checkpoint},')")
+    return dict(zip(cells(page, "table.state td.key"), cells(page, "table.state td.value"), strict=True))
+
+
+def test_the_slider_shows_what_the_state_was_then(page: Any):
+    newest = int(page.locator("#at").inner_text())
+    assert newest > 8
+    assert state_at(page, newest)["'ann'"] == "12"
+    assert page.locator("svg .dot.killed").count() == 2
+    assert page.locator("svg .dot.rewound").count() == 1
+    slider = page.locator("#slider")
+    slider.fill("1")
+    assert state_at(page, 2) == {"'ann'": "2", "'bob'": "1", repr(SCRIPT): "1"}
+    slider.press("ArrowLeft")
+    assert state_at(page, 1) == {"'ann'": "1", "'bob'": "not there yet", repr(SCRIPT): "1"}
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    assert state_at(page, 3)["'bob'"] == "removed"
+    assert "at=3" in page.url
+    page.reload()
+    assert state_at(page, 3)["'bob'"] == "removed"
+
+
+def test_nothing_out_of_the_log_is_markup(page: Any):
+    page.get_by_role("tab", name="seen").click()
+    page.wait_for_selector(
+        f"table.state td.value:has-text({SCRIPT[1:7]!r}), table.state td.value:has-text('img')"
+    )
+    assert page.locator("main img, main script").count() == 0
+    assert f"op {IMAGE}" in cells(page, ".group")
+    page.get_by_role("tab", name="pairs").click()
+    page.wait_for_selector("text=loading a pickle runs what is in it")
+    assert set(cells(page, "table.state td.value")) == {"<pickled>"}
+    page.goto(page.url.split("?")[0] + "?at=%3Cscript%3Ealert(1)%3C/script%3E")
+    assert "<script>alert(1)</script>" in page.locator(".error").inner_text()
+
+
+def test_search_compare_and_a_keys_life(page: Any):
+    page.locator("#slider").fill("1")
+    state_at(page, 2)
+    page.locator("#pin").click()
+    page.locator("#slider").fill("2")
+    page.wait_for_selector("[data-part=compare] small:has-text('2 → 3')")
+    assert cells(page, "[data-part=compare] tr.removed td.key")[0] == "'bob'"
+    page.locator("#search").fill("SCRIPT")
+    page.wait_for_selector("text=found")
+    assert cells(page, "table.state td.key") == [repr(SCRIPT)]
+    page.locator("table.state td.key button").click()
+    page.wait_for_selector("svg.life .mark")
+    assert page.locator("svg.life .pennant").count() > 0
+    assert {"added", "changed"} <= {
+        row.get_attribute("class") for row in page.locator("[data-part=key] tbody tr").all()
+    }
+    page.locator("details.which summary").last.click()
+    assert "changelog-engine explain" in page.locator("details.which code").last.inner_text()
+
+
+def test_now_and_the_commands(page: Any):
+    page.wait_for_selector(".tiles")
+    assert page.locator(".op.slowest").count() == 1
+    assert cells(page, "[data-part=now] tbody tr td:nth-child(6)").count("killed or failed") == 2
+    page.locator("#slider").fill("1")
+    page.wait_for_selector(".do code:has-text('--at 2')")
+    lines = cells(page, ".do code")
+    assert any("changelog-engine run --restore 2 --job" in line for line in lines)
+    assert all("changelog-engine" in line for line in lines)
+
+
+def test_zoom_dark_and_a_phone(page: Any):
+    page.locator("[data-zoom=in]").click()
+    page.wait_for_selector("#timeline:not([data-first='0'])")
+    page.keyboard.press("0")
+    page.wait_for_selector("#timeline[data-first='0']")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.wait_for_selector("#timeline[data-width^='3']")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_another_website_gets_nothing(browser: Any, address: str):
+    port = address.rstrip("/").rpartition(":")[2]
+    asked = urllib.request.Request(address, headers={"Host": f"evil.example:{port}"})
+    with pytest.raises(urllib.error.HTTPError, match="421"):
+        urllib.request.urlopen(asked, timeout=20)
+    context = browser.new_context()
+    page = context.new_page()
+    page.route(
+        "http://evil.example/", lambda route: route.fulfill(body="<p>evil</p>", content_type="text/html")
+    )
+    page.goto("http://evil.example/")
+    tried = f"fetch('{address}').then(() => 'read', () => 'refused')"
+    assert page.evaluate(tried) == "refused"
+    context.close()
+
+
+def test_the_page_beside_a_run_ends_with_it(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text("print('ran')\n")
+    command = [sys.executable, "-m", "changelog_engine", "run", "--ui", str(script)]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
+    assert ended.stdout == "ran\n"
+    address = ended.stderr.split(" ")[0]
+    assert ended.stderr == f"{address} shows the jobs of changelog-data\n"
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(address, timeout=20)
+    with page_beside(str(tmp_path)) as address, urllib.request.urlopen(address, timeout=60) as answer:
+        assert "There is no job yet" in answer.read().decode()

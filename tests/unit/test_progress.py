@@ -1,0 +1,373 @@
+"""Progress on standard error: what it says, where, and that it disturbs nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import pty
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from changelog_engine.clock import WallMs
+from changelog_engine.driver import structured_logs
+from changelog_engine.driver.figures import (
+    CheckpointFigures,
+    JobFigures,
+    JobMonitor,
+    SourceFigures,
+    StageFigures,
+)
+from changelog_engine.ledger.reading import RestoreSize
+from changelog_engine.observing import progress
+from changelog_engine.observing.live_line import LiveLine
+from changelog_engine.observing.words import (
+    WorkersAtStart,
+    first_words,
+    last_words,
+    running_words,
+    starting_words,
+)
+from changelog_engine.operators.messages import MAX_WATERMARK
+from changelog_engine.spark.notes import WorkerNotes, teller
+from changelog_engine.state.sizes import TableSize
+
+SOME = JobFigures(
+    job="words",
+    folder="/data/words",
+    status="RUNNING",
+    began_ms=1_000,
+    at_ms=3_000,
+    epoch=4,
+    records_in=30_000,
+    records_out=600,
+    mutations={"count": {"n": 8_000}},
+    checkpoint=CheckpointFigures(12, 0, 41.4, 30.0, 10, 1_200_000),
+    checkpoints=12,
+    sources={"s": SourceFigures("numbers", 30_000, 1_234, 5_000)},
+    stages={
+        "s": StageFigures(("numbers",), 1, 0.25, None),
+        "count": StageFigures(("count", "p"), 3, 0.75, 1),
+    },
+    sizes={"count": {"n": TableSize(1_000_000, 80_000_000), "m": TableSize(200_000, None)}},
+)
+NOTHING = JobFigures(job="words", at_ms=1_000)
+
+
+class TestWords:
+    def test_a_running_job(self) -> None:
+        assert running_words(SOME, NOTHING, WallMs(8_200)) == (
+            "15.0 k records/s in, 300 out, 4.0 k mutations/s, checkpoint 12 (41 ms, 1.2 MB), "
+            "numbers: 1.2 k records behind, event time 3.2 s behind, slowest count 75%, "
+            "state count 1.2 M entries (80.0 MB)"
+        )
+
+    def test_event_time_of_long_ago_is_a_moment(self) -> None:
+        old = replace(SOME, sources={"s": SourceFigures("numbers", 1, None, 1_356_998_400_000)}, restarts=2)
+        text = running_words(old, NOTHING, WallMs(1_795_000_000_000))
+        assert "numbers: event time 2013-01-01 00:00:00" in text
+        assert text.endswith(", 2 restarts")
+
+    def test_an_ended_source_is_not_behind(self) -> None:
+        ended = replace(SOME, sources={"s": SourceFigures("numbers", 1, None, MAX_WATERMARK)})
+        assert "numbers:" not in running_words(ended, NOTHING, WallMs(8_200))
+
+    def test_no_time_between_two_figures(self) -> None:
+        assert running_words(SOME, SOME, WallMs(0)).startswith("checkpoint 12 ")
+
+    def test_a_long_epoch(self) -> None:
+        text = running_words(SOME, NOTHING, WallMs(8_200), 23_000)
+        assert text.startswith("epoch 5 goes on for 23 s, 30,000 records so far, checkpoint 12 (")
+
+    def test_a_long_first_epoch(self) -> None:
+        now = replace(NOTHING, status="RUNNING", status_ms=1_000)
+        assert starting_words(now, 9_000, WorkersAtStart(8, 8, 0, 0), None) == (
+            "all 8 workers are up, the first epoch goes on (8 s)"
+        )
+
+    @pytest.mark.parametrize(
+        ("status", "expected"),
+        [
+            ("STARTING", "starting Spark (2 s)"),
+            ("RESTARTING", "waiting to restart, restart 2 (2 s)"),
+            ("RUNNING", "workers 3 of 8 (2 s)"),
+            ("RESTORING", "restoring checkpoint 7: 1.0 k rows (3.0 MB), 25 % read, 500.0 kB/s, workers 3 of 8 (2 s)"),
+        ],
+    )  # fmt: skip
+    def test_a_start(self, status: str, expected: str) -> None:
+        now = replace(NOTHING, status=status, status_ms=1_000, restored_from=7, restarts=2)
+        size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
+        assert starting_words(now, 3_000, WorkersAtStart(3, 8, 250, 1_000_000, 2_000), size) == expected
+
+    def test_a_restore_that_has_read_nothing_yet(self) -> None:
+        now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
+        size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
+        assert starting_words(now, 3_000, WorkersAtStart(0, 8, 0, 0), size) == (
+            "restoring checkpoint 7: 1.0 k rows (3.0 MB), workers 0 of 8 (2 s)"
+        )
+
+    def test_first_and_last(self) -> None:
+        assert first_words("a", "/b/a", 3) == "job 'a': folder /b/a, restored from checkpoint 3"
+        assert first_words("a", None, None) == "job 'a': makes no checkpoints, begins empty"
+        ended = replace(SOME, status="FINISHED", restarts=1)
+        assert last_words(ended) == (
+            "job 'words' finished after 2 s: 30,000 records, 12 checkpoints, 1 restart, lost 0. "
+            "Next: changelog-engine checkpoints /data/words"
+        )
+        failed = replace(SOME, status="FAILED", uncovered=1_000)
+        assert "1,000 records since the last checkpoint are read again" in last_words(failed)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class TestLiveLine:
+    @staticmethod
+    def streams(monkeypatch: pytest.MonkeyPatch) -> tuple[Terminal, Terminal]:
+        """Both standard streams are one terminal, from within the test on: between a fixture and it, pytest sets its own."""
+        monkeypatch.setenv("TERM", "xterm")
+        out, err = Terminal(), Terminal()
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        return out, err
+
+    def test_what_a_program_prints_stays_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        out, err = self.streams(monkeypatch)
+        line = LiveLine()
+        assert line.begin()
+        line.show("one")
+        print("half", end="")
+        shown = err.getvalue()
+        line.show("two")
+        assert err.getvalue() == shown, "the line would be drawn over half a line"
+        print(" done")
+        line.show("three")
+        line.end()
+        assert out.getvalue() == "half done\n"
+        assert err.getvalue().endswith("\r\x1b[2K")
+        assert "three" in err.getvalue()
+        assert (sys.stdout, sys.stderr) == (out, err)
+
+    def test_no_terminal_no_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.streams(monkeypatch)
+        monkeypatch.setenv("TERM", "dumb")
+        assert not LiveLine().begin()
+        monkeypatch.setattr(sys, "stderr", None)
+        assert not LiveLine().begin()
+
+    def test_a_terminal_that_is_gone_fails_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        streams = self.streams(monkeypatch)
+        line = LiveLine()
+        line.begin()
+        streams[1].close()
+        line.show("one")
+        line.say("two")
+        line.end()
+
+
+class TestDisplay:
+    @staticmethod
+    def unlogged(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+        """A plain standard error, and no logging configured."""
+        errors = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", errors)
+        monkeypatch.setattr(progress, "_logged", lambda: False)
+        monkeypatch.setattr(progress, "_TICK_S", 0.005)
+        return errors
+
+    def test_a_short_run_says_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        errors = self.unlogged(monkeypatch)
+        monitor = JobMonitor("short")
+        job = progress.ShownJob(monitor, 3_600_000)
+        display = progress.Display()
+        display.add(job)
+        monitor.status("STARTING", folder="/x")
+        monitor.status("FINISHED")
+        display.remove(job)
+        assert errors.getvalue() == ""
+
+    def test_a_standard_error_that_nobody_reads_holds_no_job_up(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.unlogged(monkeypatch)
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 4096)
+        os.set_blocking(writing, True)
+        with os.fdopen(reading, "rb"), os.fdopen(writing, "w", buffering=1) as full:
+            monkeypatch.setattr(sys, "stderr", full)
+            monitor = JobMonitor("unread")
+            job = progress.ShownJob(monitor, 1)
+            display = progress.Display()
+            display.add(job)
+            monitor.status("FINISHED")
+            ending = threading.Thread(target=display.remove, args=(job,), daemon=True)
+            ending.start()
+            ending.join(30)
+            ended = not ending.is_alive()
+            os.set_blocking(reading, False)
+            os.read(reading, 1 << 20)
+        assert ended
+
+    def test_a_longer_one_says_what_it_does(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        errors = self.unlogged(monkeypatch)
+        monitor = JobMonitor("long")
+        job = progress.ShownJob(monitor, 1)
+        display = progress.Display()
+        display.add(job)
+        monitor.status("STARTING", folder="/x")
+        while "starting Spark" not in errors.getvalue():
+            threading.Event().wait(0.005)
+        monitor.status("FINISHED")
+        display.remove(job)
+        lines = errors.getvalue().splitlines()
+        assert lines[0] == "job 'long': folder /x, begins empty"
+        assert lines[-1].startswith("job 'long' finished after 0 s: 0 records, 0 checkpoints, lost 0.")
+
+    def test_with_logging_all_goes_there(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        errors = self.unlogged(monkeypatch)
+        monkeypatch.setattr(progress, "_logged", lambda: True)
+        caplog.set_level(logging.INFO, "changelog_engine")
+        monitor = JobMonitor("logged")
+        job = progress.ShownJob(monitor, 3_600_000)
+        display = progress.Display()
+        display.add(job)
+        monitor.status("FINISHED", folder="/x")
+        display.remove(job)
+        assert [message.partition(":")[0] for message in caplog.messages] == [
+            "job 'logged'",
+            "job 'logged' finished after 0 s",
+        ]
+        assert errors.getvalue() == ""
+
+    def test_nobody_who_reads_fails_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        broken = io.StringIO()
+        broken.close()
+        monkeypatch.setattr(sys, "stderr", broken)
+        monkeypatch.setattr(progress, "_logged", lambda: False)
+        monitor = JobMonitor("unread")
+        job = progress.ShownJob(monitor, 0)
+        display = progress.Display()
+        display.add(job)
+        monitor.status("FINISHED", folder="/x")
+        display.remove(job)
+
+    @pytest.mark.parametrize(
+        ("show", "collects", "environment", "expected"),
+        [
+            ("auto", False, {}, True),
+            ("auto", True, {}, False),
+            ("auto", False, {"PYTEST_CURRENT_TEST": "x"}, False),
+            ("always", True, {"PYTEST_CURRENT_TEST": "x"}, True),
+            ("never", False, {}, False),
+        ],
+    )
+    def test_when_it_is_wanted(
+        self, show: str, collects: bool, environment: dict[str, str], expected: bool
+    ) -> None:
+        assert progress.wanted(show, collects, environment) is expected
+
+
+def test_workers_note_how_far_they_are(tmp_path: Path) -> None:
+    notes = WorkerNotes(str(tmp_path), "run")
+    assert notes.read(1) == (0, 0, 0)
+    for subtask in (0, 1):
+        tell = teller(notes.path(1, 0, subtask))
+        assert tell is not None
+        tell(10, 100)
+    (tmp_path / "note-run-1-0-1").write_text("5 50")
+    up, rows, size = notes.read(1)
+    assert (up, rows >= 5, size >= 50) == (2, True, True)
+    assert notes.read(2) == (0, 0, 0)
+    notes.clear()
+    assert list(tmp_path.iterdir()) == []
+    missing = teller(str(tmp_path / "gone" / "x"))
+    assert missing is not None
+    missing(1, 1)
+
+
+def test_a_log_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", errors)
+    log = logging.getLogger("changelog_engine")
+    before = (list(log.handlers), log.propagate, log.level)
+    try:
+        structured_logs.log_as_json()
+        structured_logs.log_as_json()
+        log.info("job %r", "a", extra={"figures": SOME})
+        try:
+            raise ValueError("no")
+        except ValueError:
+            log.exception("wrong")
+    finally:
+        log.handlers[:], log.propagate = before[0], before[1]
+        log.setLevel(before[2])
+    first, second = (json.loads(line) for line in errors.getvalue().splitlines())
+    assert (first["message"], first["level"], first["job"]) == ("job 'a'", "INFO", "words")
+    assert first["figures"]["sources"]["s"]["behind"] == 1_234
+    assert "ValueError: no" in second["exception"]
+
+
+PROGRAM = """
+import sys
+from changelog_engine.api.common import Configuration, Types
+from changelog_engine.api.datastream import StreamExecutionEnvironment
+from changelog_engine.testing import without_spark
+
+configuration = Configuration()
+configuration.set_string("changelog.progress.show", sys.argv[1])
+env = StreamExecutionEnvironment.get_execution_environment(configuration)
+env.set_parallelism(1).enable_checkpointing(10)
+env.from_collection(["one", "two"], Types.STRING()).print()
+with without_spark():
+    env.execute("seen")
+print("after it")
+"""
+
+
+def _on_a_terminal(tmp_path: Path, show: str) -> str:
+    """What a terminal gets to see of a program whose two streams it is."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, show], cwd=tmp_path, stdout=follower, stderr=follower, env=environment
+    ) as process:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                data = os.read(leader, 65_536)
+            except OSError:  # the last writer has ended
+                break
+            if not data:
+                break
+            seen += data
+    os.close(leader)
+    assert process.returncode == 0, seen.decode()
+    return seen.decode().replace("\r\n", "\n")
+
+
+def test_on_a_real_terminal(tmp_path: Path) -> None:
+    seen = _on_a_terminal(tmp_path, "always")
+    lines = [line.rpartition("\x1b[2K")[2].strip("\r") for line in seen.strip().split("\n")]
+    assert lines[0].startswith("job 'seen': folder ")
+    assert [line for line in lines if line in ("one", "two")] == ["one", "two"]
+    assert lines[-2].startswith("job 'seen' finished after ")
+    assert lines[-1] == "after it"
+
+
+def test_quiet_on_a_real_terminal(tmp_path: Path) -> None:
+    assert _on_a_terminal(tmp_path, "never").splitlines() == ["one", "two", "after it"]

@@ -1,0 +1,268 @@
+"""The parts of Pulsar's connectors that need no broker."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+
+from api.common import ConfigOptions, Duration
+from api.common.serialization import SimpleStringSchema
+from api.datastream.connectors.base import DeliveryGuarantee
+from api.datastream.connectors.pulsar import (
+    MessageDelayer,
+    PulsarDeserializationSchema,
+    PulsarSerializationSchema,
+    PulsarSink,
+    PulsarSource,
+    RangeGenerator,
+    StartCursor,
+    StopCursor,
+    SubscriptionType,
+    TopicRoutingMode,
+)
+from changelog_engine.connectors import pulsar as engine
+from changelog_engine.connectors.pulsar.clients import Client
+from changelog_engine.connectors.pulsar.routing import Router, java_hash, murmur3_hash
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+
+URL = "pulsar://localhost:6650"
+TOKENS = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+
+
+def source_builder() -> Any:
+    made = PulsarSource.builder().set_service_url(URL).set_subscription_name("s").set_topics("t")
+    return made.set_deserialization_schema(SimpleStringSchema())
+
+
+def sink_builder() -> Any:
+    return (
+        PulsarSink.builder()
+        .set_service_url(URL)
+        .set_topics("t")
+        .set_serialization_schema(SimpleStringSchema())
+    )
+
+
+class TestBuilders:
+    def test_a_source(self) -> None:
+        source = source_builder().build()._source
+        assert isinstance(source, engine.DiscoveringPulsarSource)
+        assert (source.bounded, source.timed, source.replayable, source.discovery_interval_ms) == (
+            False,
+            True,
+            True,
+            300_000,
+        )
+        assert source.with_options({})._reading.acknowledges_every_s == 5.0
+        assert (
+            source.with_options({"execution.checkpointing.interval": "5 ms"})._reading.acknowledges_every_s
+            is None
+        )
+        assert pickle.loads(pickle.dumps(source)).topics == engine.Topics(names=("t",))
+        option = ConfigOptions.key("pulsar.source.partitionDiscoveryIntervalMs").int_type().no_default_value()
+        assert type(source_builder().set_config(option, 0).build()._source) is engine.PulsarSource
+        ended = source_builder().set_bounded_stop_cursor(StopCursor.latest()).build()._source
+        assert (type(ended), ended.bounded) == (engine.PulsarSource, True)
+        named = (
+            source_builder()
+            .set_subscription_type(SubscriptionType.Failover)
+            .set_range_generator(RangeGenerator.full())
+        )
+        whole = PulsarDeserializationSchema.flink_schema(SimpleStringSchema())
+        assert named.set_deserialization_schema(whole).build()._source.output_type == source.output_type
+
+    def test_a_sink(self) -> None:
+        sink = sink_builder().build()._sink
+        assert (sink.waits, sink.routing, sink.delay_ms) == (False, engine.Routing.ROUND_ROBIN, 0)
+        made = sink_builder().set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        made.delay_sending_message(MessageDelayer.fixed(Duration.of_seconds(2)))
+        made.set_serialization_schema(PulsarSerializationSchema.flink_schema(SimpleStringSchema()))
+        made.set_properties({"pulsar.producer.properties": {"a": "b"}})
+        sink = pickle.loads(pickle.dumps(made.build()._sink))
+        assert (sink.waits, sink.delay_ms, sink.producing["properties"]) == (True, 2000, {"a": "b"})
+        assert sink_builder().set_config("pulsar.sink.deliveryGuarantee", "at-least-once").build()._sink.waits
+
+    @pytest.mark.parametrize(
+        ("change", "error", "says"),
+        [
+            (lambda b: b.set_topics("u"), ConfigurationError, "choose once"),
+            (lambda b: b.set_config("pulsar.source.maxFetchRecord", 1), ConfigurationError, "is not known to Flink's"),
+            (lambda b: b.set_config("pulsar.consumer.receiverQueueSize", 0), ConfigurationError, "between 1 and"),
+            (lambda b: b.set_config("pulsar.client.operationTimeoutMs", "x"), ConfigurationError, "whole number"),
+            (lambda b: b.set_config("pulsar.client.useKeyStoreTls", True), NotSupportedError, "give PEM files"),
+            (lambda b: b.set_config("pulsar.client.enableTransaction", True), NotSupportedError, "needs transactions"),
+            (lambda b: b.set_config("pulsar.source.resetSubscriptionCursor", False), NotSupportedError, "always true here"),
+            (lambda b: b.set_config("pulsar.source.autoCommitCursorInterval", "x"), ConfigurationError, "duration"),
+            (lambda b: b.set_config("pulsar.client.authParams", None), ArgumentTypeError, "got a value of type NoneType"),
+            (lambda b: b.set_config("pulsar.client.authParams", "x"), ConfigurationError, "need each other"),
+            (lambda b: b.set_properties({URL: 1}).set_properties({URL: 2}), ConfigurationError, "set it once"),
+            (lambda b: b.set_subscription_type(SubscriptionType.Shared), NotSupportedError, "Exclusive or Failover"),
+            (lambda b: b.set_service_url("localhost:6650"), ConfigurationError, "pulsar://host:6650"),
+            (lambda b: b.set_service_url("pulsar://a:b@c:1"), ConfigurationError, r"call set_authentication\(\)"),
+            (lambda b: b.set_authentication("my.Plugin", "a:b"), NotSupportedError, "my.Plugin is a Java class"),
+            (lambda b: b.set_authentication("AuthenticationBasic", "a:b"), ConfigurationError, "needs parameter 'userId'"),
+            (lambda b: b.set_start_cursor("earliest"), ArgumentTypeError, "must be a StartCursor"),
+            (lambda b: b.set_start_cursor(StartCursor.from_message_id(b"junk")), ConfigurationError, "is not a message id"),
+            (lambda b: b.set_bounded_stop_cursor(StopCursor.at_message_id(pulsar.MessageId.earliest.serialize())),
+             ConfigurationError, "cannot be at MessageId.earliest"),
+        ],
+    )  # fmt: skip
+    def test_what_a_source_refuses(self, change: Any, error: type[Exception], says: str) -> None:
+        with pytest.raises(error, match=says):
+            change(source_builder()).build()
+
+    @pytest.mark.parametrize(
+        ("change", "error", "says"),
+        [
+            (
+                lambda b: b.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE),
+                NotSupportedError,
+                "take AT_LEAST_ONCE",
+            ),
+            (
+                lambda b: b.set_config("pulsar.sink.deliveryGuarantee", "exactly-once"),
+                NotSupportedError,
+                "transactions",
+            ),
+            (lambda b: b.set_topic_router("my.Router"), NotSupportedError, "give a function"),
+            (
+                lambda b: b.set_topic_routing_mode(TopicRoutingMode.CUSTOM),
+                ConfigurationError,
+                "need each other",
+            ),
+            (lambda b: b.set_topics([]), ArgumentTypeError, "a topic or several"),
+            (
+                lambda b: b.set_config("pulsar.producer.chunkingEnabled", True),
+                NotSupportedError,
+                "as large as brokers",
+            ),
+            (
+                lambda b: b.set_config("pulsar.producer.compressionType", "RAR"),
+                ConfigurationError,
+                "NONE, LZ4",
+            ),
+            (lambda b: b.set_config("pulsar.producer.properties", "ab"), ConfigurationError, "name:value"),
+        ],
+    )
+    def test_what_a_sink_refuses(self, change: Any, error: type[Exception], says: str) -> None:
+        with pytest.raises(error, match=says):
+            change(sink_builder()).build()
+
+    def test_what_is_missing(self) -> None:
+        source, sink = PulsarSource.builder(), PulsarSink.builder()
+        given = {
+            "set_service_url": URL,
+            "set_serialization_schema": SimpleStringSchema(),
+            "set_deserialization_schema": SimpleStringSchema(),
+        }
+        for call in ("set_topics", "set_deserialization_schema", "set_service_url", "set_subscription_name"):
+            with pytest.raises(ConfigurationError, match=rf"call {call}\(\)"):
+                source.build()
+            getattr(source, call)(given.get(call, "x"))
+        for call in ("set_serialization_schema", "set_service_url", "set_topics"):
+            with pytest.raises(ConfigurationError, match=rf"call {call}\(\)"):
+                sink.build()
+            getattr(sink, call)(given.get(call, "x"))
+
+    def test_topics(self) -> None:
+        made = PulsarSource.builder().set_service_url(URL).set_subscription_name("s")
+        made.set_deserialization_schema(SimpleStringSchema()).set_topic_pattern("a/b/c.*")
+        with pytest.raises(ConfigurationError, match=r"needs set_admin_url\(\)"):
+            made.build()
+        assert made.set_admin_url("http://localhost:8080").build()._source.topics._parts()[0] == "a/b"
+        with pytest.raises(NotSupportedError, match="read a persistent:// topic"):
+            engine.Topics(names=("non-persistent://a/b/c",)).check(engine.ClientProperties(
+                {"pulsar.client.serviceUrl": URL}, "PulsarSource", "source"
+            ))  # fmt: skip
+
+    def test_keys_are_not_chosen(self) -> None:
+        with pytest.raises(NotSupportedError, match="returns None for their keys"):
+            RangeGenerator.fixed_key  # noqa: B018
+
+    def test_without_the_client(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pulsar", None)
+        with pytest.raises(ConfigurationError, match=r"pip install 'changelog-engine\[pulsar\]'"):
+            sink_builder().build()
+
+
+class TestCursors:
+    def test_ids_that_stand_for_an_end(self) -> None:
+        for given, at in (
+            (pulsar.MessageId.earliest, engine.CursorKind.EARLIEST),
+            (pulsar.MessageId.latest, engine.CursorKind.LATEST),
+        ):
+            source = (
+                source_builder()
+                .set_start_cursor(StartCursor.from_message_id(given.serialize()))
+                .build()
+                ._source
+            )
+            assert source.start.at is at
+        stop = StopCursor.at_message_id(pulsar.MessageId.latest.serialize())
+        assert (
+            source_builder().set_bounded_stop_cursor(stop).build()._source.stop.at is engine.CursorKind.LATEST
+        )
+
+
+class TestSecrets:
+    def test_they_are_shown_nowhere(self, tmp_path: Path) -> None:
+        (tmp_path / "token").write_text("hush\n")
+        for given in (
+            "token:hush",
+            "hush",
+            {"token": "hush"},
+            f"file://{tmp_path}/token",
+            '{"token": "hush"}',
+        ):
+            source = source_builder().set_authentication(TOKENS, given).build()._source
+            assert source.properties.authentication.token() == "hush"
+            assert "hush" not in repr(source.properties)
+        made = source_builder().set_config("pulsar.client.authPluginClassName", TOKENS)
+        made.set_config("pulsar.client.authParamMap", {"token": "hush"})
+        properties = made.build()._source.properties
+        assert properties.authentication.token() == "hush"
+        assert "hush" not in repr(properties)
+        assert "hush" not in repr(properties.settings) + repr(properties.maps)
+        with pytest.raises(ConfigurationError, match="can't be used: No such file") as caught:
+            source_builder().set_authentication(TOKENS, "file:///nowhere/hush").build()
+        assert "hush" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("plugin", "params"),
+        [
+            ("AuthenticationTls", "tlsCertFile:/a.pem,tlsKeyFile:/b.pem"),
+            ("AuthenticationBasic", '{"userId": "u", "password": "hush"}'),
+            ("AuthenticationOAuth2", '{"issuerUrl": "http://i", "privateKey": "file:///k", "audience": "a"}'),
+        ],
+    )
+    def test_ways_to_log_in(self, plugin: str, params: str) -> None:
+        authentication = engine.Authentication(f"org.apache.pulsar.{plugin}", params)
+        properties = engine.ClientProperties(
+            {"pulsar.client.serviceUrl": URL}, "PulsarSink", "sink", authentication
+        )
+        Client(properties).close()
+        assert "hush" not in repr(properties)
+
+
+class TestRouting:
+    def test_hashes(self) -> None:
+        known = {
+            "": 0,
+            "hello": 0x248BFA47,
+            "hello, world": 0x149BBB7F,
+            "The quick brown fox jumps over the lazy dog": 0x2E4FF723,
+        }
+        assert {key: murmur3_hash(key) for key in known} == known
+        assert (java_hash("hello"), java_hash("polygenelubricants")) == (99162322, 0)
+
+    def test_where_messages_go(self) -> None:
+        turns = Router(engine.Routing.ROUND_ROBIN, 2, murmur3_hash, None)
+        assert [turns.route(None, None, ["a", "b"]) for _ in range(5)] == ["a", "a", "b", "b", "a"]
+        by_key = Router(engine.Routing.MESSAGE_KEY_HASH, 2, murmur3_hash, None)
+        assert {by_key.route(None, "hello", ["a", "b"]) for _ in range(5)} == {"b"}
+        assert {by_key.route(None, None, ["a", "b"]) for _ in range(200)} == {"a", "b"}

@@ -1,0 +1,113 @@
+"""When an epoch of a source ends, and how its splits share it, by a clock that the test moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
+from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
+from changelog_engine.errors import UserFunctionError
+from changelog_engine.operators.source import SourceHead, SourceStart
+
+
+class Slow(Source, SplitReader):
+    """An endless supply of numbers; each read takes a while of the clock."""
+
+    def __init__(self, read_s: float, bounded: bool) -> None:
+        self.read_s, self.bounded = read_s, bounded
+        self.now_s = 0.0
+        self.asked: list[int] = []
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return [Split("a", 0), Split("b", 0), Split("c", 0)]
+
+    def reader(self, split: Split) -> Slow:
+        return self
+
+    def read(self, position: Any, max_records: int) -> Range:
+        self.now_s += self.read_s
+        self.asked.append(max_records)
+        return Range(range(max_records), position + 1, False)  # the position counts reads
+
+
+def epoch(source: Slow, budget_ms: int, most: int = 10**9) -> dict[str, int]:
+    """How often each split is read in an epoch."""
+    head = SourceHead("uid", "slow", source, SourceStart("slow", None), lambda: source.now_s)
+    reached = head.read({split.id: split.start for split in source.splits(1)}, most, budget_ms)
+    return {split: position for split, (position, _) in reached.items()}
+
+
+@pytest.mark.parametrize(
+    ("bounded", "reads"),
+    [(True, {"a": 10, "b": 0, "c": 0}), (False, {"a": 4, "b": 3, "c": 3})],
+)
+def test_an_epoch_ends_with_its_time(bounded: bool, reads: dict[str, int]) -> None:
+    """The splits of a bounded source come one after the other; those of another one share the time."""
+    assert epoch(Slow(0.03, bounded), 300) == reads
+
+
+def test_no_split_waits_for_ever() -> None:
+    """A split that takes all the time is left after one read, and the others are read once too."""
+    assert epoch(Slow(5.0, False), 300) == {"a": 1, "b": 1, "c": 1}
+
+
+def test_steps_grow_while_they_are_fast_and_shrink_when_they_are_slow() -> None:
+    source = Slow(0.001, True)
+    epoch(source, 5)
+    assert source.asked == [64, 256, 1024, 4096, 16384]
+    source = Slow(0.05, True)
+    epoch(source, 200)
+    assert source.asked == [64, 16, 4, 1]
+
+
+def test_records_bound_an_epoch_too() -> None:
+    source = Slow(0.0, True)
+    assert sum(source.asked) == 0
+    epoch(source, 10**6, most=1000)
+    assert sum(source.asked) == 1000
+
+
+@pytest.mark.parametrize(
+    ("call", "doing"),
+    [
+        ("begin_epoch", "beginning an epoch of split 'a'"),
+        ("read", "reading split 'a'"),
+        ("at_barrier", "preparing a checkpoint of split 'a'"),
+        ("acknowledged", "acknowledging split 'a'"),
+    ],
+)
+def test_what_a_reader_raises_is_told_with_its_source(
+    monkeypatch: pytest.MonkeyPatch, call: str, doing: str
+) -> None:
+    def broken(*given: Any) -> Any:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(Slow, call, broken)
+    monkeypatch.setattr(Slow, "acknowledges", True)
+    source = Slow(1.0, True)
+    head = SourceHead("uid", "slow", source, SourceStart("slow", None), lambda: source.now_s)
+
+    def epoch_with_a_barrier() -> None:
+        head.at_barrier(head.read({"a": 0}, 10, 100))
+        head.acknowledge()
+
+    with pytest.raises(UserFunctionError, match=doing) as caught:
+        epoch_with_a_barrier()
+    assert caught.value.operator == "slow"
+
+
+def test_a_slow_iterable_is_cut_off() -> None:
+    now = [0.0]
+
+    def slow() -> Any:
+        for number in range(100):
+            now[0] += READ_BUDGET_S / 4
+            yield number
+
+    reader = IterableReader(slow, lambda: now[0])
+    found = reader.read(0, 1000)
+    assert list(found.values) == [0, 1, 2, 3]
+    assert reader.read(found.next, 1000).values[0] == 4
+    assert isinstance(IterableSource(slow).reader(Split("iterable", 0)), IterableReader)
