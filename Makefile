@@ -22,7 +22,7 @@ DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream change
     changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
     changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
-.PHONY: help setup servers demo test test-fast lint format docs bench soak golden clean check-java
+.PHONY: help setup servers demo test test-fast search lint format docs bench soak golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -80,6 +80,13 @@ test: $(STAMP) check-java  ## all tests
 
 test-fast: $(STAMP)  ## the tests that need no Spark
 	@$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal
+
+search: $(STAMP)  ## random tests with choices no run has made (HYPOTHESIS_PROFILE=long for an hour): for nights, not for gates
+	@export HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-hunt} TEST_SEED=$${TEST_SEED:-random}
+	status=0
+	$(PY) -m pytest -n 2 --dist worksteal -m 'not slow' tests/properties tests/unit tests/reliability || status=1
+	$(PY) -m pytest -n 2 --dist loadfile -m slow tests/properties tests/reliability || status=1
+	exit $$status
 
 lint: $(STAMP)  ## formatting, lint, types, import direction
 	@$(PY) -m ruff format --check .

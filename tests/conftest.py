@@ -1,8 +1,9 @@
 """Settings of all tests: how many random examples, and that a failing one can be repeated.
 
-A failing random test prints its seed and a ``@reproduce_failure`` line. ``HYPOTHESIS_PROFILE`` chooses the number of
-examples: ``ci`` (default) keeps the suite within minutes, ``long`` searches for an hour, ``hunt`` finds without making
-the example small.
+Random tests make the same choices in every run, so that a change is judged by its own faults: ``ci``, the default of
+``HYPOTHESIS_PROFILE``, and ``quick``, with fewer examples. ``make search`` looks where no run has looked: ``long`` searches
+for an hour, ``hunt`` finds without making the example small, and ``TEST_SEED=random`` (support/chance.py) is for the tests
+without hypothesis. What fails prints its seed or a ``@reproduce_failure`` line.
 
 ``TEST_STATE_BACKEND`` (``rocksdb``, ``rocksdb without cache``, ``custom``) lets all jobs that run in the tests' own process
 keep their state in that backend, whatever they ask for.
@@ -51,8 +52,8 @@ _COMMON = {
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
-settings.register_profile("ci", max_examples=30, **_COMMON)
-settings.register_profile("quick", max_examples=5, **_COMMON)
+settings.register_profile("ci", max_examples=30, derandomize=True, **_COMMON)
+settings.register_profile("quick", max_examples=5, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=1_000, **_COMMON)
 settings.register_profile(
     "hunt", max_examples=150, phases=[Phase.explicit, Phase.generate], **_COMMON

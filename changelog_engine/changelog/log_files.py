@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
@@ -172,16 +173,11 @@ def read_row(storage: Storage, path: str) -> str:
         CorruptChangelogError: the file is missing or isn't what its name says.
     """
     name = parse_row(path)
-    try:
+    with reading(storage.join(path)):
         data = storage.read(path)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", storage.join(path)) from error
-    if name is not None and crc32(data) != name.crc:
-        raise CorruptChangelogError(
-            "was changed: its bytes don't match the checksum in its name", storage.join(path)
-        )
-    try:
-        value = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"][0].as_py()
-    except (pa.ArrowException, OSError, IndexError) as error:
-        raise CorruptChangelogError(f"can't be read: {error}", storage.join(path)) from error
-    return str(value)
+        if name is not None and crc32(data) != name.crc:
+            raise CorruptChangelogError(
+                "was changed: its bytes don't match the checksum in its name", storage.join(path)
+            )
+        values = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"]
+        return str(values[0].as_py())

@@ -20,6 +20,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 _REPEATED = ("operator", "state", "operation")
@@ -51,7 +52,7 @@ def read_part(
     data = _verified(storage, file.path, full)
     names = SCHEMA.names if columns is None else columns
     schema = _read_schema([*_REPEATED, *dictionaries])
-    try:
+    with reading(full):
         parquet = pq.ParquetFile(
             pa.BufferReader(data), read_dictionary=[*_REPEATED, *dictionaries], pre_buffer=False
         )
@@ -71,10 +72,6 @@ def read_part(
             [known[name] if name in known else _typed(read[name], schema.field(name).type) for name in names],
             schema=pa.schema([schema.field(name) for name in names]),
         )
-    except CorruptChangelogError:
-        raise
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise CorruptChangelogError(f"can't be read as Parquet: {error}", full) from error
 
 
 def read_keys(
@@ -95,7 +92,7 @@ def read_keys(
     full = storage.join(file.path)
     data = _verified(storage, file.path, full)
     schema = _read_schema(_REPEATED)
-    try:
+    with reading(full):
         # Keys are not read as dictionaries: that takes Arrow three times as long.
         parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(_REPEATED), pre_buffer=False)
         footer = parquet.metadata
@@ -117,10 +114,6 @@ def read_keys(
             if file.name is not None:
                 begins += footer.row_group(number).num_rows
         return pa.concat_tables(found) if found else schema.empty_table()
-    except CorruptChangelogError:
-        raise
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise CorruptChangelogError(f"can't be read as Parquet: {error}", full) from error
 
 
 def _rows_at(

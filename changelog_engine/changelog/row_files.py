@@ -31,6 +31,7 @@ from changelog_engine.changelog.log_files import (
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 _COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
@@ -346,13 +347,8 @@ def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, ListedRow]
 
 def _may_be_about_the_log(storage: Storage, path: str) -> bool:
     """Whether a file can hold such rows, by its own footer: the list of files is not proof."""
-    full = storage.join(path)
-    try:
+    with reading(storage.join(path)):
         footer = storage.read_footer(path)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", full) from error
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     place = next(i for i in range(footer.num_columns) if footer.schema.column(i).name == "operation")
     found = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
     return any(s is None or not s.has_min_max or (s.min <= CHECKPOINT and s.max >= ATTEMPT) for s in found)
@@ -360,14 +356,8 @@ def _may_be_about_the_log(storage: Storage, path: str) -> bool:
 
 def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
     full = storage.join(path)
-    try:
+    with reading(full):
         data = storage.read(path)
         if crc is not None and crc32(data) != crc:
             raise CorruptChangelogError("was changed: its bytes don't match the checksum in its name", full)
         return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", full) from error
-    except CorruptChangelogError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"can't be read: {error}", full) from error

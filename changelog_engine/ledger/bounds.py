@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 
@@ -87,22 +87,15 @@ def footer_of_file(storage: Storage, path: str) -> pq.FileMetaData:
     Raises:
         CorruptChangelogError: it is missing or can't be read.
     """
-    full = storage.join(path)
-    try:
+    with reading(storage.join(path)):
         return storage.read_footer(path)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", full) from error
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(f"can't be read: {error}", full) from error
 
 
 def _check(storage: Storage, file: PartFile) -> None:
     full = storage.join(file.path)
     footer = footer_of_file(storage, file.path)
-    try:
+    with reading(full):
         found = delta_stats(footer)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     low, high = found["minValues"], found["maxValues"]
     listed = (
         ("number of rows", file.rows, found["numRecords"]),

@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import CHECKPOINT
@@ -28,6 +26,7 @@ from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import check_fence, commit_fenced, write_row
 from changelog_engine.ledger.snapshot_store import SnapshotStore
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
 
@@ -215,13 +214,8 @@ def _verify(storage: Storage, part: Part) -> AddFile:
         raise CorruptChangelogError(
             f"{found}, its subtask wrote {part.size}: the checkpoint is not committed", full
         )
-    try:
-        footer = storage.read_footer(part.path)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptChangelogError(
-            f"can't be read: {error}. The checkpoint is not committed", full
-        ) from error
-    stats = delta_stats(footer)
+    with reading(full, consequence="The checkpoint is not committed"):
+        stats = delta_stats(storage.read_footer(part.path))
     if stats["numRecords"] != part.rows:
         raise CorruptChangelogError(f"has {stats['numRecords']} rows, its subtask wrote {part.rows}", full)
     return AddFile(part.path, part.size, wall_ms(), stats)

@@ -26,6 +26,7 @@ from changelog_engine.errors import CorruptChangelogError, NotLoggedError, Resto
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import Bounds, footer_of_file
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 _KEPT_IN_MEMORY = 256  # merged files whose counts a process remembers
@@ -120,7 +121,7 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
     full = storage.join(path)
     if full in _COUNTS:
         return _COUNTS[full]
-    try:
+    with reading(full):
         data = storage.read(path)
         expected = checksum_of(path)
         if expected is not None and crc32(data) != expected:
@@ -131,10 +132,6 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
             )
         names = ["attempt", "checkpoint_id", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", full) from error
-    except pa.ArrowException as error:
-        raise CorruptChangelogError(f"can't be read: {error}", full) from error
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
     columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
     found = {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}

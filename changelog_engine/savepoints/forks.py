@@ -43,6 +43,7 @@ from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
@@ -218,19 +219,16 @@ class _Forking:
             size, time_ms = listed[path]
             try:
                 shared = target.share(source, path)
-                footer = target.read_footer(path)
             except FileNotFoundError as error:
                 raise CorruptChangelogError("is missing: nothing was forked", source.join(path)) from error
-            except pa.ArrowException as error:
-                raise CorruptChangelogError(
-                    f"can't be read: {error}. Nothing was forked", source.join(path)
-                ) from error
+            with reading(source.join(path), consequence="Nothing was forked"):
+                stats = delta_stats(target.read_footer(path))
             if target.size(path) != size:
                 raise CorruptChangelogError(
                     f"has {target.size(path)} bytes, it was written with {size}: nothing was forked",
                     source.join(path),
                 )
             self.sizes[shared].append(size)
-            adds.append(AddFile(path, size, time_ms, delta_stats(footer)))
+            adds.append(AddFile(path, size, time_ms, stats))
         target.sync()
         return adds

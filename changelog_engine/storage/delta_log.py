@@ -37,6 +37,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
+from changelog_engine.storage.damaged import DELTA_ERRORS, PARQUET_ERRORS
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     COMMIT_NAME,
@@ -362,7 +363,7 @@ class DeltaLog:
             if self.last_checkpoint_version() > known:
                 return False  # another process did the same, and what this one had listed is gone
             raise  # an OSError, too, that knows more
-        except (DeltaError, OSError) as error:
+        except DELTA_ERRORS as error:
             raise StorageError(
                 f"could not write a checkpoint of the Delta log of {self.storage.root}: {error}"
             ) from error
@@ -389,7 +390,7 @@ class DeltaLog:
                 table = DeltaTable(scratch)
                 if table.version() < newest:  # delta-rs passes over files that are gone by now
                     raise FileNotFoundError(f"version {newest} was listed, and is gone")
-            except (DeltaError, OSError) as error:
+            except DELTA_ERRORS as error:
                 raise self._unreadable(error) from error
             table.create_checkpoint()
             name = checkpoint_path(table.version())
@@ -488,7 +489,7 @@ class DeltaLog:
                 )
             except TableNotFoundError as error:
                 raise StorageError(f"{self.storage.root} is not a Delta table") from error
-            except (DeltaError, OSError) as error:
+            except DELTA_ERRORS as error:
                 raise self._unreadable(error) from error
         return self._table
 
@@ -518,7 +519,7 @@ class DeltaLog:
         for name in checkpoints:
             try:
                 pq.ParquetFile(pa.BufferReader(self.storage.read(f"{LOG}/{name}"))).read()
-            except (pa.ArrowException, OSError) as error:
+            except PARQUET_ERRORS as error:
                 return self.storage.join(f"{LOG}/{name}"), f"cannot be read ({error})"
         commits = {int(match.group(1)) for name in names if (match := COMMIT_NAME.match(name))}
         covered = max((int(name[:20]) for name in checkpoints), default=-1)

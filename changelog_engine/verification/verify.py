@@ -27,6 +27,7 @@ from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import extend
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.snapshot_check import differences
@@ -179,13 +180,9 @@ class _Verifier:
                 self._fault(storage, path, f"is not what the table's list of files says: {wrong}")
 
     def _differs(self, storage: Storage, path: str, said: dict[str, Any]) -> str:
-        try:
-            size, footer = storage.size(path), storage.read_footer(path)
-        except FileNotFoundError as error:
-            raise CorruptChangelogError("is missing", storage.join(path)) from error
-        except pa.ArrowException as error:
-            raise CorruptChangelogError(f"can't be read: {error}", storage.join(path)) from error
-        there = delta_stats(footer)
+        with reading(storage.join(path)):
+            size = storage.size(path)
+            there = delta_stats(storage.read_footer(path))
         pairs = [
             ("size", said["size_bytes"], size),
             ("number of rows", said["num_records"], there["numRecords"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from support.chance import chosen_seed
 from support.jobs import NO_RESTART, TestJob
 from support.raising import PLACES, Trap, all_exceptions, graph_of, made
 
@@ -23,8 +24,7 @@ def failure_at(tmp_path, place, trap, parallelism=1):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_case_44_every_exception_at_every_place_fails_the_job(tmp_path, place):
-    seed = random.randrange(2**32)
-    print("seed", seed)
+    seed = chosen_seed()
     choose = random.Random(seed)
     where = PLACES[place]
     for name in all_exceptions():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chance import chosen_seed
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
@@ -133,8 +134,7 @@ def keep_up(folder: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("copy", [with_cp, listed_first, once_more, log_first])
 def test_case_64_a_copy_restores_exactly_or_says_what_it_lacks(tmp_path: Path, copy: Copier) -> None:
-    seed = int(os.environ.get("COPY_SEED", time.time_ns() % 100_000))
-    print(f"COPY_SEED={seed} makes the same choices")
+    seed = chosen_seed()
     job = Upkept(tmp_path / "log")
     end = tmp_path / "end"
     failures: list[BaseException] = []

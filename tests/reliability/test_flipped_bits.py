@@ -1,7 +1,7 @@
 """Reliability case 46: one bit, anywhere in a job's folder, never changes a result in silence.
 
 Each round flips one bit of one file, asks the readers, and puts the bit back. What they give must be what they gave before,
-or an error. A round that fails is repeated with the seed that is printed, by FLIPPED_BITS_SEED; FLIPPED_BITS says how many.
+or an error. ``FLIPPED_BITS`` says how many rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support import readers
+from support.chance import chosen_seed
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -110,7 +111,7 @@ def test_case_46_no_flipped_bit_changes_a_result_in_silence(
     truth = [question() for question in questions]
     assert faults(base) == []
     files = sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.stat().st_size)
-    seed = int(os.environ.get("FLIPPED_BITS_SEED") or random.SystemRandom().randrange(1 << 30))
+    seed = chosen_seed()
     source = random.Random(seed)
     caught, said = 0, 0
     _decoded_once(monkeypatch)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.chance import chosen_seed
 from support.jobs import TestJob
 from support.killed_drivers import KEYS, counting
 from support.script import Script
@@ -28,8 +28,7 @@ KILLS, ROUNDS = 50, 2
 
 def test_case_22_fifty_drivers_killed_at_random_leave_the_exact_output_and_state(tmp_path: Path) -> None:
     """Another parallelism each time; halfway a snapshot is made. The last driver lives, and all is as if none had died."""
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     for part in range(ROUNDS):
         done = subprocess.run(

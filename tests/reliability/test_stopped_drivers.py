@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from support.chance import chosen_seed
 from support.part_files import finished, lines
 from support.stopped_driver import run
 
@@ -27,8 +28,7 @@ def test_case_63_nothing_is_seen_of_a_driver_that_wakes_after_it_was_replaced(
     tmp_path: Path, number: int
 ) -> None:
     """It is stopped at whatever it is doing, for as long as the second driver takes, which is to the end."""
-    seed = int(os.environ.get("STOP_SEED", time.time_ns() % 100_000))
-    print(f"STOP_SEED={seed} makes the same choices")
+    seed = chosen_seed()
     chance = random.Random(seed + number)
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     with subprocess.Popen(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import deltalake
 import pytest
 from driver_process import Driver, often_killed
+from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +25,7 @@ def numbers_of(path: Path) -> list[int]:
 
 
 def test_each_number_is_there_once(tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     table = tmp_path / "table"
     settings: dict[str, Any] = {

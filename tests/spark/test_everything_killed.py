@@ -19,6 +19,7 @@ import everything_job as job
 import pytest
 from driver_process import Driver, checkpoints
 from servers.kafka import KafkaServer
+from support.chance import chosen_seed
 
 from changelog_engine.driver.compatibility import SHARED
 from changelog_engine.ledger.job_folder import find_job_folder
@@ -104,8 +105,7 @@ class Everything:
 def test_case_62_every_state_and_sink_is_exact_after_each_driver_was_killed(
     kafka: KafkaServer, postgres: Any, tmp_path: Path
 ) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     everything = Everything(kafka, postgres, tmp_path, NUMBERS)
     work, folder = tmp_path / "work", everything.job
@@ -132,9 +132,9 @@ def test_case_63_nothing_is_seen_in_any_sink_of_a_driver_that_wakes_after_it_was
     kafka: KafkaServer, postgres: Any, tmp_path: Path, number: int
 ) -> None:
     """All of its processes are stopped, at whatever they are doing."""
-    seed = int(os.environ.get("STOP_SEED", time.time_ns() % 100_000))
+    seed = chosen_seed()
     wakes = WAKES[(seed + number) % len(WAKES)]
-    print(f"STOP_SEED={seed}: it wakes {wakes}")
+    print(f"it wakes {wakes}")
     everything = Everything(kafka, postgres, tmp_path, 16_000)
     with everything.driver(tmp_path / "first") as first:
         everything.wait_for_a_checkpoint(first)

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from driver_process import HERE, ROOT, Driver, often_killed
 from jdbc_job import KEYS
+from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +29,7 @@ def finished(folder: Path) -> list[Path]:
 
 
 def test_each_count_is_there_once(tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     numbers, text, parquet = tmp_path / "in", tmp_path / "text", tmp_path / "parquet"
     numbers.mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from driver_process import Driver, often_killed
 from jdbc_job import KEYS
+from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,7 @@ NUMBERS = 60_000
 
 
 def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     database = postgres.create_database()
     postgres.execute("CREATE TABLE counts (k BIGINT, c BIGINT)", database=database)

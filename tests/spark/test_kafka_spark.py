@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ import pytest
 from driver_process import Driver, often_killed
 from kafka_job import KEYS
 from servers.kafka import KafkaServer
+from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,7 @@ NUMBERS = 60_000
 
 
 def test_each_count_is_there_once(kafka: KafkaServer, tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     read, written = kafka.create_topic(partitions=3), kafka.create_topic(partitions=2)
     kafka.produce(read, map(str, range(NUMBERS)))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from driver_process import FLIGHTS, Driver, checkpoints
+from support.chance import chosen_seed
 
 from compare import differences
 from materializer.fold import state_at
@@ -39,8 +40,7 @@ def flights(tmp_path: Path) -> Path:
 
 
 def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Path, tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     table = tmp_path / "log" / "flights" / "changelog"
     job = (FLIGHTS / "flights_job.py", flights, tmp_path / "log")

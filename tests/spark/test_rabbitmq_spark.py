@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from driver_process import Driver, often_killed
 from servers.rabbitmq import RabbitMQServer
+from support.chance import chosen_seed
 from support.live import logged_state
 
 pytestmark = pytest.mark.slow
@@ -19,8 +19,7 @@ PORTION = 300
 
 
 def test_each_message_counts_once(rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED", time.time_ns() % 100_000))
-    print(f"KILL_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     read, written = rabbitmq.create_queue(), rabbitmq.create_queue()
     sent: list[str] = []

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import threading
-import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
+from support.chance import chosen_seed
 from support.functions import Count, counted, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -334,8 +334,7 @@ class TestFaults:
         assert table_rows(tmp_path / "t") == EXPECTED
 
     def test_random_faults(self, tmp_path):
-        seed = int(os.environ.get("DELTA_SEED", time.time_ns() % 1_000_000))
-        print(f"DELTA_SEED={seed} repeats this run")
+        seed = chosen_seed()
         chance = random.Random(seed)
         for number in range(12):
             failures = tuple(

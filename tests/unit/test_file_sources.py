@@ -14,6 +14,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
+from support.chance import chosen_seed
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.script import DriverKilled, Failure, Fault, Script
@@ -109,7 +110,7 @@ class TestTextFile:
 
     @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 64])
     def test_chunks_of_any_size(self, tmp_path, chunk):
-        seed = random.randrange(10**9)
+        seed = chosen_seed()
         rng = random.Random(seed)
         text = "".join(rng.choice(["a", "bb", "ü", "\n", "\r\n", "\r"]) for _ in range(300))
         path = tmp_path / "f.txt"

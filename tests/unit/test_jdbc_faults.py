@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
 import random
-import time
 from collections import Counter
 
 import pytest
+from support.chance import chosen_seed
 from support.databases import KINDS, Database
 from support.functions import Count, counted, rounds
 from support.graphs import GraphBuilder
@@ -83,8 +82,7 @@ def test_every_fault_alone(sqlite, tmp_path, fault, epoch):
 @pytest.mark.parametrize("settings", [{}, {"changelog": False}, {"tolerable_failures": 5}])
 def test_random_faults(database, tmp_path, settings):
     """30 runs in all: each record is there exactly once."""
-    seed = int(os.environ.get("JDBC_SEED", time.time_ns() % 1_000_000))
-    print(f"JDBC_SEED={seed} repeats this run")
+    seed = chosen_seed()
     chance = random.Random(seed)
     faults = list(Fault)
     for number in range(4 if database.kind != "mariadb" else 2):

@@ -1,0 +1,45 @@
+"""What libraries raise at a file that is damaged, and what the engine says instead: one list, one translation.
+
+Invariants:
+    A damaged file is a ``CorruptChangelogError`` that names it, whatever a library raised: a flipped bit in a Parquet footer
+    is an ``ArrowInvalid``, an ``OSError``, a ``UnicodeDecodeError`` or a ``KeyError``, as it happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+
+from changelog_engine.errors import CorruptChangelogError
+
+# Arrow's own errors, and those of Python that its readers let through: bytes that are no text (a ValueError), names,
+# places and types that are not there.
+PARQUET_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError, EOFError)
+DELTA_ERRORS = (DeltaError, *PARQUET_ERRORS)
+
+
+@contextmanager
+def reading(path: str, *, missing: str = "is missing", consequence: str = "") -> Iterator[None]:
+    """Read one file of a table in the block.
+
+    Args:
+        path: of the file, in full; the error names it.
+        missing: what is said when there is no such file.
+        consequence: what follows from it, a sentence that ends the message.
+
+    Raises:
+        CorruptChangelogError: the file is missing or cannot be read, or the block raised it.
+    """
+    try:
+        yield
+    except CorruptChangelogError:
+        raise
+    except FileNotFoundError as error:
+        raise CorruptChangelogError(missing, path) from error
+    except PARQUET_ERRORS as error:
+        raise CorruptChangelogError(
+            f"can't be read: {error}{consequence and '. ' + consequence}", path
+        ) from error
