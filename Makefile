@@ -75,7 +75,11 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 test: $(STAMP) check-java  ## all tests
 	@status=0
 	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
-	$(PY) -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder || status=1
+	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
+	$(PY) -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder || {
+	    echo "Once more, alone, what failed. What passes now failed by the clock or by the machine; mend it all the same."
+	    $(PY) -m pytest -m slow --last-failed --last-failed-no-failures none --maxfail 3 || status=1
+	}
 	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark
