@@ -29,8 +29,8 @@ from materializer.entries import StateEntries
 
 TIMER_DOMAINS = ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time"))
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
-_OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
-_PICKLED = "holds pickled values, and loading a pickle runs what is in it"
+OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
+PICKLED = "holds pickled values, and loading a pickle runs what is in it"
 
 
 class FoldedStates(dict[tuple[str, str], StateEntries]):
@@ -165,7 +165,7 @@ def _fold_at(
                 continue
             tables = pending.pop(name, [])
             if not allow_pickle and _has_pickles(tables):
-                withheld[name] = _PICKLED
+                withheld[name] = PICKLED
                 continue
             with _withholding(withheld, name, allow_pickle):
                 entries = _fold(tables, described, key_type)
@@ -179,7 +179,7 @@ def _fold_at(
             tables = pending.pop((uid, domain), []) if wanted is None else []
             if tables:
                 with _withholding(withheld, (uid, f"({words} timers)"), allow_pickle):
-                    folded.timers[uid, words] = _timers(tables, key_type)
+                    folded.timers[uid, words] = pending_timers(tables, key_type)
     return folded
 
 
@@ -193,7 +193,7 @@ def _withholding(
     except NotSerializableError:
         if allowed:
             raise
-        withheld[name] = _OBJECT_KEYS
+        withheld[name] = OBJECT_KEYS
 
 
 def fold_rows(
@@ -217,7 +217,13 @@ def fold_rows(
         return _entries(entries, described, key_type)
 
 
-def _timers(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, Any]]:
+def pending_timers(tables: list[pa.Table], key_type: TypeInformation | None) -> list[tuple[int, Any]]:
+    """The pending timers that rows leave: (timestamp in ms, key), in order of registration; see ``FoldedState``.
+
+    Args:
+        tables: the rows of one domain's timers, in log order.
+        key_type: of their operator.
+    """
     namespaced = any(table["namespace"].null_count < table.num_rows for table in tables)
     key_of = key_codec_for(key_type).key_of
     if not namespaced:

@@ -19,6 +19,7 @@ from changelog_engine.errors import ChangelogEngineError
 _PLACES = {
     "run": "run",
     "ui": "ui",
+    "report": "report",
     "replay": "replay",
     "explain": "explain",
     "impact": "explain",

@@ -22,6 +22,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
@@ -29,7 +30,6 @@ from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-_TIMED = r"(?s)^\[(?P<ms>-?\d+),(?P<value>.*)\]$"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
 _TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
 
@@ -298,23 +298,12 @@ def _hull(touched: Mask) -> range:
 
 def _shown(live: pa.Table, described: _Described, point: Point) -> pa.Table:
     ttl = described.state.get("ttl")
-    return live if ttl is None else _accessed_since(live, point.checkpoint.time_ms - ttl["ttl_ms"])
+    return live if ttl is None else accessed_since(live, point.checkpoint.time_ms - ttl["ttl_ms"])
 
 
 def _of_groups(table: pa.Table, touched: npt.NDArray[np.bool_]) -> pa.Table:
     mask = touched[table["key_group"].to_numpy()]
     return table if mask.all() else table.filter(pa.array(mask))
-
-
-def _accessed_since(live: pa.Table, since: int) -> pa.Table:
-    """Rows of a state with time to live that had not expired, with the user's values."""
-    texts = live["value"].cast(pa.string()).combine_chunks()
-    parts = pc.extract_regex(texts, _TIMED)
-    times, values = pc.struct_field(parts, "ms"), pc.struct_field(parts, "value")
-    place = live.schema.get_field_index("value")
-    live = live.set_column(place, pa.field("value", pa.string()), pc.coalesce(values, texts))
-    kept = pc.greater(pc.cast(times, pa.int64()), since)
-    return live.filter(pc.fill_null(kept, True))
 
 
 def _state(

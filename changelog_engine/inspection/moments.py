@@ -34,7 +34,7 @@ from changelog_engine.inspection.values import Withheld, keys_of, type_of
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.types import TypeInformation
-from materializer.fold import TIMER_DOMAINS, fold_rows
+from materializer.fold import OBJECT_KEYS, PICKLED, TIMER_DOMAINS, fold_rows
 
 MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each
 _CONDENSED = 5_000  # rows of a page from which on those that later ones make void are left out first
@@ -42,8 +42,6 @@ _COLUMNS = (
     "checkpoint_id", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "operator", "state",
 )  # fmt: skip
 _TIMERS = {f"({words} timers)": name for name, words in TIMER_DOMAINS}
-PICKLED = "holds pickled values, and loading a pickle runs what is in it"
-OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
 
 Numbers = npt.NDArray[np.int64]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
@@ -123,10 +123,14 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
     folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle) if counts else None
     found = []
     for operator in checkpoint.operators:
-        key_type = type_of(operator.get("key_type"))
-        shown = _UNDECLARED if key_type is None else key_type.name
         for described in operator.get("states", ()):
-            found.append(_summary(operator["uid"], shown, described, folded))
+            summary = summary_of(operator, described)
+            if folded is not None:
+                name = (summary.operator, summary.state)
+                withheld = folded.withheld.get(name)
+                keys = None if withheld is not None else len(folded.states[name])
+                summary = replace(summary, keys=keys, withheld=withheld)
+            found.append(summary)
         if folded is not None:
             for domain in ("event time", "processing time"):
                 name = (operator["uid"], f"({domain} timers)")
@@ -134,7 +138,9 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
                 if timers is not None or name in folded.withheld:
                     count = None if timers is None else len(timers)
                     found.append(
-                        StateSummary(*name, "timer", count, shown, withheld=folded.withheld.get(name))
+                        StateSummary(
+                            *name, "timer", count, key_name(operator), withheld=folded.withheld.get(name)
+                        )
                     )
     return StatesAt(checkpoint, tuple(found))
 
@@ -210,25 +216,35 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
         raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}")
 
 
-def _summary(uid: str, key_type: str, described: dict[str, Any], folded: FoldedState | None) -> StateSummary:
-    name = (uid, described["name"])
-    withheld = None if folded is None else folded.withheld.get(name)
+def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSummary:
+    """What a checkpoint says of a state; how many keys it has is not known from that.
+
+    Args:
+        operator: as in ``Checkpoint.operators``.
+        described: one of its states.
+    """
     map_key = type_of(described.get("map_key_type"))
     value_type = type_of(described["value_type"])
     ttl = described.get("ttl")
     if ttl is not None:
         value_type = type_of(described["value_type"]["fields"][1])
     return StateSummary(
-        *name,
-        kind=described["kind"],
-        keys=None if folded is None or withheld is not None else len(folded.states[name]),
-        key_type=key_type,
+        operator["uid"],
+        described["name"],
+        described["kind"],
+        None,
+        key_name(operator),
         value_type=None if value_type is None else value_type.name,
         map_key_type=None if map_key is None else map_key.name,
         window=described.get("namespace"),
         ttl_ms=None if ttl is None else ttl["ttl_ms"],
-        withheld=withheld,
     )
+
+
+def key_name(operator: dict[str, Any]) -> str:
+    """The name of the declared type of an operator's keys."""
+    key_type = type_of(operator.get("key_type"))
+    return _UNDECLARED if key_type is None else key_type.name
 
 
 def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[dict[str, Any]]:
@@ -281,10 +297,9 @@ def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[S
 
 def _miss(described: dict[str, Any], entries: list[StateEntry], key: str) -> Miss:
     keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described["uid"]}
-    key_type = type_of(described.get("key_type"))
     return Miss(
         described["uid"],
-        _UNDECLARED if key_type is None else key_type.name,
+        key_name(described),
         len(keys),
         tuple(nearest(keys.values(), key)),
     )

@@ -2,7 +2,7 @@
 
 Invariants:
     * It only shows: each address is a GET, answers come from ``changelog_engine.inspection``, and nothing is unpickled.
-    * Everything out of a log goes through Jinja's escaping; no template marks anything as safe.
+    * Everything out of a log goes through Jinja's escaping, see ``rendering``.
     * Blocking work (folds, reading files) runs in threads, never in the event loop.
     * An error of the engine is a message in the part of the page that asked for it.
 """
@@ -10,11 +10,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import jinja2
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -32,12 +30,12 @@ from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.ui.commands import commands_at, explain_command
-from changelog_engine.ui.drawing import draw_life, draw_timeline
+from changelog_engine.ui.drawing import draw_life, timeline_values
 from changelog_engine.ui.now import now_of
 from changelog_engine.ui.opened_job import OpenedJob, States
-from changelog_engine.ui.values import amount, bytes_text, duration, shown, type_name
+from changelog_engine.ui.rendering import HERE, templates
+from changelog_engine.ui.values import shown
 
-_HERE = Path(__file__).parent
 _PAGE = 25  # keys of the state table
 _DIFFERENCES = 200
 _CHANGES = 500  # of a key, the newest
@@ -56,16 +54,7 @@ class Page:
         self._path = path
         self._jobs: dict[str, OpenedJob] = {}
         self._states = States()
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters.update(
-            shown=shown, type_name=type_name, bytes=bytes_text, duration=duration, amount=amount, time=iso
-        )
+        self._templates = templates()
 
     def app(self) -> Starlette:
         """The ASGI application, without its guard."""
@@ -81,7 +70,7 @@ class Page:
         routes += [
             Route(f"/job/{{job}}/{name}", self._part(name, function)) for name, function in parts.items()
         ]
-        return Starlette(routes=[*routes, Mount("/static", StaticFiles(directory=_HERE / "static"))])
+        return Starlette(routes=[*routes, Mount("/static", StaticFiles(directory=HERE / "static"))])
 
     # Whole pages
 
@@ -160,23 +149,7 @@ class Page:
             last = tree.nearest(_number(asked["to"]))
         first, last = max(0, min(first, last)), min(count - 1, max(first, last))
         width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
-        picture = draw_timeline(tree, job.rows, job.details, first, last, width)
-        at = self._moment(job, asked.get("at"))
-        attempts = job.timeline.attempts
-        return {
-            "picture": picture,
-            "count": count,
-            "spans": ",".join(":".join(str(n) for n in span) for span in tree.spans()),
-            "first_id": job.rows[first].id,
-            "last_id": job.rows[last].id,
-            "lowest_id": job.rows[0].id,
-            "newest_id": job.rows[-1].id,
-            "at": at,
-            "at_time": job.rows[tree.nearest(at)].time_ms,
-            "attempts": len(attempts),
-            "branches": tree.lanes - 1,
-            "times": [job.rows[first].time_ms, job.rows[last].time_ms],
-        }
+        return timeline_values(job, self._moment(job, asked.get("at")), first, last, width)
 
     def _state(self, job: OpenedJob, request: Request) -> dict[str, Any]:
         asked = request.query_params

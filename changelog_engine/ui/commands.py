@@ -65,6 +65,11 @@ def explain_command(root: str, operator: str, state: str, key: str, checkpoint: 
     return _line("explain", "--key", key, *where, "SCRIPT", root)
 
 
+def timeline_command(root: str, last: int) -> str:
+    """The command that lists so many of the newest checkpoints."""
+    return _line("timeline", root, "--last", last)
+
+
 _BASE_PATH = "state.changelog.dstl.dfs.base-path"
 
 

@@ -10,14 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from changelog_engine.inspection.key_history import KeyChange
 from changelog_engine.inspection.points import iso
 from changelog_engine.inspection.timeline import ENDED, FINISHED, IMPORTED, REWOUND, STOPPED, CheckpointRow
-from changelog_engine.ui.opened_job import Detail
+from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
 from changelog_engine.ui.values import amount, bytes_text, duration
 
@@ -151,6 +151,30 @@ def draw_timeline(
         tuple(_labels(runs, scale, y_of, width)),
         max(0, tree.lanes - _MOST_LANES),
     )
+
+
+def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) -> dict[str, Any]:
+    """What the template of the timeline shows.
+
+    Args:
+        job: whose.
+        at: the moment, a checkpoint's id.
+        first: place at which the stretch begins.
+        last: place at which it ends.
+        width: in pixels.
+    """
+    tree, rows = job.tree, job.rows
+    return {
+        "picture": draw_timeline(tree, rows, job.details, first, last, width),
+        "count": len(rows),
+        "spans": ",".join(":".join(str(n) for n in span) for span in tree.spans()),
+        "first_id": rows[first].id,
+        "last_id": rows[last].id,
+        "at": at,
+        "at_time": rows[tree.nearest(at)].time_ms,
+        "attempts": len(job.timeline.attempts),
+        "branches": tree.lanes - 1,
+    }
 
 
 def _lines(run: Run, tree: Tree, scale: Scale, y_of: Sequence[float]) -> list[tuple[str, str]]:

@@ -70,8 +70,8 @@ ELEMENTS = [
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A page over a job of 3 attempts: killed at checkpoint 5, rewound to 3."""
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a job of 3 attempts: killed at checkpoint 5, rewound to 3."""
     base: Path = tmp_path_factory.mktemp("page")
 
     class Killed(TestJob):
@@ -90,6 +90,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         job.run_driver(graph, restore="3")
     job.stop_at = 0
     job.run_driver(graph)
+    return base
+
+
+@pytest.fixture(scope="module")
+def address(base: Path) -> Iterator[str]:
+    """A page over it."""
     server = page_server(str(base))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -215,6 +221,53 @@ def test_zoom_dark_and_a_phone(page: Any):
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_selector("#timeline[data-width^='3']")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_report_is_one_file_that_asks_nobody(browser: Any, base: Path, tmp_path: Path):
+    """Opened from the disk, offline, and in a browser that may run no script but the report's own."""
+    [job] = base.iterdir()
+    out = tmp_path / "report.html"
+    command = [sys.executable, "-m", "changelog_engine", "report", str(job), str(out)]
+    said = subprocess.run(
+        [*command, "--compare", "2", "3", "--entries", "2"], capture_output=True, text=True, timeout=300
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    written = out.read_bytes()
+    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert again.returncode == 1
+    assert "is there already" in again.stderr
+    assert out.read_bytes() == written
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: None if asked.url == out.as_uri() else wrong.append(asked.url))
+    page.goto(out.as_uri())
+    assert page.locator("main img, main script, main link").count() == 0
+    assert page.locator("h2:has-text('Report')").is_visible()
+    assert page.evaluate("getComputedStyle(document.querySelector('.card')).borderRadius") == "10px"
+    assert page.locator("[data-set], [data-zoom]").count() == 0, "the script runs"
+    assert page.locator("svg .dot.killed").count() == 2
+    facts = {cell[1]: cell[3:5] for cell in rows(page, "#moment table:not(.state) tbody tr")}
+    assert set(facts) == {"count", f"seen {IMAGE}", "pairs", "(processing time timers)"}
+    assert facts["count"][0] == "2"
+    assert rows(page, "#moment table.state >> nth=0 >> tbody tr")[0] == ["'ann'", "12"]
+    assert "loading a pickle runs what is in it" in page.locator("#moment").inner_text()
+    assert repr(SCRIPT) in {row[0] for row in rows(page, "#moment table.state tbody tr")}
+    assert [row[1] for row in rows(page, "#differences tr.removed")] == ["'bob'"]
+    assert sum("killed or failed" in row for row in rows(page, "#current tbody tr")) == 2
+    assert any("fork" in line for line in cells(page, ".do code"))
+    page.locator("rect.hit").first.hover()
+    assert "checkpoint 1" in page.locator("#tip").inner_text()
+    context.close()
+    assert wrong == []
+
+
+def rows(page: Any, selector: str) -> list[list[str]]:
+    """The cells of table rows."""
+    return [cells(row, "td") for row in page.locator(selector).all()]
 
 
 def test_another_website_gets_nothing(browser: Any, address: str):

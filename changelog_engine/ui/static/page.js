@@ -17,7 +17,27 @@ addEventListener("DOMContentLoaded", () => {
     localStorage.setItem("theme", root.dataset.theme);
   });
   if ($("#page")) start();
+  else if ($(".report")) for (const asks of $$("[data-set], [data-zoom]")) asks.replaceWith(...(asks.dataset.set === "at" ? asks.childNodes : []));
   else if ($(".foot") === null) setTimeout(() => document.visibilityState === "visible" && location.reload(), 5000);
+});
+
+// What a report has as well: it is the page as one file, without a server.
+function tip(event) {
+  const said = event.target.closest?.("[data-tip]")?.dataset.tip, box = $("#tip");
+  box.hidden = !said;
+  if (!said) return;
+  box.textContent = said;
+  const place = box.getBoundingClientRect();
+  box.style.left = `${Math.min(event.clientX + 14, innerWidth - place.width - 8)}px`;
+  box.style.top = `${event.clientY + 18 + place.height > innerHeight ? event.clientY - place.height - 10 : event.clientY + 18}px`;
+}
+addEventListener("pointermove", tip);
+addEventListener("click", async (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (!button) return;
+  const code = $("code", button.parentElement);
+  try { await navigator.clipboard.writeText(code.textContent); button.textContent = "Copied"; } catch { getSelection().selectAllChildren(code); button.textContent = "Selected"; }
+  setTimeout(() => (button.textContent = "Copy"), 1500);
 });
 
 function start() {
@@ -178,7 +198,6 @@ function start() {
       const [a, b] = [xOf(from.rank), xOf(rankAt(event))].sort((x, y) => x - y);
       $("#brush").setAttribute("x", a); $("#brush").setAttribute("width", b - a);
     }
-    tip(event);
   });
   document.addEventListener("pointerup", (event) => {
     if (!from) return;
@@ -195,23 +214,13 @@ function start() {
     event.preventDefault();
     zoom(event.deltaY < 0 ? 0.7 : 1.4, rankAt(event));
   }, { passive: false });
-  function tip(event) {
-    const said = event.target.closest?.("[data-tip]")?.dataset.tip, box = $("#tip");
-    box.hidden = !said;
-    if (!said) return;
-    box.textContent = said;
-    const place = box.getBoundingClientRect();
-    box.style.left = `${Math.min(event.clientX + 14, innerWidth - place.width - 8)}px`;
-    box.style.top = `${event.clientY + 18 + place.height > innerHeight ? event.clientY - place.height - 10 : event.clientY + 18}px`;
-  }
-
   $("#slider").addEventListener("input", (event) => move(Number(event.target.value)));
   const pin = () => change({ against: view.against ? "" : view.at });
   const newest = () => { const count = Number(plot().dataset.count); move(count - 1); follows = true; remember(); };
   $("#newest").addEventListener("click", newest);
   $("#pin").addEventListener("click", pin);
 
-  document.addEventListener("click", async (event) => {
+  document.addEventListener("click", (event) => {
     const button = event.target.closest?.("button, [data-at].mark, [data-at].pennant");
     if (!button) return;
     const on = button.dataset;
@@ -224,11 +233,6 @@ function start() {
       for (const name of (on.clear || "").split(" ").filter(Boolean)) more[name] = "";
       change(more);
       if (on.go) $(`#${on.go}`).scrollIntoView({ behavior: "smooth" });
-    }
-    if ("copy" in on) {
-      const line = $("code", button.parentElement).textContent;
-      try { await navigator.clipboard.writeText(line); button.textContent = "Copied"; } catch { getSelection().selectAllChildren($("code", button.parentElement)); button.textContent = "Selected"; }
-      setTimeout(() => (button.textContent = "Copy"), 1500);
     }
   });
   let typing;

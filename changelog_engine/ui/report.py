@@ -1,0 +1,115 @@
+"""A job's page as one file: no server, nothing from elsewhere, made of the page's own templates and pictures.
+
+Invariants:
+    * The file is bounded however large the job is: what is left out is counted where it is missing.
+    * The browser is told to run no script and use no style but those that the file was made with, by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from changelog_engine import clock
+from changelog_engine.errors import RestoreError
+from changelog_engine.inspection.differences import differences
+from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.live import state_samples
+from changelog_engine.ui.commands import commands_at, timeline_command
+from changelog_engine.ui.drawing import timeline_values
+from changelog_engine.ui.now import now_of
+from changelog_engine.ui.opened_job import OpenedJob
+from changelog_engine.ui.rendering import HERE, templates
+
+_WIDTH = 1160
+_MOST_STATES = 200
+_DIFFERENCES = 200
+
+
+class Asset(NamedTuple):
+    """A file of the page's own that is put into the report as it is."""
+
+    text: Markup
+    hash: str
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """A report, made.
+
+    Args:
+        job: the job's name.
+        checkpoint: id of the checkpoint whose state it shows.
+        html: the document.
+    """
+
+    job: str
+    checkpoint: int
+    html: str
+
+
+def make_report(
+    path: str,
+    *,
+    at: str | None = None,
+    compare: tuple[str, str] | None = None,
+    entries: int = 10,
+    checkpoints: int = 100,
+) -> JobReport:
+    """The report of a job.
+
+    Args:
+        path: its folder, or a savepoint's.
+        at: whose state is shown, see ``inspection.points``; None for the newest checkpoint.
+        compare: two points whose differences are shown; also of other jobs.
+        entries: the most entries of each state; 0 for none.
+        checkpoints: how many of the newest are listed.
+
+    Raises:
+        RestoreError: there is no such checkpoint; names the nearest. Or there is none at all.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    job = OpenedJob(path)
+    if not job.rows:
+        raise RestoreError(f"there is no checkpoint in {job.root} yet, so there is nothing to report")
+    moment = job.checkpoint(at)
+    status = job_status(job.root)
+    samples = state_samples(job.ledger, moment, entries)
+    before, after = (None, None) if compare is None else compare
+    found = (
+        None if before is None or after is None else differences(job.root, before, after, limit=_DIFFERENCES)
+    )
+    html = (
+        templates()
+        .get_template("report.html")
+        .render(
+            **timeline_values(job, moment.id, 0, len(job.rows) - 1, _WIDTH),
+            job=job.name,
+            root=job.root,
+            made_ms=clock.wall_ms(),
+            moment=moment,
+            rows=list(reversed(job.timeline.checkpoints(limit=checkpoints, details=True))),
+            samples=samples[:_MOST_STATES],
+            states=len(samples),
+            entries=entries,
+            found=found,
+            limit=_DIFFERENCES,
+            status=status,
+            now=now_of(job, status),
+            commands=commands_at(job.root, job.name, moment.id),
+            timeline_command=timeline_command(job.root, len(job.rows)),
+            style=_asset("page.css"),
+            script=_asset("page.js"),
+        )
+    )
+    return JobReport(job.name, moment.id, html)
+
+
+def _asset(name: str) -> Asset:
+    text = (HERE / "static" / name).read_text(encoding="utf-8")
+    digest = hashlib.sha256(text.encode()).digest()
+    return Asset(Markup(text), f"sha256-{base64.b64encode(digest).decode()}")
