@@ -66,7 +66,7 @@ def make_report(
         path: its folder, or a savepoint's.
         at: whose state is shown, see ``inspection.points``; None for the newest checkpoint.
         compare: two points whose differences are shown; also of other jobs.
-        entries: the most entries of each state; 0 for none.
+        entries: the most entries of each state; with 0 the report has no keys and values at all.
         checkpoints: how many of the newest are listed.
 
     Raises:
@@ -81,7 +81,9 @@ def make_report(
     samples = state_samples(job.ledger, moment, entries)
     before, after = (None, None) if compare is None else compare
     found = (
-        None if before is None or after is None else differences(job.root, before, after, limit=_DIFFERENCES)
+        None
+        if before is None or after is None
+        else differences(job.root, before, after, limit=_DIFFERENCES if entries else 0)
     )
     html = (
         templates()
