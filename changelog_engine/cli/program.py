@@ -17,6 +17,7 @@ from changelog_engine.errors import ChangelogEngineError
 
 # Each command is loaded when it is asked for: a look at a small job is over before all of them would be imported.
 _PLACES = {
+    "demo": "demo",
     "run": "run",
     "ui": "ui",
     "report": "report",

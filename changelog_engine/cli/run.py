@@ -29,6 +29,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     JobInterruptedError,
 )
+from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
 
@@ -104,6 +105,12 @@ class _OneLine(click.Command):
     "something will fail.",
 )
 @click.option(
+    "--without-spark",
+    "in_process",
+    is_flag=True,
+    help="Run the script's jobs in this process, one subtask after the other, without Spark and Java: to try a script out.",
+)
+@click.option(
     "--ui",
     "shows",
     is_flag=True,
@@ -119,6 +126,7 @@ def run(
     checks: bool,
     as_json: bool,
     quiet: bool,
+    in_process: bool,
     shows: bool,
     **given: Any,
 ) -> None:
@@ -134,6 +142,8 @@ def run(
         raise _Refused(f"{script} {what}")
     if as_json and not checks:
         raise _Refused("--json goes with --check")
+    if in_process and given["master"] is not None:
+        raise _Refused("--master is Spark's and --without-spark runs none: leave one of them out")
     configuration = _configuration(given, entries)
     if quiet:
         if PROGRESS.key in configuration:
@@ -146,6 +156,8 @@ def run(
     with contextlib.ExitStack() as stack:
         if shows:
             _show_page(stack)
+        if in_process:
+            stack.enter_context(without_spark())
         _run(script, arguments)
 
 

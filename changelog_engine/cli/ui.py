@@ -66,9 +66,9 @@ def page_beside(base: str) -> Iterator[str]:
     Raises:
         ConfigurationError: the packages that it needs are not installed, or it ended before it listened.
     """
-    for each in _PACKAGES:
-        if not each.is_here():
-            raise ConfigurationError(each.advice)
+    missing = page_needs()
+    if missing is not None:
+        raise ConfigurationError(missing)
     command = [sys.executable, "-m", "changelog_engine", "ui", base, "--port", "0", "--until-eof"]
     # A session of its own: Ctrl-C stops the job, and the page shows how it stops.
     with subprocess.Popen(
@@ -87,6 +87,11 @@ def page_beside(base: str) -> Iterator[str]:
                 process.wait(_END_S)
             except subprocess.TimeoutExpired:  # a forked child holds the pipe open, or it reads a large state
                 process.kill()
+
+
+def page_needs() -> str | None:
+    """Which package the page lacks, and how to install it; None: it has all of them."""
+    return next((each.advice for each in _PACKAGES if not each.is_here()), None)
 
 
 def page_server(path: str, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()) -> Any:

@@ -1,0 +1,74 @@
+"""Whether the job's state is what a plain loop counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+
+from changelog_engine.demo.payments import Account
+from changelog_engine.inspection.states import entries_at
+
+_FIELDS = {"payments": "payments", "total": "total", "blocked by": "blocked_by"}  # by state
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A comparison of all accounts.
+
+    Args:
+        accounts: how many were compared.
+        lost: payments that the loop counted and the job did not.
+        doubled: payments that the job counted too often.
+        wrong: a line for each account of which anything differs.
+    """
+
+    accounts: int
+    lost: int
+    doubled: int
+    wrong: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.lost or self.doubled or self.wrong)
+
+
+def accounts_of(job: str) -> dict[str, Account]:
+    """The state of the job at its newest checkpoint, folded from its log.
+
+    Args:
+        job: its folder.
+
+    Raises:
+        RestoreError: there is no checkpoint.
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    found: dict[str, Account] = {}
+    for entry in entries_at(job, operator="accounts").entries:
+        if entry.state in _FIELDS:
+            setattr(found.setdefault(entry.key, Account()), _FIELDS[entry.state], entry.value)
+    return found
+
+
+def compare(expected: Mapping[str, Account], found: Mapping[str, Account]) -> Verdict:
+    """Compare what the job has with what it should have.
+
+    Args:
+        expected: what a plain loop counts.
+        found: the job's state.
+
+    Example:
+        >>> compare({"A1": Account(3, 900)}, {"A1": Account(2, 600)}).lost
+        1
+    """
+    lost = doubled = 0
+    wrong = []
+    for name in sorted({*expected, *found}):
+        wanted, got = expected.get(name, Account()), found.get(name, Account())
+        lost += max(0, wanted.payments - got.payments)
+        doubled += max(0, got.payments - wanted.payments)
+        if wanted != got:
+            wrong.append(
+                f"{name}: payments, total, blocked by are {astuple(got)} instead of {astuple(wanted)}"
+            )
+    return Verdict(len({*expected, *found}), lost, doubled, tuple(wrong))

@@ -1,0 +1,73 @@
+"""Looking at the demo's job from outside: its log is there for all to read while it runs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from changelog_engine.demo.payments import LINE_BYTES
+from changelog_engine.inspection.points import open_ledger
+from changelog_engine.inspection.states import entries_at
+from changelog_engine.ledger.job_folder import CHANGELOG
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.opening import open_storage
+
+
+class JobSeen(NamedTuple):
+    """How far the job is.
+
+    Args:
+        checkpoint: id of the newest; 0 before the first.
+        attempt: which made it.
+        payments: how many it covers.
+        mutations: changes of state that are in the log.
+        bytes: size of the log's parts.
+        finished: whether the input has ended.
+    """
+
+    checkpoint: int = 0
+    attempt: int = 0
+    payments: int = 0
+    mutations: int = 0
+    bytes: int = 0
+    finished: bool = False
+
+
+def look(job: str) -> JobSeen:
+    """How far a job is, by the rows of its checkpoints.
+
+    Args:
+        job: its folder, which need not be there yet.
+
+    Raises:
+        CorruptChangelogError: a file is missing or damaged.
+    """
+    if not DeltaLog.exists(open_storage(job).child(CHANGELOG)):
+        return JobSeen()
+    lineage = open_ledger(job).lineage
+    newest = lineage.newest_checkpoint()
+    if newest is None:
+        return JobSeen()
+    read = sum(
+        position[0] for splits in newest.sources.values() for position, _ in splits.values() if position
+    )
+    made = [lineage.checkpoint(each) for each in lineage.checkpoints.ids()]
+    return JobSeen(
+        newest.id,
+        newest.attempt,
+        read // LINE_BYTES,
+        sum(each.rows for each in made),
+        sum(each.bytes for each in made),
+        newest.finished,
+    )
+
+
+def counters(job: str, at: int, accounts: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    """The states of some accounts at a checkpoint; only the files that can have them are read.
+
+    Args:
+        job: its folder.
+        at: the checkpoint.
+        accounts: their names.
+    """
+    found = {name: entries_at(job, at, operator="accounts", key=name).entries for name in accounts}
+    return {name: {entry.state: entry.value for entry in entries} for name, entries in found.items()}

@@ -1,0 +1,110 @@
+"""``changelog-engine demo``: what it says is so, it says when it is not so, and it touches no files but its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from changelog_engine.demo.folder import DATA, JOB, JOBS, MARK, SCRIPT, demo_folder
+from changelog_engine.demo.payments import LIMIT_CENTS, LINE_BYTES, Account, count_payments, write_payments
+from changelog_engine.demo.verdict import compare
+from changelog_engine.errors import ForeignPathError, StorageError
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB_SCRIPT = ROOT / "changelog_engine" / "demo" / "scripts" / SCRIPT
+
+
+def console(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "changelog_engine", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_payments_are_the_same_each_time_and_the_loop_counts_all_of_them(tmp_path: Path) -> None:
+    write_payments(tmp_path / "a", 3000, 100)
+    write_payments(tmp_path / "b", 3000, 100)
+    data = (tmp_path / "a").read_bytes()
+    assert data == (tmp_path / "b").read_bytes()
+    assert {len(line) for line in data.splitlines(keepends=True)} == {LINE_BYTES}
+    counted = count_payments(tmp_path / "a")
+    assert sum(each.payments for each in counted.values()) == 3000
+    assert sum(each.total for each in counted.values()) == sum(
+        [int(line[-5:]) for line in data.decode().split()]
+    )
+    assert any(each.blocked_by is not None for each in counted.values())
+    assert all((each.total > LIMIT_CENTS) == (each.blocked_by is not None) for each in counted.values())
+    assert f"LIMIT_CENTS = {LIMIT_CENTS:_}\n" in JOB_SCRIPT.read_text(encoding="utf-8")
+
+
+def test_the_verdict_counts_what_is_lost_doubled_or_otherwise_wrong() -> None:
+    expected = {"a": Account(3, 30), "b": Account(2, 20, 7), "c": Account(1, 10)}
+    assert compare(expected, dict(expected)).exact
+    verdict = compare(expected, {"a": Account(1, 30), "b": Account(2, 20), "d": Account(4, 1)})
+    assert (verdict.accounts, verdict.lost, verdict.doubled, len(verdict.wrong)) == (4, 3, 4, 4)
+    assert not verdict.exact
+    swapped = compare(expected, {**expected, "a": Account(3, 31)})  # one lost and one doubled
+    assert (swapped.lost, swapped.doubled, swapped.exact) == (0, 0, False)
+
+
+def test_only_what_the_demo_made_is_removed(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "payments.csv").write_text("precious")
+    with pytest.raises(ForeignPathError, match="--folder"), demo_folder(theirs):
+        pass
+    assert [each.name for each in theirs.iterdir()] == ["payments.csv"]
+
+    ours, elsewhere = tmp_path / "ours", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    with demo_folder(ours):
+        (ours / DATA).write_text("old")
+        (ours / JOBS / "a fork").mkdir()
+        (ours / JOBS / JOB).symlink_to(elsewhere)
+        with pytest.raises(StorageError, match="a demo is running"), demo_folder(ours):
+            pass
+        assert (ours / DATA).exists()
+    with demo_folder(ours):
+        assert sorted(each.name for each in ours.iterdir()) == [MARK, JOBS, SCRIPT]
+        assert [each.name for each in (ours / JOBS).iterdir()] == ["a fork"]
+    assert (elsewhere / "kept").exists()
+    with (ours / SCRIPT).open("a") as script:
+        script.write("# a line of the user's\n")
+    with (
+        pytest.raises(ForeignPathError, match=r"payments\.py is not what the demo writes"),
+        demo_folder(ours),
+    ):
+        pass
+    assert (ours / SCRIPT).read_text().endswith("user's\n")
+
+
+@pytest.mark.slow
+def test_the_small_demo_is_killed_goes_on_and_is_exact(tmp_path: Path) -> None:
+    done = console("demo", "--small", "--folder", "d", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 lost, 0 doubled of 24,000 payments" in done.stdout
+    assert "\x1b" not in done.stdout
+    killed = re.search(r"Its last checkpoint, (\d+), covers ([\d,]+) payments", done.stdout)
+    assert killed is not None
+    assert 12_000 <= int(killed[2].replace(",", "")) < 24_000
+    assert f"restored from {killed[1]}" in console("timeline", "d/jobs/payments", cwd=tmp_path).stdout
+    # What it offers works: the record that blocked the account.
+    offered = re.search(r"^\$ changelog-engine (explain .*)$", done.stdout, re.MULTILINE)
+    assert offered is not None
+    explained = console(*shlex.split(offered[1]), cwd=tmp_path)
+    assert explained.returncode == 0, explained.stderr
+    assert "process_element(): self.blocked_by.update(value.number)" in explained.stdout
+    assert "changelog-engine ui d/jobs --open" in done.stdout
