@@ -17,7 +17,7 @@ _STEP_MS = 90
 
 
 @dataclass
-class Account:
+class AccountCount:
     """What a plain loop knows of an account; the fields are the job's states.
 
     Args:
@@ -49,13 +49,13 @@ def write_payments(path: Path, payments: int, accounts: int) -> None:
             file.write(f"{_FIRST_MS + number * _STEP_MS},{number:06d},A{account:05d},{cents:05d}\n")
 
 
-def count_payments(path: Path) -> dict[str, Account]:
+def count_payments(path: Path) -> dict[str, AccountCount]:
     """What the file's payments come to, by account: one loop, no state but a dict."""
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, AccountCount] = {}
     with path.open(encoding="ascii") as file:
         for line in file:
             _, number, name, cents = line.split(",")
-            account = accounts.setdefault(name, Account())
+            account = accounts.setdefault(name, AccountCount())
             account.payments += 1
             account.total += int(cents)
             if account.total > LIMIT_CENTS and account.blocked_by is None:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from changelog_engine.demo.child import console_command, environment_of, process_of
 from changelog_engine.demo.folder import DATA, JOB, JOBS, OUTPUT, SCRIPT, empty_job
-from changelog_engine.demo.payments import Account, count_payments, write_payments
+from changelog_engine.demo.payments import AccountCount, count_payments, write_payments
 from changelog_engine.demo.verdict import Verdict, accounts_of, compare
 from changelog_engine.demo.watching import JobSeen, counters, look
 from changelog_engine.errors import JobExecutionError
@@ -70,7 +70,7 @@ class Demo:
         self.screen = screen
         self.ask = ask
         self.job = folder / JOBS / JOB
-        self._expected: dict[str, Account] = {}
+        self._expected: dict[str, AccountCount] = {}
 
     def run(self) -> Verdict:
         """All steps.

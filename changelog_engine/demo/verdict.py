@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 
-from changelog_engine.demo.payments import Account
+from changelog_engine.demo.payments import AccountCount
 from changelog_engine.inspection.states import entries_at
 
 _FIELDS = {"payments": "payments", "total": "total", "blocked by": "blocked_by"}  # by state
@@ -33,7 +33,7 @@ class Verdict:
         return not (self.lost or self.doubled or self.wrong)
 
 
-def accounts_of(job: str) -> dict[str, Account]:
+def accounts_of(job: str) -> dict[str, AccountCount]:
     """The state of the job at its newest checkpoint, folded from its log.
 
     Args:
@@ -43,14 +43,14 @@ def accounts_of(job: str) -> dict[str, Account]:
         RestoreError: there is no checkpoint.
         CorruptChangelogError: a file is missing or damaged.
     """
-    found: dict[str, Account] = {}
+    found: dict[str, AccountCount] = {}
     for entry in entries_at(job, operator="accounts").entries:
         if entry.state in _FIELDS:
-            setattr(found.setdefault(entry.key, Account()), _FIELDS[entry.state], entry.value)
+            setattr(found.setdefault(entry.key, AccountCount()), _FIELDS[entry.state], entry.value)
     return found
 
 
-def compare(expected: Mapping[str, Account], found: Mapping[str, Account]) -> Verdict:
+def compare(expected: Mapping[str, AccountCount], found: Mapping[str, AccountCount]) -> Verdict:
     """Compare what the job has with what it should have.
 
     Args:
@@ -58,13 +58,13 @@ def compare(expected: Mapping[str, Account], found: Mapping[str, Account]) -> Ve
         found: the job's state.
 
     Example:
-        >>> compare({"A1": Account(3, 900)}, {"A1": Account(2, 600)}).lost
+        >>> compare({"A1": AccountCount(3, 900)}, {"A1": AccountCount(2, 600)}).lost
         1
     """
     lost = doubled = 0
     wrong = []
     for name in sorted({*expected, *found}):
-        wanted, got = expected.get(name, Account()), found.get(name, Account())
+        wanted, got = expected.get(name, AccountCount()), found.get(name, AccountCount())
         lost += max(0, wanted.payments - got.payments)
         doubled += max(0, got.payments - wanted.payments)
         if wanted != got:

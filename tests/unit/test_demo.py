@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from changelog_engine.demo.folder import DATA, JOB, JOBS, MARK, SCRIPT, demo_folder
-from changelog_engine.demo.payments import LIMIT_CENTS, LINE_BYTES, Account, count_payments, write_payments
+from changelog_engine.demo.payments import (
+    LIMIT_CENTS,
+    LINE_BYTES,
+    AccountCount,
+    count_payments,
+    write_payments,
+)
 from changelog_engine.demo.verdict import compare
 from changelog_engine.errors import ForeignPathError, StorageError
 
@@ -50,12 +56,12 @@ def test_payments_are_the_same_each_time_and_the_loop_counts_all_of_them(tmp_pat
 
 
 def test_the_verdict_counts_what_is_lost_doubled_or_otherwise_wrong() -> None:
-    expected = {"a": Account(3, 30), "b": Account(2, 20, 7), "c": Account(1, 10)}
+    expected = {"a": AccountCount(3, 30), "b": AccountCount(2, 20, 7), "c": AccountCount(1, 10)}
     assert compare(expected, dict(expected)).exact
-    verdict = compare(expected, {"a": Account(1, 30), "b": Account(2, 20), "d": Account(4, 1)})
+    verdict = compare(expected, {"a": AccountCount(1, 30), "b": AccountCount(2, 20), "d": AccountCount(4, 1)})
     assert (verdict.accounts, verdict.lost, verdict.doubled, len(verdict.wrong)) == (4, 3, 4, 4)
     assert not verdict.exact
-    swapped = compare(expected, {**expected, "a": Account(3, 31)})  # one lost and one doubled
+    swapped = compare(expected, {**expected, "a": AccountCount(3, 31)})  # one lost and one doubled
     assert (swapped.lost, swapped.doubled, swapped.exact) == (0, 0, False)
 
 

@@ -24,7 +24,7 @@ PAYMENT = Types.ROW_NAMED(
 )
 
 
-class Pace(MapFunction):
+class Slowly(MapFunction):
     """Lets through so many lines a second, so that there is something to watch. A job of yours does without."""
 
     def __init__(self, per_second):
@@ -90,7 +90,7 @@ def main(per_second=1_000_000):
         "payments.csv",
     ).uid("payments.csv")
     payments = (
-        lines.map(Pace(per_second), Types.STRING())
+        lines.map(Slowly(per_second), Types.STRING())
         .map(parse, PAYMENT)
         .assign_timestamps_and_watermarks(
             WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(PaidAt())
