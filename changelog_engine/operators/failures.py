@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from operator import length_hint
 from typing import Any
 
-import changelog_engine
+from changelog_engine import errors
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
 from changelog_engine.types.typeinfo import shown
 
-_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
 _RAISE = dis.opmap["RAISE_VARARGS"]
 NOTHING = object()  # no key, no element

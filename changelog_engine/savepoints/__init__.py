@@ -1,1 +1,1 @@
-"""Copies of a checkpoint: savepoints, written, listed and restored, and forks."""
+"""Copies of a checkpoint: savepoints, written, listed and restored, and forks; savepoints out of tables."""

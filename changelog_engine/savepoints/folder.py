@@ -116,7 +116,32 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
     if base.is_file():
         raise ForeignPathError(f"the savepoint directory {base.root} is a file: name a folder")
     refuse_inside_a_job(base)
-    slug = f"{_SAVEPOINT}{short_id}-{uuid.uuid4().hex[:12]}"
+    return _begin(base, f"{_SAVEPOINT}{short_id}-{uuid.uuid4().hex[:12]}", job)
+
+
+def new_savepoint_at(path: str) -> JobFolder:
+    """An empty folder for a savepoint, named by its maker; its job has the folder's name.
+
+    Args:
+        path: the folder or URI.
+
+    Raises:
+        ConfigurationError: it would lie in the folder of a job.
+        ForeignPathError: the folder above is a file.
+        StorageError: it is there already, or can't be written.
+    """
+    root = open_storage(path).root
+    above, _, slug = root.rpartition("/")
+    base = open_storage(above)
+    if base.is_file():
+        raise ForeignPathError(f"{base.root} is a file: name a folder for the savepoint")
+    if base.exists(slug):
+        raise StorageError(f"{root} is there already: name a new folder for the savepoint")
+    refuse_inside_a_job(base)
+    return _begin(base, slug, slug)
+
+
+def _begin(base: Storage, slug: str, job: str) -> JobFolder:
     storage = base.child(slug)
     storage.make_dirs()
     storage.write_durable(MARKER, json.dumps({"format": FORMAT_VERSION, "job": job}).encode())

@@ -157,7 +157,7 @@ def _copy_part(
     table = read_part(savepoint.folder.snapshots, part)
     bounds = pc.min_max(table["key_group"]).as_py()
     groups = range(bounds["min"] or 0, (bounds["max"] or 0) + 1)
-    writer = SnapshotWriter(folder, row, 0, number, groups)
+    writer = SnapshotWriter(folder.snapshots, row.id, row.attempt, 0, number, groups)
     for (operator, state), tables in group_by_state([table]).items():
         for rows in tables if operator in uids else ():
             writer.write(rows, operator, state)

@@ -32,6 +32,7 @@ from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint, open_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.protocol import Storage
 
 _PART_BYTES = 64 * 1024 * 1024
 _OWN = ("checkpoint_id", "attempt", "sequence", "operator", "state")
@@ -75,10 +76,36 @@ def write_savepoint(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -
 
 def _write(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> None:
     attempt = Lineage(job.open_changelog()).attempt(checkpoint.attempt)
-    properties = {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: job.name}
-    changelog = DeltaLog.create(target.changelog, SCHEMA, properties)
-    snapshots = DeltaLog.create(target.snapshots, SCHEMA, properties)
+    changelog, snapshots = begin_tables(target)
     parts = list(_state(plan_restore(job, checkpoint), checkpoint, target))
+    complete_savepoint(target, changelog, snapshots, checkpoint, attempt, parts)
+
+
+def begin_tables(target: JobFolder) -> tuple[DeltaLog, DeltaLog]:
+    """The two empty tables of a new savepoint: changelog and snapshots."""
+    properties = {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: target.name}
+    changelog = DeltaLog.create(target.changelog, SCHEMA, properties)
+    return changelog, DeltaLog.create(target.snapshots, SCHEMA, properties)
+
+
+def complete_savepoint(
+    target: JobFolder,
+    changelog: DeltaLog,
+    snapshots: DeltaLog,
+    checkpoint: Checkpoint,
+    attempt: Attempt,
+    parts: list[Part],
+) -> None:
+    """Steps 3 and 4.
+
+    Args:
+        target: the savepoint's folder.
+        changelog: its table of rows about the log.
+        snapshots: its table of state.
+        checkpoint: the checkpoint it is of.
+        attempt: whose checkpoint that is.
+        parts: its state, durable.
+    """
     own = replace(
         checkpoint,
         parent=None,
@@ -112,7 +139,9 @@ def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> It
     for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
         for subtask in range(parallelism):
             groups = key_group_range(subtask, max_parallelism, parallelism)
-            writer = SnapshotWriter(target, checkpoint, stage, subtask, groups)
+            writer = SnapshotWriter(
+                target.snapshots, checkpoint.id, checkpoint.attempt, stage, subtask, groups
+            )
             folded = live_rows(list(read_parts(point, groups, frozenset(uids))))
             for (uid, state), table in folded.items():
                 writer.write(table, uid, state)
@@ -123,17 +152,23 @@ class SnapshotWriter:
     """Writes rows of state as parts of the snapshots table that belong to one checkpoint.
 
     Args:
-        folder: whose snapshots table.
-        checkpoint: whose parts they are.
+        storage: the folder of the snapshots table.
+        checkpoint, attempt: whose parts they are.
         stage, subtask: go into their names; together unique.
         key_groups: the range they hold.
     """
 
     def __init__(
-        self, folder: JobFolder, checkpoint: Checkpoint, stage: int, subtask: int, key_groups: range
+        self,
+        storage: Storage,
+        checkpoint: int,
+        attempt: int,
+        stage: int,
+        subtask: int,
+        key_groups: range,
     ) -> None:
-        self._storage = folder.snapshots
-        self._checkpoint = checkpoint
+        self._storage = storage
+        self._whose = (checkpoint, attempt)
         self._place = (stage, subtask, key_groups)
         self._parts: list[Part] = []
         self._writer: PartWriter | None = None
@@ -158,10 +193,11 @@ class SnapshotWriter:
 
     def _open(self) -> PartWriter:
         stage, subtask, key_groups = self._place
+        checkpoint, attempt = self._whose
         return PartWriter(
             self._storage.root,
-            checkpoint_id=self._checkpoint.id,
-            attempt=self._checkpoint.attempt,
+            checkpoint_id=checkpoint,
+            attempt=attempt,
             stage=stage,
             subtask=subtask,
             number=len(self._parts) + 1,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 
-import changelog_engine
+from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.jvm import answers
 
@@ -119,7 +119,7 @@ def engine_path(environment: dict[str, str]) -> dict[str, str]:
 
     An installed engine needs nothing: PYTHONPATH comes before Python's own library, where site-packages must not be.
     """
-    root = os.path.dirname(os.path.dirname(os.path.abspath(changelog_engine.__file__)))
+    root = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
     if os.path.basename(root) in ("site-packages", "dist-packages"):
         return {}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))}

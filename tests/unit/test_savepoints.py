@@ -191,7 +191,7 @@ def test_large_states_are_cut_into_parts(base: Path, tmp_path: Path, monkeypatch
     savepoint.verify()
     counts = state_at(savepoint.folder.changelog.root).states["process", "count"]
     assert counts == {0: 8, 1: 8, 2: 7, 3: 7}
-    assert SnapshotWriter(folder, savepoint.checkpoint, 0, 0, range(1)).finish() == []
+    assert SnapshotWriter(folder.snapshots, 1, 1, 0, 0, range(1)).finish() == []
 
 
 def test_requests_end_with_the_job(base: Path, tmp_path: Path) -> None:

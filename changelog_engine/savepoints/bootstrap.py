@@ -1,0 +1,270 @@
+"""A savepoint out of tables: the state with which a job begins that no job has made.
+
+Steps (a crash after any but the last leaves a folder that says it was never finished):
+    1. Everything but the rows is checked: names, types, columns of what lies in memory.
+    2. The folder and its marker.
+    3. Each table: its rows are encoded, compared, put into the order of their key groups, and written as parts.
+    4. Commits, as of any savepoint (``savepoints.writer``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import pyarrow as pa
+
+from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
+from changelog_engine.clock import wall_ms
+from changelog_engine.config.names import writable
+from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.operators.state_types import describe
+from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint_at, open_savepoint
+from changelog_engine.savepoints.given_tables import batches, is_spark_frame
+from changelog_engine.savepoints.state_parts import Place, write_in_tasks, write_rows
+from changelog_engine.savepoints.state_rows import SCHEMA_OF_ROWS, StateShape, encoded_rows
+from changelog_engine.savepoints.writer import begin_tables, complete_savepoint
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.types import TypeInformation
+from changelog_engine.types.typeinfo import shown
+
+_DEFAULT_MAX_PARALLELISM = 128
+_TIMERS = {"event time": EVENT_TIMERS, "processing time": PROCESSING_TIMERS}
+_RESERVED = "__"  # names of the engine's own entries begin so
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One table, and what becomes of it."""
+
+    uid: str
+    state: str
+    shape: StateShape
+    table: Any
+
+
+def bootstrap(
+    path: str | os.PathLike[str],
+    operators: Mapping[str, Mapping[str, Any]],
+    *,
+    key_types: Mapping[str, TypeInformation],
+    types: Mapping[str, Mapping[str, TypeInformation | StateDescription]],
+    timers: Mapping[str, Mapping[str, Any]] | None = None,
+    max_parallelism: int | Mapping[str, int] = _DEFAULT_MAX_PARALLELISM,
+    clock: Callable[[], int] = wall_ms,
+) -> Savepoint:
+    """Make a savepoint out of tables, from which a job starts with this state.
+
+    It is what Flink's State Processor API does by ``OperatorTransformation.bootstrapWith`` and ``SavepointWriter``; here the
+    tables say the state itself.
+
+    Args:
+        path: the savepoint's folder, a local path or a URI; there is nothing yet.
+        operators: uid of a keyed operator -> name of a state -> its table: a pyarrow Table, reader or Dataset, a pandas
+            DataFrame, columns by name, the path of Parquet files, or a DataFrame of Spark, which is then read and written
+            by its tasks. Its columns are ``key`` and ``value``, and ``map_key`` for a MapState. A row is a value, an element
+            of a list in the order of the table or of a column ``position``, an entry of a map, what a reduce function has
+            combined, or an accumulator.
+        key_types: uid -> the type of its keys, as ``key_by()`` has it; ``Types.PICKLED_BYTE_ARRAY()`` where it has none.
+        types: uid -> name of a state -> its descriptor, or the type of the values of a ValueState.
+        timers: uid -> ``event time`` or ``processing time`` -> a table with the columns ``key`` and ``timestamp`` (epoch
+            milliseconds, or Arrow's timestamps with a zone), in the order in which they count as registered.
+        max_parallelism: number of key groups, 1 to 32768, for all operators or by uid. The job keeps it; a program that sets
+            another is refused.
+        clock: epoch milliseconds; what has a time to live counts as accessed at that time.
+
+    Returns:
+        The savepoint; ``changelog-engine run script.py --restore`` takes its ``path``.
+
+    Raises:
+        TypeMismatchError: a value is not of its type, a key is null, or two rows are for the same entry; names table, row
+            and column. No savepoint is left.
+        ConfigurationError: a name, type or column is missing or unknown.
+        StorageError: the path is taken, a table can't be read, or the savepoint can't be written.
+
+    Example:
+        >>> import tempfile
+        >>> import changelog_engine
+        >>> from changelog_engine.api.common import Types
+        >>> made = changelog_engine.bootstrap(
+        ...     f"{tempfile.mkdtemp()}/opening",
+        ...     {"account": {"balance": {"key": ["ann", "bob"], "value": [100, 250]}}},
+        ...     key_types={"account": Types.STRING()},
+        ...     types={"account": {"balance": Types.LONG()}},
+        ... )
+        >>> made.rows
+        2
+    """
+    now_ms = clock()
+    sources, described = _planned(operators, key_types, types, timers or {}, max_parallelism, now_ms)
+    target = new_savepoint_at(os.fspath(path))
+    try:
+        changelog, snapshots = begin_tables(target)
+        attempt = Attempt(
+            id=1,
+            parent=None,
+            owner=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            time_ms=now_ms,
+            engine=_engine_version(),
+        )
+        checkpoint = Checkpoint(1, 1, None, (Segment(1, 1, 1),), now_ms, operators=described)
+        parts: list[Part] = []
+        for number, source in enumerate(sources):
+            parts += _write(target, checkpoint, number, source)
+        complete_savepoint(target, changelog, snapshots, checkpoint, attempt, parts)
+        return open_savepoint(target.storage.root)
+    except BaseException:
+        with contextlib.suppress(ChangelogEngineError):
+            dispose_savepoint(target.storage.root)
+        raise
+
+
+def _engine_version() -> str:
+    try:
+        return version("changelog-engine")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _planned(
+    operators: Mapping[str, Mapping[str, Any]],
+    key_types: Mapping[str, TypeInformation],
+    types: Mapping[str, Mapping[str, TypeInformation | StateDescription]],
+    timers: Mapping[str, Mapping[str, Any]],
+    max_parallelism: int | Mapping[str, int],
+    now_ms: int,
+) -> tuple[list[_Source], list[dict[str, Any]]]:
+    """The tables with what they become, and the operators as a checkpoint's row has them."""
+    uids: list[Any] = list(dict.fromkeys([*operators, *timers]))
+    if not uids:
+        raise ConfigurationError("there is no operator: give bootstrap() a table for a state of at least one")
+    _refuse_unknown("key_types", key_types, uids)
+    _refuse_unknown("types", types, uids)
+    if isinstance(max_parallelism, Mapping):
+        _refuse_unknown("max_parallelism", max_parallelism, uids)
+    sources, described = [], []
+    for uid in uids:
+        if not isinstance(uid, str) or not uid:
+            raise ArgumentTypeError(f"an operator's uid must be a non-empty str, got {uid!r}")
+        writable(uid, "the uid of an operator")
+        key_type = _key_type(uid, key_types)
+        groups = _groups_of(uid, max_parallelism)
+        specs = {name: _spec(uid, name, types) for name in operators.get(uid, {})}
+        if spare := set(types.get(uid, {})) - specs.keys():
+            raise ConfigurationError(
+                f"types has {sorted(spare)[0]!r} of operator {uid!r}, for which there is no table: give it one (with no "
+                "rows, if the state is to be empty), or leave its type out"
+            )
+        for name, spec in specs.items():
+            shape = StateShape(
+                f"the table of state {name!r} of operator {uid!r}",
+                spec.kind,
+                key_type,
+                spec.value_type,
+                spec.map_key_type,
+                groups,
+                None if spec.ttl is None else now_ms,
+            )
+            sources.append(_Source(uid, name, shape, operators[uid][name]))
+        for domain, table in timers.get(uid, {}).items():
+            if domain not in _TIMERS:
+                raise ConfigurationError(
+                    f"timers of operator {uid!r} are of 'event time' or 'processing time', not {domain!r}"
+                )
+            where = f"the table of {domain} timers of operator {uid!r}"
+            shape = StateShape(where, None, key_type, None, None, groups)
+            sources.append(_Source(uid, _TIMERS[domain], shape, table))
+        states = [
+            {k: v for k, v in describe(spec, None).items() if k != "key_type"} for spec in specs.values()
+        ]
+        described.append(
+            {
+                "uid": uid,
+                "name": uid,
+                "kind": "process",
+                "parallelism": 1,
+                "max_parallelism": groups,
+                "key_type": key_type.spec(),
+                "states": states,
+            }
+        )
+    return sources, described
+
+
+def _refuse_unknown(argument: str, given: Mapping[str, Any], uids: list[str]) -> None:
+    for uid in given:
+        if uid not in uids:
+            raise ConfigurationError(
+                f"{argument} has the operator {uid!r}, for which there is no table; the tables are of "
+                f"{', '.join(map(repr, uids))}"
+            )
+
+
+def _key_type(uid: str, key_types: Mapping[str, TypeInformation]) -> TypeInformation:
+    found = key_types.get(uid)
+    if not isinstance(found, TypeInformation):
+        raise ArgumentTypeError(
+            f"key_types[{uid!r}] must be the type that key_by() has before that operator, such as Types.STRING(), or "
+            f"Types.PICKLED_BYTE_ARRAY() where it has none; got {found!r}"
+        )
+    return found
+
+
+def _groups_of(uid: str, max_parallelism: int | Mapping[str, int]) -> int:
+    found = max_parallelism
+    if isinstance(found, Mapping):
+        found = found.get(uid, _DEFAULT_MAX_PARALLELISM)
+    if type(found) is not int or not 1 <= found <= len(ALL_KEY_GROUPS):
+        raise ArgumentTypeError(
+            f"max_parallelism of operator {uid!r} must be an int from 1 to {len(ALL_KEY_GROUPS)}, got {found!r}"
+        )
+    return found
+
+
+def _spec(
+    uid: str, name: Any, types: Mapping[str, Mapping[str, TypeInformation | StateDescription]]
+) -> StateSpec:
+    found = types.get(uid, {}).get(name)
+    if isinstance(found, TypeInformation):
+        if not isinstance(name, str) or not name.strip() or name.startswith(_RESERVED):
+            raise ConfigurationError(
+                f"{name!r} of operator {uid!r} is no name for a state: it must be a non-empty str that does not begin with "
+                f"{_RESERVED!r}; timers go into the argument timers"
+            )
+        writable(name, "the name of a state")
+        return StateSpec(name, StateKind.VALUE, found)
+    if isinstance(found, StateDescription):
+        spec = found.to_spec()
+        if spec.name != name:
+            raise ConfigurationError(
+                f"types[{uid!r}][{name!r}] is the descriptor of a state named {spec.name!r}: use one name in both places"
+            )
+        return replace(spec, function=None, migration=None)
+    raise ArgumentTypeError(
+        f"types[{uid!r}][{name!r}] must be the state's descriptor, such as ListStateDescriptor({shown(name)}, "
+        f"Types.STRING()), or for a ValueState the type of its values, such as Types.LONG(); got {found!r}"
+    )
+
+
+def _write(target: JobFolder, checkpoint: Checkpoint, stage: int, source: _Source) -> list[Part]:
+    place = Place(target.storage.root, checkpoint.id, checkpoint.attempt, stage, source.uid, source.state)
+    shape = source.shape
+    if is_spark_frame(source.table):
+        return write_in_tasks(place, shape, source.table)
+    encoded = [
+        encoded_rows(shape, batch)
+        for batch in batches(source.table, shape.where, shape.wanted, shape.optional)
+    ]
+    rows = pa.concat_tables(encoded, promote_options="default") if encoded else SCHEMA_OF_ROWS.empty_table()
+    return write_rows(place, shape, rows, numbered=True)

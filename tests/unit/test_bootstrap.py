@@ -1,0 +1,161 @@
+"""Savepoints out of tables: kinds of tables, what is refused and how it is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import changelog_engine
+from api.common import Duration, Types
+from api.common.time import Instant
+from api.datastream.state import StateTtlConfig, ValueStateDescriptor
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.savepoints import state_parts
+from materializer import state_at
+from materializer.fold import FoldedState
+
+GOOD = {"key": ["a", "b"], "value": [1, 2]}
+
+
+def made(path: Path, table: Any, declared: Any = None, key_type: Any = None, **more: Any) -> FoldedState:
+    savepoint = changelog_engine.bootstrap(
+        path,
+        {"op": {"s": table}},
+        key_types={"op": key_type or Types.STRING()},
+        types={"op": {"s": declared or Types.LONG()}},
+        **more,
+    )
+    savepoint.verify()
+    return state_at(f"{savepoint.path}/changelog")
+
+
+@pytest.mark.parametrize("form", ["table", "reader", "pandas", "objects", "file", "folder", "stream"])
+def test_forms_of_tables(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gives the same state, also in several parts."""
+    monkeypatch.setattr(state_parts, "PART_ROWS", 5)
+    table = pa.table({"value": pa.array(range(40), pa.uint64()), "key": [f"k{n}" for n in range(40)]})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
+    (tmp_path / "rows").mkdir()
+    for number in range(2):
+        pq.write_table(table.slice(number * 20, 20), tmp_path / "rows" / f"{number}.parquet")
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return table.__arrow_c_stream__(requested_schema)
+
+    given = {
+        "table": table,
+        "reader": table.to_reader(3),
+        "pandas": table.to_pandas(),
+        "objects": table.to_pandas().astype(object),
+        "file": tmp_path / "rows.parquet",
+        "folder": str(tmp_path / "rows"),
+        "stream": Stream(),
+    }[form]
+    folded = made(tmp_path / "sp", given)
+    assert folded.states["op", "s"] == {f"k{n}": n for n in range(40)}
+    assert folded.checkpoint.parts > 1
+
+
+REFUSED = [
+    ({"key": ["a", None], "value": [1, 2]}, "row 1 .*column 'key': is null"),
+    ({"key": ["a", 7], "value": [1, 2]}, "row 1 .*column 'key': .* declared STRING but got 7"),
+    ({"key": ["a", "b"], "value": [1, "x"]}, "row 1 .*column 'value': .* declared LONG but got 'x'"),
+    ({"key": ["a", "b"], "value": [1, 1.5]}, "row 1 .*column 'value': .*not a whole number"),
+    ({"key": ["a", "b"], "value": [1, 2**63]}, "row 1 .*column 'value': .*outside"),
+    (pa.table({"key": ["a"], "value": pa.array([2**63], pa.uint64())}), "row 0 .*column 'value': .*outside"),
+    ({"key": ["b", "a", "a"], "value": [1, 2, 3]}, "rows 1 and 2 .* the key 'a'"),
+    (pd.DataFrame({"key": ["a", "b"], "value": [1.0, None]}), "row 1 .*column 'value': is null"),
+    ({"key": ["a"]}, "has no column 'value'"),
+    ({**GOOD, "more": [1, 2]}, "a column 'more', which means nothing"),
+    (pa.table([["a"], [1], [2]], names=["key", "value", "value"]), "2 columns 'value'"),
+    ({"key": ["a"], "value": [1, 2]}, "different numbers of values"),
+    ({"key": "ab", "value": [1, 2]}, "column 'key' .* is 'ab'"),
+    (7, "is 7: give a table"),
+    ("/no/such.parquet", "can't read /no/such.parquet"),
+]
+
+
+@pytest.mark.parametrize(("table", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_refused_tables(tmp_path: Path, table: Any, message: str) -> None:
+    """Table, row and column are named, and no savepoint is left."""
+    with pytest.raises(
+        ChangelogEngineError, match=f"table of state 's' of operator 'op'.*{message}|{message}"
+    ) as raised:
+        made(tmp_path / "sp", table)
+    assert "the table of state 's' of operator 'op'" in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"operators": {}, "types": {}, "key_types": {}}, "there is no operator"),
+        ({"key_types": {}}, r"key_types\['op'\] must be the type"),
+        ({"key_types": {"op": Types.LONG(), "po": Types.LONG()}}, "'po', for which there is no table"),
+        ({"types": {}}, r"types\['op'\]\['s'\] must be the state's descriptor"),
+        ({"types": {"op": {"s": Types.LONG(), "t": Types.LONG()}}}, "'t' of operator 'op', for which"),
+        ({"types": {"op": {"s": ValueStateDescriptor("t", Types.LONG())}}}, "a state named 't'"),
+        ({"max_parallelism": 0}, "an int from 1 to 32768, got 0"),
+        ({"max_parallelism": {"po": 1}}, "max_parallelism has the operator 'po'"),
+        ({"operators": {"op": {"__x": GOOD}}, "types": {"op": {"__x": Types.LONG()}}}, "is no name"),
+        ({"timers": {"op": {"event": GOOD}}}, "'event time' or 'processing time'"),
+        ({"timers": {"op": {"event time": GOOD}}}, "has no column 'timestamp'"),
+        (
+            {"timers": {"op": {"event time": {"key": ["a", "a"], "timestamp": [1, 1]}}}},
+            "rows 0 and 1 .* the key 'a' and the timestamp 1",
+        ),
+    ],
+)
+def test_refused_arguments(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    given = {
+        "operators": {"op": {"s": GOOD}},
+        "types": {"op": {"s": Types.LONG()}},
+        "key_types": {"op": Types.STRING()},
+        **change,
+    }
+    with pytest.raises((ConfigurationError, TypeMismatchError), match=message):
+        changelog_engine.bootstrap(tmp_path / "sp", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    made(tmp_path / "sp", GOOD)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    with pytest.raises(StorageError, match="is there already"):
+        made(tmp_path / "sp", GOOD)
+    with pytest.raises(ConfigurationError, match="is the folder of a job"):
+        made(tmp_path / "sp" / "inside", GOOD)
+    (tmp_path / "delta" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="is a Delta table"):
+        made(tmp_path / "other", tmp_path / "delta")
+    assert before == sorted(
+        str(path) for path in tmp_path.rglob("*") if "delta/" not in f"{path}/"[len(str(tmp_path)) + 1 :][:6]
+    )
+
+
+def test_kinds_of_values(tmp_path: Path) -> None:
+    """Structs, maps and times of Arrow become what the declared type has; a time to live counts from now on."""
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    times = pa.table({"key": ["a"], "value": pa.array([moment], pa.timestamp("ns", tz="Europe/Zurich"))})
+    assert made(tmp_path / "1", times, Types.INSTANT()).states["op", "s"] == {
+        "a": Instant(int(moment.timestamp()), 0)
+    }
+    with pytest.raises(TypeMismatchError, match="a SQL_TIMESTAMP has none"):
+        made(tmp_path / "2", times, Types.SQL_TIMESTAMP())
+    inner = pa.array([{"n": [{"x": 1, "y": "b"}]}])
+    nested = pa.table({"key": ["a"], "value": inner})
+    pair = Types.TUPLE([Types.LIST(Types.ROW_NAMED(["y", "x"], [Types.STRING(), Types.INT()]))])
+    found = made(tmp_path / "3", nested, pair).states["op", "s"]["a"]
+    assert (type(found), found[0][0].y, found[0][0].x) == (tuple, "b", 1)
+    live = ValueStateDescriptor("s", Types.LONG())
+    live.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_seconds(1)).build())
+    folded = made(tmp_path / "4", GOOD, live, clock=lambda: 5_000)
+    assert folded.states["op", "s"] == {"a": 1, "b": 2}
+    assert folded.accessed["op", "s"] == {"a": 5_000, "b": 5_000}
