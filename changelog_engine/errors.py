@@ -305,12 +305,14 @@ class UserFunctionError(ChangelogEngineError, RuntimeError):
         call: which of its functions, such as ``process_element``.
         key: the current key as a message shows it; None where there is none.
         element: what the function was called with, likewise.
+        traceback: the user's own, with which the message ends; None where the error has no lines of code.
     """
 
     operator: str | None = None
     call: str | None = None
     key: str | None = None
     element: str | None = None
+    traceback: str | None = None
 
 
 class JobExecutionError(ChangelogEngineError, RuntimeError, RefusedByFlink):

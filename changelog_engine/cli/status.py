@@ -8,8 +8,12 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows, size
-from changelog_engine.inspection.jobs import JobStatus, job_status, list_jobs, metrics_of
+from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
 from changelog_engine.inspection.points import iso, open_ledger
+from changelog_engine.types.typeinfo import cut
+
+_FAILURES = 5
+_MESSAGE = 300  # characters of an error
 
 
 @click.command()
@@ -18,8 +22,8 @@ from changelog_engine.inspection.points import iso, open_ledger
 def jobs(base: str) -> Answer:
     """List the jobs and savepoints below a base path.
 
-    BASE is the folder or URI in which the folders of jobs lie. A job that is `ended` was killed or has failed; one on an
-    object store may also run on another machine.
+    BASE is the folder or URI in which the folders of jobs lie. A job that is `killed` left no error; one that is `ended`
+    was killed or has failed. One on an object store may also run on another machine.
     """
     found = list_jobs(base)
     columns = ("attempts", "checkpoints", "newest", "size", "time (UTC)", "state", "job")
@@ -52,6 +56,10 @@ def status(path: str) -> Answer:
     ]
     sheets.append(Sheet(("operator", "watermark (UTC)", "idle inputs"), marks))
     sheets += _details(found.metrics)
+    failures = [
+        (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
+    ]
+    sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
     return Answer(_document(found), sheets, notes=found.faults, status=bool(found.faults))
 
 
@@ -163,6 +171,11 @@ def _state(found: JobStatus) -> str:
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 
+def _said(found: FailedAttempt) -> str:
+    """An error in one cell; ``--json`` has all of it, with the traceback."""
+    return cut(f"{found.failure.error}: {found.failure.message}", _MESSAGE)
+
+
 def _facts(found: JobStatus) -> list[tuple[str, str]]:
     branches = f"; {counted(len(found.branches), 'branch')[:-1]}es" if len(found.branches) > 1 else ""
     branches = "; 1 branch" if len(found.branches) == 1 else branches
@@ -228,6 +241,8 @@ def _document(found: JobStatus) -> dict[str, Any]:
         **vars(found.summary),
         "driver": found.driver._asdict(),
         "attempt_rows": found.attempts,
+        "failures": found.failures,
+        "edges": found.edges,
         "restarts": found.restarts,
         "branches": found.branches,
         "newest_checkpoint": None if found.newest is None else _checkpoint(found.newest),

@@ -8,8 +8,10 @@ import click
 
 from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows
 from changelog_engine.inspection.timeline import IMPORTED, REWOUND, AttemptRow, CheckpointRow, Timeline
+from changelog_engine.types.typeinfo import cut
 
 _MOST_LANES = 12  # of branches upon branches
+_MESSAGE = 300  # characters; --json has the whole error, with its traceback
 
 
 @click.command()
@@ -57,6 +59,11 @@ def timeline(path: str, last: int, first: int | None, end: int | None) -> Answer
     empty = [each for each in found.attempts if not each.checkpoints]
     notes += [
         f"attempt {each.attempt} {_how(each)} and made no checkpoint: {each.end}" for each in empty[-5:]
+    ]
+    notes += [
+        f"attempt {each.attempt} ended with {each.failure.error}: {cut(each.failure.message, _MESSAGE)}"
+        for each in [one for one in found.attempts if one.failure is not None][-5:]
+        if each.failure is not None
     ]
     document = {"newest": found.newest, "attempts": found.attempts, "checkpoints": rows}
     return Answer(document, [Sheet(columns, shown)], notes=notes or ([] if rows else ["no checkpoint yet"]))

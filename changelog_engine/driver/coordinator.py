@@ -11,6 +11,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.driver.attempt import AttemptRun
+from changelog_engine.driver.attempt_notes import AttemptNotes
 from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.mistakes import Repetitions, is_final, is_mistake
@@ -46,6 +47,7 @@ class Coordinator:
         self.last: Checkpoint | None = None
         self.restarts = Restarts(strategy_of(job.settings))
         self._job = job
+        self._notes = AttemptNotes(None if job.journal is None else job.journal.folder, job.plan, job.clock)
         self._repetitions = Repetitions(job.settings.same_failure_limit)
         self._prepared_before: Checkpoint | None = None  # of a run that ended, where this one starts empty
         self._lost_state = False  # workers no longer held what was newer than the last checkpoint
@@ -103,8 +105,12 @@ class Coordinator:
         return AttemptStart(self.last, prepared, self.restarts.count, self._lost_state)
 
     def _run_attempt(self, attempt: AttemptRun) -> None:
+        self._notes.begin(attempt.id)
         try:
             attempt.run()
+        except (Exception, KeyboardInterrupt) as failure:
+            self._notes.failed(attempt.id, failure)
+            raise
         finally:
             self.last = attempt.last
 

@@ -8,6 +8,8 @@ from typing import Any
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.inspection.nearest import nearest
+from changelog_engine.inspection.timeline import end_of
+from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
@@ -37,8 +39,9 @@ class JobSummary:
         name: the job's name.
         path: its folder.
         kind: job or savepoint.
-        state: running, finished, stopped, ended (without a word: killed or failed), empty (no checkpoint), damaged; a job
-            on an object store or another machine may be running when it is ended.
+        state: running, finished, stopped, failed, cancelled, killed (it left no error), ended (killed or failed: nothing was
+            noted), empty (no checkpoint), damaged; a job on an object store or another machine may be running when it is
+            killed or ended.
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.
@@ -110,6 +113,14 @@ class Upkeep:
 
 
 @dataclass(frozen=True)
+class FailedAttempt:
+    """An attempt that an error ended, and the error."""
+
+    attempt: int
+    failure: AttemptFailure
+
+
+@dataclass(frozen=True)
 class JobStatus:
     """How a job is.
 
@@ -117,6 +128,8 @@ class JobStatus:
         summary: in short.
         driver: who runs it, or ran it last.
         attempts: all of them, oldest first.
+        failures: those of the newest 50 attempts that an error ended, oldest first.
+        edges: how the operators are connected, in the newest attempt; empty where nothing was noted of it.
         restarts: attempts that went on from a checkpoint.
         branches: attempts with checkpoints that are not on the newest one's lineage.
         newest: the newest checkpoint.
@@ -130,6 +143,8 @@ class JobStatus:
     summary: JobSummary
     driver: Driver
     attempts: tuple[Attempt, ...] = ()
+    failures: tuple[FailedAttempt, ...] = ()
+    edges: tuple[OperatorEdge, ...] = ()
     restarts: int = 0
     branches: tuple[int, ...] = ()
     newest: Checkpoint | None = None
@@ -183,10 +198,14 @@ def job_status(path: str) -> JobStatus:
     attempts = tuple(lineage.attempt(number) for number in sorted(lineage.attempts))
     upkeep = None if newest is None else _upkeep(folder, ledger, newest, faults)
     listing = ledger.snapshots.listing
+    notes = read_notes(folder.changelog, lineage.attempts)
+    last = notes.get(lineage.newest_attempt_id)
     return JobStatus(
-        _summary(folder, ledger, newest, driver),
+        _summary(folder, ledger, newest, driver, last),
         driver,
         attempts=attempts,
+        failures=tuple(FailedAttempt(n, note.failure) for n, note in notes.items() if note.failure),
+        edges=() if last is None else last.edges,
         restarts=sum(attempt.parent is not None for attempt in attempts),
         branches=() if newest is None else tuple(sorted(lineage.branches(newest.lineage))),
         newest=newest,
@@ -215,28 +234,27 @@ def _listed(folder: Storage) -> JobSummary:
     try:
         job = open_job(folder.root)
         ledger = Ledger(job.open_changelog())
-        return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job))
+        last = ledger.lineage.newest_attempt_id
+        note = read_notes(job.changelog, [last]).get(last)
+        return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job), note)
     except ChangelogEngineError as error:
         return JobSummary(name, folder.root, "job", "damaged", fault=str(error))
 
 
-def _summary(folder: JobFolder, ledger: Ledger, newest: Checkpoint | None, driver: Driver) -> JobSummary:
+def _summary(
+    folder: JobFolder, ledger: Ledger, newest: Checkpoint | None, driver: Driver, last: AttemptNote | None
+) -> JobSummary:
     lineage, listing = ledger.lineage, ledger.snapshots.listing
     savepoint = folder.storage.exists(MARKER)
+    of_last = lineage.newest_checkpoint(lineage.newest_attempt_id)
     if driver.running:
         state = "running"
-    elif newest is None:
+    elif of_last is not None and (of_last.finished or of_last.stopped):
+        state = "finished" if of_last.finished else "stopped"
+    elif newest is None and (last is None or last.failure is None):
         state = "empty"
     else:
-        of_newest = lineage.newest_checkpoint(lineage.newest_attempt_id) or newest
-        over = of_newest.attempt == lineage.newest_attempt_id
-        state = (
-            "finished"
-            if over and of_newest.finished
-            else "stopped"
-            if over and of_newest.stopped
-            else "ended"
-        )
+        state = "ended" if last is None else end_of(last)
     return JobSummary(
         folder.name,
         folder.storage.root,

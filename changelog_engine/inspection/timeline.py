@@ -18,6 +18,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.inspection.points import open_ledger
+from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, read_notes
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
@@ -26,6 +27,7 @@ from changelog_engine.storage.protocol import Storage
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
 IMPORTED, FORKED = "imported", "forked"
 FINISHED, STOPPED, ENDED, RUNNING = "finished", "stopped", "killed or failed", "running"
+FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,15 @@ class AttemptRow:
             (likewise, after a stop or an end), ``rewound`` (to an earlier checkpoint, or another branch), ``imported`` (its
             first checkpoint came out of a savepoint), ``forked`` (the job was made with it, out of another; seen while the
             first commits of the log are kept).
-        end: ``finished``, ``stopped``, ``running``, or ``killed or failed``.
+        end: ``finished``, ``stopped``, ``running``, ``failed`` (with an error), ``cancelled`` (at once, by somebody),
+            ``killed`` (it left no error: as SIGKILL does, or a disk that was full), or ``killed or failed``, where
+            nothing was noted of it.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
         time_ms: when it began.
         host, pid, engine: where, and of which version.
+        failure: the error that ended it, of one of the newest 50; None for none.
     """
 
     attempt: int
@@ -59,6 +64,7 @@ class AttemptRow:
     host: str
     pid: int
     engine: str
+    failure: AttemptFailure | None = None
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,7 @@ def _attempts(
     lineage = ledger.lineage
     found: list[AttemptRow] = []
     numbers, forked = sorted(lineage.attempts), _forked(ledger.storage)
+    notes = read_notes(ledger.storage, numbers)
     for number in numbers:
         attempt = lineage.attempt(number)
         mine = index.attempts == number
@@ -202,7 +209,7 @@ def _attempts(
         elif last is not None and last.stopped:
             end = STOPPED
         else:
-            end = RUNNING if running and number == numbers[-1] else ENDED
+            end = RUNNING if running and number == numbers[-1] else end_of(notes.get(number))
         found.append(
             AttemptRow(
                 number,
@@ -217,9 +224,19 @@ def _attempts(
                 attempt.host,
                 attempt.pid,
                 attempt.engine,
+                notes[number].failure if number in notes else None,
             )
         )
     return found
+
+
+def end_of(note: AttemptNote | None) -> str:
+    """How an attempt ended that came neither to its end nor to a stop, and does not run any more."""
+    if note is None:
+        return ENDED
+    if note.failure is None:
+        return KILLED
+    return CANCELLED if note.failure.cancelled else FAILED
 
 
 def _how(attempt: Attempt, first: Checkpoint | None, earlier: Sequence[AttemptRow]) -> str:

@@ -56,9 +56,11 @@ def user_failure(
     where = "" if shown_key is None else f", key {shown_key}"
     if shown_element is not None:
         where += f", element {shown_element}"
+    lines = user_traceback(error)
     failure = UserFunctionError(
-        f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {_text(error)}\n{user_traceback(error)}"
+        f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {_text(error)}\n{lines}"
     )
+    failure.traceback = lines
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
 

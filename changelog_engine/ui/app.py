@@ -39,6 +39,7 @@ from changelog_engine.ui.values import shown
 _PAGE = 25  # keys of the state table
 _DIFFERENCES = 200
 _CHANGES = 500  # of a key, the newest
+_FAILURES = 5  # of a job that has no checkpoint, the newest
 _WIDTHS = (320, 2400)
 _DEFAULT_WIDTH = 1160
 
@@ -93,7 +94,8 @@ class Page:
         job = self._view(request)
         asked = request.query_params
         if not job.rows:
-            return self._html("empty.html", job=job.name, root=job.root)
+            failures = job_status(job.root).failures[-_FAILURES:]
+            return self._html("empty.html", job=job.name, root=job.root, failures=failures)
         at = self._moment(job, asked.get("at")) if asked.get("at") else job.rows[-1].id
         checkpoint = job.checkpoint(at)
         names = [

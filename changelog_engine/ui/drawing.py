@@ -16,7 +16,17 @@ import numpy as np
 
 from changelog_engine.inspection.key_history import KeyChange
 from changelog_engine.inspection.points import iso
-from changelog_engine.inspection.timeline import ENDED, FINISHED, IMPORTED, REWOUND, STOPPED, CheckpointRow
+from changelog_engine.inspection.timeline import (
+    CANCELLED,
+    ENDED,
+    FAILED,
+    FINISHED,
+    IMPORTED,
+    KILLED,
+    REWOUND,
+    STOPPED,
+    CheckpointRow,
+)
 from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
 from changelog_engine.ui.values import amount, bytes_text, duration
@@ -196,7 +206,13 @@ def _lines(run: Run, tree: Tree, scale: Scale, y_of: Sequence[float]) -> list[tu
     return found
 
 
-_KINDS = {ENDED: "killed", REWOUND: "rewound", IMPORTED: "imported", FINISHED: "finished", STOPPED: "stopped"}
+_KINDS = {
+    **dict.fromkeys((ENDED, FAILED, KILLED, CANCELLED), "killed"),
+    REWOUND: "rewound",
+    IMPORTED: "imported",
+    FINISHED: "finished",
+    STOPPED: "stopped",
+}
 _WEIGHT = {"killed": 0, "rewound": 1, "imported": 1, "finished": 2, "stopped": 2, "snapshot": 3}
 
 

@@ -10,8 +10,11 @@ import numpy as np
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.inspection.jobs import JobStatus
+from changelog_engine.inspection.points import iso
 from changelog_engine.inspection.timeline import AttemptRow
 from changelog_engine.ui.opened_job import OpenedJob
+from changelog_engine.ui.operator_graph import GraphPicture, draw_graph
+from changelog_engine.ui.values import bytes_text
 
 _LAST = 120  # checkpoints that rates and durations are shown of
 _SPARK_WIDTH, _SPARK_HEIGHT = 240, 40
@@ -47,6 +50,22 @@ class OperatorNow(NamedTuple):
     records: float | None
     behind: int | None
 
+    @property
+    def tip(self) -> str:
+        """All that is known of it; its box has room for a part."""
+        lines = [self.name, f"uid {self.uid}"]
+        if self.behind is not None:
+            lines.append(f"{self.behind:,} elements behind")
+        if self.mutations is not None:
+            lines.append(f"{self.mutations:,.1f} mutations/s")
+        if self.bytes is not None:
+            lines.append(f"state {bytes_text(self.bytes)}")
+        if self.ended:
+            lines.append("input ended")
+        elif self.watermark is not None:
+            lines.append(f"watermark {iso(self.watermark)} UTC")
+        return "\n".join(lines)
+
 
 @dataclass(frozen=True)
 class Now:
@@ -59,6 +78,7 @@ class Now:
         of: how many these are.
         lag: elements that are known to wait; None when not known.
         operators: in the plan's order.
+        graph: how they are connected; None where that was not noted, or does not fit them.
         slowest: name of the slowest.
         attempts: newest first.
         times: where the time of the last checkpoint's epochs went: (part, ms, share).
@@ -73,6 +93,7 @@ class Now:
     of: int
     lag: int | None
     operators: tuple[OperatorNow, ...]
+    graph: GraphPicture | None
     slowest: str | None
     attempts: tuple[AttemptRow, ...]
     times: tuple[tuple[str, float, float], ...]
@@ -108,6 +129,7 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
         len(durations),
         sum(each or 0 for each in behind) if behind and None not in behind else None,
         tuple(operators),
+        draw_graph(operators, status.edges),
         next((each.name for each in operators if each.slowest), None),
         tuple(reversed(job.timeline.attempts[-_ATTEMPTS:])),
         tuple((part, ms, ms / total if total else 0.0) for part, ms in times.items()),

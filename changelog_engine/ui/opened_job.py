@@ -14,8 +14,10 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.inspection.moments import StateOverTime
 from changelog_engine.inspection.points import checkpoint_at, open_ledger
 from changelog_engine.inspection.timeline import CheckpointRow, Timeline
+from changelog_engine.ledger.attempt_notes import note_file
 from changelog_engine.ledger.job_path import open_changelog, open_job
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ownership import driver_of
 from changelog_engine.ui.tree import Tree, build_tree
 
 _MOST_STATES = 3  # in memory, of all jobs
@@ -60,13 +62,19 @@ class OpenedJob:
             [row.parent for row in self.rows],
         )
         self.ledger: Ledger = open_ledger(self.root)
+        self._ends = self._attempts_end()
         self.version = self.ledger.lineage.version
 
     def refresh(self) -> None:
         """Look whether there is more."""
         with self.lock:
-            if open_changelog(self.root).version != self.version:
+            if open_changelog(self.root).version != self.version or self._attempts_end() != self._ends:
                 self._load()
+
+    def _attempts_end(self) -> object:
+        """Changes when the newest attempt ends: no commit tells of that."""
+        newest = note_file(self.ledger.lineage.newest_attempt_id)
+        return driver_of(open_job(self.root)).running, self.ledger.storage.stamp(newest)
 
     def checkpoint(self, at: str | int | None) -> Checkpoint:
         """A moment."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 
 from changelog_engine.inspection.points import iso
+from changelog_engine.types.typeinfo import cut
 from changelog_engine.ui.values import amount, bytes_text, duration, shown, type_name
 
 HERE = Path(__file__).parent
@@ -25,6 +26,12 @@ def templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     found.filters.update(
-        shown=shown, type_name=type_name, bytes=bytes_text, duration=duration, amount=amount, time=iso
+        shown=shown,
+        type_name=type_name,
+        bytes=bytes_text,
+        duration=duration,
+        amount=amount,
+        time=iso,
+        cut=cut,
     )
     return found

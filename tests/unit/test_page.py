@@ -47,7 +47,12 @@ class Hostile(KeyedProcessFunction):
             MapStateDescriptor("pairs", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
         )
 
+    fails = 0
+
     def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1] == IMAGE and Hostile.fails:
+            Hostile.fails -= 1
+            raise ValueError(f"{SCRIPT} {IMAGE}")
         number = (self.count.value() or 0) + 1
         if value[1] == "bye":
             self.count.clear()
@@ -71,7 +76,7 @@ ELEMENTS = [
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a job of 3 attempts: killed at checkpoint 5, rewound to 3."""
+    """Of a job of 4 attempts: killed at checkpoint 5, rewound to 3 and killed, failed, finished."""
     base: Path = tmp_path_factory.mktemp("page")
 
     class Killed(TestJob):
@@ -88,7 +93,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     job.stop_at = 8
     with pytest.raises(DriverKilled):
         job.run_driver(graph, restore="3")
-    job.stop_at = 0
+    job.stop_at, Hostile.fails = 0, 1
     job.run_driver(graph)
     return base
 
@@ -201,8 +206,20 @@ def test_search_compare_and_a_keys_life(page: Any):
 
 def test_now_and_the_commands(page: Any):
     page.wait_for_selector(".tiles")
-    assert page.locator(".op.slowest").count() == 1
-    assert cells(page, "[data-part=now] tbody tr td:nth-child(6)").count("killed or failed") == 2
+    assert page.locator("svg.graph .op.slowest").count() == 1
+    operators = page.locator("svg.graph .op").count()
+    assert page.locator("svg.graph .way").count() == operators - 1
+    assert "hash" in page.locator("svg.graph text.exchange").all_text_contents()
+    ends = cells(page, "[data-part=now] tbody tr td:nth-child(6)")
+    assert [end for end in ends if end] == ["finished", "failed", "killed", "killed"]
+    page.locator("details.failure summary").click()
+    page.evaluate("document.querySelector('details.failure').dataset.old = '1'")
+    page.locator("h2").first.click()  # the part is made anew every 2 s, and what is unfolded stays so
+    page.wait_for_selector("details.failure[open]:not([data-old])")
+    trace = page.locator("details.failure pre").inner_text()
+    assert "raise ValueError(" in trace
+    assert f"ValueError: {SCRIPT} {IMAGE}" in trace
+    assert page.locator("main img, main script").count() == 0
     page.locator("#slider").fill("1")
     page.wait_for_selector(".do code:has-text('--at 2')")
     lines = cells(page, ".do code")

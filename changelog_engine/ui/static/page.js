@@ -99,9 +99,11 @@ function start() {
     const held = part.contains(had) ? { id: had.id, set: had.dataset.set, value: had.dataset.value, at: had.selectionStart, text: had.value } : null;
     const scrolled = $$(".scroll", part).map((box) => [box.scrollTop, box.scrollLeft]);
     const before = new Map($$("tr[data-row]", part).map((row) => [row.dataset.row, $(".value", row).textContent]));
+    const folds = new Set($$("details[data-fold]", part).filter((each) => each.open).map((each) => each.dataset.fold));
     const parsed = new DOMParser().parseFromString(text, "text/html");
     part.replaceChildren(...parsed.body.childNodes);
     $$(".scroll", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
+    for (const each of $$("details[data-fold]", part)) each.open ||= folds.has(each.dataset.fold);
     for (const row of $$("tr[data-row]", part)) {
       const was = before.get(row.dataset.row);
       if (was !== undefined && was !== $(".value", row).textContent) row.classList.add("moved");

@@ -1,0 +1,191 @@
+"""What a driver notes of each of its attempts beside the log: how its operators are connected, and the error that ended it.
+
+Invariants:
+    * A note is for people. Nobody who restores reads it; a missing or damaged one is a note that is not there.
+    * An attempt's note is written by the driver that owns the attempt, and by nobody else: two drivers never write one file.
+    * It is bounded: each text is cut, and an attempt's note takes that of the one KEPT before it away.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from changelog_engine.storage.protocol import Storage
+
+KEPT = 50
+"""So many attempts, the newest, have notes."""
+
+_FORMAT = 1
+_MOST_BYTES = {"message": 4_000, "traceback": 16_000}
+_MOST_OTHER_BYTES = 1_000
+_MOST_EDGES = 2_000
+_CUT = "\n[...]\n"
+
+
+@dataclass(frozen=True)
+class OperatorEdge:
+    """A way that elements take from an operator to another.
+
+    Args:
+        stage: uid of the stage of the receiving operator, which is that of the stage's first operator.
+        source: uid of the operator that gives elements.
+        target: uid of the one that gets them.
+        exchange: how the receiving subtask is chosen (``hash``, ``forward``, ``rebalance``, ...); ``chain`` within a stage.
+    """
+
+    stage: str
+    source: str
+    target: str
+    exchange: str
+
+
+@dataclass(frozen=True)
+class AttemptFailure:
+    """The error that ended an attempt.
+
+    Args:
+        time_ms: when.
+        error: the name of its class.
+        message: what it says, without the traceback.
+        traceback: the lines of code that it came through, the user's own where there are some.
+        cancelled: somebody stopped the job at once; nothing had failed.
+        operator: the operator's name, where a user's function raised.
+        call: which function of it.
+        key: the key that it ran for, as messages show it.
+        element: what it was called with, likewise.
+    """
+
+    time_ms: int
+    error: str
+    message: str
+    traceback: str
+    cancelled: bool = False
+    operator: str | None = None
+    call: str | None = None
+    key: str | None = None
+    element: str | None = None
+
+
+@dataclass(frozen=True)
+class AttemptNote:
+    """What is noted of an attempt.
+
+    Args:
+        attempt: its number.
+        edges: between its operators, in the order of stages.
+        failure: the error that ended it. None while it runs, when it came to its end, and when it was killed.
+    """
+
+    attempt: int
+    edges: tuple[OperatorEdge, ...] = ()
+    failure: AttemptFailure | None = None
+
+
+def note_file(attempt: int) -> str:
+    """The name of an attempt's note in the folder of the changelog."""
+    return f"_attempt-{attempt}.json"
+
+
+def write_note(changelog: Storage, note: AttemptNote) -> None:
+    """Write an attempt's note, over the one that it may have.
+
+    Args:
+        changelog: the changelog's folder.
+        note: texts that are too long are cut.
+
+    Raises:
+        StorageError: it could not be written.
+    """
+    failure = note.failure and {
+        name: _cut(value, _MOST_BYTES.get(name, _MOST_OTHER_BYTES)) if isinstance(value, str) else value
+        for name, value in asdict(note.failure).items()
+    }
+    document = {
+        "format": _FORMAT,
+        "attempt": note.attempt,
+        "edges": [asdict(edge) for edge in note.edges[:_MOST_EDGES]],
+        "failure": failure,
+    }
+    changelog.write_durable(note_file(note.attempt), json.dumps(document).encode())
+
+
+def drop_old_note(changelog: Storage, attempt: int) -> None:
+    """Delete the note for which there is no room any more when an attempt begins.
+
+    Raises:
+        StorageError: it could not be deleted.
+    """
+    if attempt > KEPT:
+        changelog.delete(note_file(attempt - KEPT))
+
+
+def read_notes(changelog: Storage, attempts: Iterable[int]) -> dict[int, AttemptNote]:
+    """The notes of attempts, as far as there are any.
+
+    Args:
+        changelog: the changelog's folder.
+        attempts: their numbers; the newest KEPT of them are looked at.
+
+    Raises:
+        StorageError: the folder could not be read.
+    """
+    wanted = sorted(attempts)[-KEPT:]
+
+    def read(attempt: int) -> AttemptNote | None:
+        return _note_in(changelog.read_document(note_file(attempt)), attempt)
+
+    if changelog.reads_at_once > 1 and len(wanted) > 1:
+        with ThreadPoolExecutor(changelog.reads_at_once) as pool:
+            found = list(pool.map(read, wanted))
+    else:
+        found = [read(attempt) for attempt in wanted]
+    return {note.attempt: note for note in found if note is not None}
+
+
+def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
+    if document.get("format") != _FORMAT or document.get("attempt") != attempt:
+        return None
+    edges = document.get("edges")
+    found = [_made(OperatorEdge, each) for each in (edges if isinstance(edges, list) else [])[:_MOST_EDGES]]
+    return AttemptNote(
+        attempt,
+        tuple(edge for edge in found if edge is not None),
+        _made(AttemptFailure, document.get("failure")),
+    )
+
+
+Made = TypeVar("Made", OperatorEdge, AttemptFailure)
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "str | None": (str, type(None)),
+}
+
+
+def _made(cls: type[Made], document: Any) -> Made | None:
+    """What a document says; None where it has not all that it must have, or something else in a field."""
+    if not isinstance(document, dict):
+        return None
+    known = {field.name: str(field.type) for field in fields(cls)}
+    given = {name: value for name, value in document.items() if name in known}
+    if not all(type(value) in _TYPES[known[name]] for name, value in given.items()):
+        return None
+    try:
+        return cls(**given)
+    except TypeError:
+        return None
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """A text of so many bytes of UTF-8 at most: its beginning and, for the most part, its end, where an error is told."""
+    data = text.encode(errors="backslashreplace")
+    if len(data) <= most_bytes:
+        return data.decode()
+    room = most_bytes - len(_CUT)
+    first = room // 4
+    return f"{data[:first].decode(errors='ignore')}{_CUT}{data[first - room :].decode(errors='ignore')}"

@@ -1,0 +1,140 @@
+"""The graph of a job's operators as it is drawn: from left to right, each one behind those that feed it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from changelog_engine.ledger.attempt_notes import OperatorEdge
+
+if TYPE_CHECKING:
+    from changelog_engine.ui.now import OperatorNow
+
+MOST_OPERATORS = 200  # more are a list
+
+_BOX_WIDTH, _BOX_HEIGHT = 178, 114
+_GAP_X, _GAP_Y, _EDGE = 58, 14, 4
+_CHAIN = "chain"
+
+
+class OperatorBox(NamedTuple):
+    """An operator in its place.
+
+    Args:
+        operator: it.
+        x, y: of its upper left corner.
+        in_slowest: it runs in the slowest stage.
+    """
+
+    operator: OperatorNow
+    x: int
+    y: int
+    in_slowest: bool
+
+
+class DrawnEdge(NamedTuple):
+    """A way between two of them.
+
+    Args:
+        path: of the line.
+        arrow: of its head.
+        exchange: how receiving subtasks are chosen; "" within a stage.
+        x, y: where that is written.
+    """
+
+    path: str
+    arrow: str
+    exchange: str
+    x: float
+    y: float
+
+
+class GraphPicture(NamedTuple):
+    """The whole, in pixels."""
+
+    width: int
+    height: int
+    box_width: int
+    box_height: int
+    boxes: list[OperatorBox]
+    edges: list[DrawnEdge]
+
+
+def draw_graph(operators: Sequence[OperatorNow], edges: Sequence[OperatorEdge]) -> GraphPicture | None:
+    """Where operators and edges are drawn; None where the edges do not belong to the operators, or where these are too many.
+
+    Args:
+        operators: of the newest checkpoint, in the plan's order.
+        edges: of the newest attempt.
+    """
+    uids = [each.uid for each in operators]
+    known = set(uids)
+    if not edges or len(operators) > MOST_OPERATORS:
+        return None
+    if any(edge.source not in known or edge.target not in known for edge in edges):
+        return None  # the program was changed, and has made no checkpoint yet
+    before: dict[str, list[str]] = {uid: [] for uid in uids}
+    for edge in edges:
+        before[edge.target].append(edge.source)
+    column = _columns(uids, before)
+    if column is None:
+        return None
+    rows = _rows(uids, before, column)
+    place = {
+        uid: (
+            _EDGE + column[uid] * (_BOX_WIDTH + _GAP_X),
+            _EDGE + rows[uid] * (_BOX_HEIGHT + _GAP_Y),
+        )
+        for uid in uids
+    }
+    stage_of = {uid: uid for uid in uids} | {edge.target: edge.stage for edge in edges}
+    slowest = next((each.uid for each in operators if each.slowest), None)
+    return GraphPicture(
+        2 * _EDGE + (max(column.values()) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X,
+        2 * _EDGE + (max(rows.values()) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y,
+        _BOX_WIDTH,
+        _BOX_HEIGHT,
+        [OperatorBox(each, *place[each.uid], stage_of[each.uid] == slowest) for each in operators],
+        [_edge(place[edge.source], place[edge.target], edge.exchange) for edge in edges],
+    )
+
+
+def _columns(uids: Sequence[str], before: dict[str, list[str]]) -> dict[str, int] | None:
+    """The length of the longest way to each operator; None where there is a circle, which no job has."""
+    column: dict[str, int] = {}
+    for _ in uids:
+        for uid in uids:
+            if uid not in column and all(each in column for each in before[uid]):
+                column[uid] = max((column[each] + 1 for each in before[uid]), default=0)
+        if len(column) == len(uids):
+            return column
+    return None
+
+
+def _rows(uids: Sequence[str], before: dict[str, list[str]], column: dict[str, int]) -> dict[str, int]:
+    """A row for each operator, near those that feed it; no two of a column share one."""
+    row: dict[str, int] = {}
+    for number in range(max(column.values()) + 1):
+        mine = [uid for uid in uids if column[uid] == number]
+        wished = {
+            uid: sum(row[each] for each in before[uid]) / len(before[uid]) if before[uid] else 0.0
+            for uid in mine
+        }
+        free = 0
+        for uid in sorted(mine, key=wished.__getitem__):
+            row[uid] = free = max(free, int(wished[uid]))
+            free += 1
+    return row
+
+
+def _edge(begin: tuple[int, int], end: tuple[int, int], exchange: str) -> DrawnEdge:
+    x1, y1 = begin[0] + _BOX_WIDTH, begin[1] + _BOX_HEIGHT // 2
+    x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
+    middle = _GAP_X / 2
+    return DrawnEdge(
+        f"M{x1} {y1}C{x1 + middle:.0f} {y1} {x2 - middle:.0f} {y2} {x2 - 2} {y2}",
+        f"M{x2 - 8} {y2 - 4}l7 4l-7 4z",
+        "" if exchange == _CHAIN else exchange,
+        x2 - middle,
+        (y1 + y2) / 2 - 6 if x2 - x1 <= _GAP_X else y2 - 6,
+    )

@@ -1,0 +1,137 @@
+"""What is noted of attempts: how operators are connected, and the error that ended one; a kill leaves none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.graphs import keyed_job
+from support.jobs import NO_RESTART, TestJob
+from support.script import DriverKilled, Fault, Script
+
+from api.common import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.cli.program import main
+from changelog_engine.driver.attempt_notes import failure_of
+from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
+from changelog_engine.storage.opening import open_storage
+
+
+class Fails(KeyedProcessFunction):
+    """Counts, and fails at a word so often."""
+
+    left = 0
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        if value == "bad" and Fails.left:
+            Fails.left -= 1
+            raise ValueError("<b>no</b> " + "x" * 20_000)
+        yield value
+
+
+class KilledAt(TestJob):
+    at = 0
+
+    def on_commit(self, checkpoint: Any) -> None:
+        if checkpoint.id == self.at:
+            raise DriverKilled(Fault.PARTS)
+
+
+def asked(*words: str) -> Any:
+    done = CliRunner().invoke(main, [*words, "--json"])
+    return json.loads(done.stdout)
+
+
+def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
+    words = ["a", "b", "a", "bad", "c", "a"]
+    graph = keyed_job(words, Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    job = KilledAt(tmp_path, Script((1,)))
+    job.at = 2
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    path = str(tmp_path / "job")
+    assert asked("status", path)["state"] == "killed"
+    job.at, Fails.left = 0, 2
+    job.run_driver(graph)  # restarts twice by itself
+
+    told = asked("timeline", path)["attempts"]
+    assert [each["end"] for each in told] == ["killed", "failed", "failed", "finished"]
+    assert [each["failure"] is None for each in told] == [True, False, False, True]
+    failure = told[1]["failure"]
+    facts = failure["error"], failure["call"], failure["key"], failure["element"]
+    assert facts == ("UserFunctionError", "process_element", "'b'", "'bad'")
+    assert "raise ValueError(" in failure["traceback"]
+    assert failure["traceback"].endswith("x" * 100)
+    assert "Traceback" not in failure["message"]
+    assert len(failure["message"].encode()) <= 4_000
+    assert len(failure["traceback"].encode()) <= 16_000
+
+    status = asked("status", path)
+    assert [each["attempt"] for each in status["failures"]] == [2, 3]
+    ways = {(each["source"], each["target"]): each["exchange"] for each in status["edges"]}
+    uids = {each["uid"] for each in job_operators(path)}
+    assert {uid for way in ways for uid in way} == uids
+    assert [exchange for (_, target), exchange in ways.items() if target == "counts"] == ["hash"]
+    assert {each["stage"] for each in status["edges"]} <= uids
+    shown = CliRunner().invoke(main, ["status", path]).stdout
+    assert "process_element of operator" in " ".join(shown.split())
+
+
+def job_operators(path: str) -> list[dict[str, Any]]:
+    from changelog_engine.inspection.jobs import job_status
+
+    newest = job_status(path).newest
+    assert newest is not None
+    return newest.operators
+
+
+def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp_path: Path):
+    Fails.left = 1
+    graph = keyed_job(["bad"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    with pytest.raises(JobExecutionError):
+        TestJob(tmp_path, restart=NO_RESTART).run_driver(graph)
+    status = asked("status", str(tmp_path / "job"))
+    assert (status["state"], status["newest_checkpoint"]) == ("failed", None)
+    assert status["failures"][0]["failure"]["operator"]
+
+
+def test_a_note_is_bounded_and_a_damaged_one_is_none(tmp_path: Path):
+    folder = open_storage(str(tmp_path))
+    long = AttemptFailure(1, "é" * 9_000, "\ud800" * 9_000, "first" + "z" * 90_000 + "last")
+    write_note(folder, AttemptNote(1, (), long))
+    read = read_notes(folder, [1])[1].failure
+    assert read is not None
+    assert len(read.error.encode()) <= 1_000
+    assert read.traceback.startswith("first")
+    assert read.traceback.endswith("last")
+    assert (tmp_path / "_attempt-1.json").stat().st_size < 30_000
+    for bad in (b"", b"[1]", b'{"format": 2, "attempt": 2}', b'{"format": 1, "attempt": 3}', b"\xff" * 99):
+        (tmp_path / "_attempt-2.json").write_bytes(bad)
+        assert read_notes(folder, [2]) == {}
+    hostile = {"format": 1, "attempt": 2, "edges": [1, {"stage": 1}], "failure": {"time_ms": "<script>"}}
+    (tmp_path / "_attempt-2.json").write_text(json.dumps(hostile))
+    assert read_notes(folder, [2]) == {2: AttemptNote(2)}
+    assert max(read_notes(folder, range(1, KEPT + 2))) == 2
+    assert 1 not in read_notes(folder, range(1, KEPT + 2))
+
+
+def test_what_another_librarys_error_says_is_not_kept():
+    try:
+        try:
+            raise RuntimeError("password=secret")
+        except RuntimeError as error:
+            raise ConnectorError("the database refuses (password hidden)") from error
+    except ConnectorError as error:
+        kept = failure_of(error, 7)
+    assert "secret" not in repr(kept).replace('raise RuntimeError("password=secret")', "")
+    assert "RuntimeError\nwhich led to:\n" in kept.traceback
+    assert kept.traceback.endswith("ConnectorError: the database refuses (password hidden)")
