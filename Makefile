@@ -102,11 +102,12 @@ format: $(STAMP)  ## put the code into its format
 	@$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
-docs: $(STAMP)  ## the API reference, docs/api/index.html, out of the docstrings
+docs: $(STAMP)  ## the documentation as a site, site/index.html, with the API reference out of the docstrings
 	@rm -rf docs/api
 	$(VENV)/bin/pdoc --docformat google --no-show-source -o docs/api $(DOCUMENTED) 2>&1 | { grep -v 'Error parsing type annotation' || true; }
 	test -s docs/api/changelog_engine/api/datastream.html
-	echo "The API reference is docs/api/index.html"
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict 2>&1 | { grep -v '^INFO' || true; }  # --quiet would count no warnings
+	echo "The site is site/index.html"
 
 bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
 	@$(PY) tests/bench/bench.py
@@ -130,4 +131,4 @@ golden: $(STAMP) check-java  ## the golden programs and the documented API, wher
 	exit $$status
 
 clean:  ## remove what make made, .venv too
-	@rm -rf $(VENV) docs/api .servers .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) docs/api docs/pictures site .servers .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

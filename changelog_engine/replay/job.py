@@ -12,8 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ConfigurationError, RestoreError, UserFunctionError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
@@ -41,6 +44,7 @@ class ReplayReport:
         replayed: mutations of the replay.
         mutations: keys whose mutations differ, checkpoint by checkpoint.
         state: keys whose final state differs.
+        keys: how many keys have final state, recorded or replayed, each counted once for every operator that has it.
         failure: how the job's code failed, where the recorded run did not; None when it did not fail.
         notes: why differences may come from elsewhere than the code.
 
@@ -55,6 +59,7 @@ class ReplayReport:
     replayed: int = 0
     mutations: list[Difference] = field(default_factory=list)
     state: list[Difference] = field(default_factory=list)
+    keys: int = 0
     failure: str | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -71,6 +76,11 @@ class ReplayReport:
                 sets = found.setdefault((each.operator, each.state), [set(), set()])
                 sets[index].add((repr(each.key), each.namespace))
         return {name: (len(sets[0]), len(sets[1])) for name, sets in found.items()}
+
+    @property
+    def equal_keys(self) -> int:
+        """Of `keys`, those whose final state is that of the log; 0 when the code failed before there was one."""
+        return self.keys - len({(each.operator, repr(each.key)) for each in self.state})
 
     def text(self, limit: int = 5) -> str:
         """The report for people.
@@ -90,6 +100,8 @@ class ReplayReport:
             lines.append(
                 f"{state!r} of {operator!r}: mutations of {mutations} keys differ, final state of {final}"
             )
+        if not self.failure:
+            lines.append(f"final state of {self.equal_keys:,} of {self.keys:,} keys is equal")
         for differing, words in ((self.mutations, "mutations"), (self.state, "final state")):
             lines += [str(each) for each in differing[:limit]]
             if len(differing) > limit:
@@ -188,7 +200,16 @@ def _compare(run: ReplayRun, history: RecordedRange, report: ReplayReport) -> No
     expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
     types, (specs, keys) = types_of(history.end.operators), run.types()
     now = StateTypes({**types.specs, **specs}, keys)  # what the job no longer declares is as it was
-    report.state = differences(expected.values(), run.live_rows(), types, now, None)
+    replayed_state = list(run.live_rows())
+    report.state = differences(expected.values(), replayed_state, types, now, None)
+    report.keys = _count_keys([*expected.values(), *replayed_state])
+
+
+def _count_keys(tables: list[pa.Table]) -> int:
+    """How many keys of operators have rows; the columns may be dictionaries or not."""
+    schema = pa.schema([("operator", pa.string()), ("key", SCHEMA.field("key").type)])
+    rows = pa.concat_tables([schema.empty_table(), *[t.select(schema.names).cast(schema) for t in tables]])
+    return int(rows.group_by(schema.names).aggregate([]).num_rows)
 
 
 def notes_of(graph: JobGraph, end: Checkpoint) -> list[str]:

@@ -238,10 +238,15 @@ def test_case_59_the_columns_in_use_are_said_to_be() -> None:
 
 
 def test_every_decision_is_listed() -> None:
-    index = (DOCS / "index.md").read_text(encoding="utf-8")
-    numbers = sorted(path.name for path in (DOCS / "decisions").glob("*.md"))
+    index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8")
+    numbers = sorted(path.name for path in (DOCS / "decisions").glob("[0-9]*.md"))
     assert [name[:4] for name in numbers] == [f"{number:04}" for number in range(1, len(numbers) + 1)]
-    assert all(f"decisions/{name}" in index for name in numbers)
+    assert all(f"]({name})" in index for name in numbers)
+
+
+def test_the_first_page_shows_its_example() -> None:
+    example = (DOCS / "examples" / "payments" / "payments.py").read_text(encoding="utf-8")
+    assert f"```python run=payments.py\n{example}```" in (DOCS / "index.md").read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

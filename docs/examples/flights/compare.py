@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from changelog_engine.api.common import Row
-
 from materializer.fold import state_at
 from reference import State, expected_state
 
