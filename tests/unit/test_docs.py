@@ -244,6 +244,13 @@ def test_every_decision_is_listed() -> None:
     assert all(f"]({name})" in index for name in numbers)
 
 
+def test_every_page_has_its_place_on_the_site() -> None:
+    """A page that nobody finds is none. (`make docs` fails for it too, but later.)"""
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"^ +- (?:.+: )?(\S+\.md)$", site, re.MULTILINE)
+    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
 def test_the_first_page_shows_its_example() -> None:
     example = (DOCS / "examples" / "payments" / "payments.py").read_text(encoding="utf-8")
     assert f"```python run=payments.py\n{example}```" in (DOCS / "index.md").read_text(encoding="utf-8")
