@@ -274,7 +274,7 @@ def test_the_report_is_one_file_that_asks_nobody(browser: Any, base: Path, tmp_p
     assert "loading a pickle runs what is in it" in page.locator("#moment").inner_text()
     assert repr(SCRIPT) in {row[0] for row in rows(page, "#moment table.state tbody tr")}
     assert [row[1] for row in rows(page, "#differences tr.removed")] == ["'bob'"]
-    assert sum("killed or failed" in row for row in rows(page, "#current tbody tr")) == 2
+    assert sum("killed" in row for row in rows(page, "#current tbody tr")) == 2
     assert any("fork" in line for line in cells(page, ".do code"))
     page.locator("rect.hit").first.hover()
     assert "checkpoint 1" in page.locator("#tip").inner_text()
