@@ -12,7 +12,7 @@ endif
 VENV := .venv
 STAMP := $(VENV)/.set-up
 PY := $(VENV)/bin/python
-BASE_PYTHON ?= $(firstword $(shell command -v python3.11 || command -v python3) python3.11)
+BASE_PYTHON ?= $(firstword $(shell command -v python3.11 || command -v python3) python3)
 SHARED ?= ../shared
 # The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -29,13 +29,13 @@ help:  ## this text
 
 setup: $(STAMP)  ## make .venv with everything that demo, test, lint and bench need
 
-$(STAMP): pyproject.toml
-	@if ! command -v $(BASE_PYTHON) >/dev/null || ! $(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
-	    echo "Python 3.11 is needed and '$(BASE_PYTHON)' is not one. Install it (Debian, Ubuntu: apt-get install python3.11" >&2
+$(STAMP): pyproject.toml .ci/constraints.txt
+	@if ! command -v $(BASE_PYTHON) >/dev/null || ! $(BASE_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))'; then
+	    echo "Python 3.11 to 3.14 is needed and '$(BASE_PYTHON)' is not one. Install one (Debian, Ubuntu: apt-get install python3.11" >&2
 	    echo "python3.11-venv; else uv or pyenv), or name it: make setup BASE_PYTHON=/path/to/python3.11" >&2
 	    exit 1
 	fi
-	if ! $(PY) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+	if ! $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; then
 	    rm -rf $(VENV)
 	    $(BASE_PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot make environments: install its venv module (apt-get install python3.11-venv)." >&2; exit 1; }
 	fi
@@ -45,7 +45,7 @@ $(STAMP): pyproject.toml
 	pip=
 	trap 'kill $$pip 2>/dev/null || true; rm -rf $(VENV)/.downloads' EXIT
 	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
-	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -e '.[kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,lint,demo,bench,soak,docs]' &
+	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -c .ci/constraints.txt -e '.[kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,lint,demo,bench,soak,docs]' &
 	pip=$$!
 	while [ -t 1 ] && kill -0 $$pip 2>/dev/null; do
 	    printf '\r\033[K  %s MB on the disk, %s s ' "$$(du -sm $(VENV) 2>/dev/null | cut -f 1)" "$$SECONDS"

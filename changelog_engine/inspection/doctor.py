@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from changelog_engine.api_names import Short, names_here
 from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
@@ -19,9 +21,7 @@ from changelog_engine.storage.opening import open_storage
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _PACKAGE = "changelog-engine"
-_PINNED = re.compile(
-    r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^;\s]+)(?:\s*;\s*extra\s*==\s*[\"']([^\"']+)[\"'])?"
-)
+_PYTHONS = SpecifierSet(">=3.11,<3.15")  # for want of the package's own word
 _LITTLE_DISK = 1_000_000_000
 _DEVELOPMENT = {"test", "lint", "demo", "bench", "soak", "docs"}  # extras of those who work on the engine
 
@@ -54,51 +54,56 @@ def examine(base: str | None = None) -> list[Check]:
 
 
 def _python() -> Check:
-    wanted = (3, 11)
     here = f"Python {platform.python_version()} in {sys.prefix}"
-    if sys.version_info[:2] == wanted:
+    try:
+        wanted = SpecifierSet(metadata(_PACKAGE)["Requires-Python"])
+    except PackageNotFoundError:
+        wanted = _PYTHONS
+    if wanted.contains(platform.python_version(), prereleases=True):
         return Check("Python", OK, here)
-    return Check(
-        "Python", WRONG, here, "Use Python 3.11: PySpark's workers and the driver must have the same version"
-    )
+    return Check("Python", WRONG, here, f"Use a Python that is {wanted}; workers need the driver's version")
 
 
 def _packages() -> list[Check]:
-    """The pinned packages: those that are always needed, and those of extras, of which all or none should be there."""
+    """The packages that are always needed, and those of extras, of which all or none should be there."""
     try:
         own = version(_PACKAGE)
-        wanted = requires(_PACKAGE) or []
+        needed = [Requirement(line) for line in requires(_PACKAGE) or []]
     except PackageNotFoundError:
         remedy = "Install it into this Python: pip install -e . in a checkout, or the wheel"
         return [
-            Check("packages", WARNING, f"{_PACKAGE} is not installed here, so its pins are not known", remedy)
+            Check(
+                "packages",
+                WARNING,
+                f"{_PACKAGE} is not installed here, so what it needs is not known",
+                remedy,
+            )
         ]
-    pinned = [match.groups() for match in (_PINNED.match(line) for line in wanted) if match]
+    of_extras = {
+        extra: [need for need in needed if need.marker is not None and need.marker.evaluate({"extra": extra})]
+        for extra in metadata(_PACKAGE).get_all("Provides-Extra") or []
+        if extra not in _DEVELOPMENT
+    }
+    always = [need for need in needed if need.marker is None or need.marker.evaluate({"extra": ""})]
     found = []
-    always = [(name, pin) for name, pin, extra in pinned if extra is None]
-    wrong = [fault for name, pin in always if (fault := _wrong(name, pin))]
-    if wrong:
-        remedy = "pip install " + " ".join([f"{name}=={pin}" for name, pin in always if _wrong(name, pin)])
-        found.append(Check("packages", WRONG, "; ".join(wrong), remedy))
+    if wrong := [need for need in always if _wrong(need)]:
+        remedy = "pip install " + " ".join([f"'{need.name}{need.specifier}'" for need in wrong])
+        found.append(Check("packages", WRONG, "; ".join([_wrong(need) or "" for need in wrong]), remedy))
     else:
         found.append(Check("packages", OK, f"{_PACKAGE} {own} and the {len(always)} packages that it needs"))
-    extras: dict[str, list[tuple[str, str]]] = {}
-    for name, pin, extra in pinned:
-        if extra is not None and extra not in _DEVELOPMENT:
-            extras.setdefault(extra, []).append((name, pin))
     there = []
-    for extra, needed in sorted(extras.items()):
-        installed = [_installed(name) for name, _ in needed]
-        if not any(installed):
+    for extra, own_needs in sorted(of_extras.items()):
+        own_needs = [need for need in own_needs if need not in always]
+        if not any(_installed(need.name) for need in own_needs):
             continue
-        wrong = [fault for name, pin in needed if (fault := _wrong(name, pin))]
-        if wrong:
+        faults = [fault for need in own_needs if (fault := _wrong(need))]
+        if faults:
             found.append(
-                Check(f"extra {extra}", WARNING, "; ".join(wrong), f"pip install '{_PACKAGE}[{extra}]'")
+                Check(f"extra {extra}", WARNING, "; ".join(faults), f"pip install '{_PACKAGE}[{extra}]'")
             )
         else:
             there.append(extra)
-    missing = ", ".join([extra for extra in sorted(extras) if extra not in there]) or "none"
+    missing = ", ".join([extra for extra in sorted(of_extras) if extra not in there]) or "none"
     found.append(
         Check("extras", OK, f"there: {', '.join(there) or 'none'}; not there, or not whole: {missing}")
     )
@@ -112,11 +117,13 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _wrong(name: str, pin: str) -> str | None:
-    there = _installed(name)
-    if there == pin:
+def _wrong(need: Requirement) -> str | None:
+    there = _installed(need.name)
+    if there is None:
+        return f"{need.name} {need.specifier} is not there"
+    if need.specifier.contains(there, prereleases=True):
         return None
-    return f"{name} {pin} is not there" if there is None else f"{name} is {there}, and {pin} is needed"
+    return f"{need.name} is {there}, and {need.specifier} is needed"
 
 
 def _java() -> Check:

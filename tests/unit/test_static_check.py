@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
 
 from api import _differences, _kept_settings
 from api._kept_settings import KEPT
@@ -615,5 +616,5 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_extras_bring_their_packages() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for package in PACKAGES.values():
-        names = [re.split(r"[\[=]", each)[0].lower() for each in extras[package.extra]]
+        names = [Requirement(each).name.lower() for each in extras[package.extra]]
         assert package.name.lower() in names, package

@@ -168,7 +168,7 @@ class SqliteDialect(Dialect):
     def connect(self, options: ConnectionOptions) -> Any:
         arguments = driver_arguments(options)
         connection = sqlite3.connect(
-            arguments["path"], _SQLITE_WAIT_S, isolation_level="IMMEDIATE", check_same_thread=False
+            arguments["path"], timeout=_SQLITE_WAIT_S, isolation_level="IMMEDIATE", check_same_thread=False
         )
         for name, value in arguments["pragmas"].items():
             connection.execute(f"PRAGMA {name} = {value}")
