@@ -14,6 +14,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from changelog_engine.display import Displayed, Document, Grid, iso, text_of
+
 FORMAT_VERSION = 1
 
 
@@ -44,7 +46,7 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Displayed):
     """The row that makes parts, positions and watermarks durable together.
 
     Args:
@@ -85,6 +87,33 @@ class Checkpoint:
     finished: bool = False
     stopped: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
+
+    def display(self) -> Document:
+        """What is shown of it; ``repr`` has all fields."""
+        after = "the first" if self.parent is None else f"after checkpoint {self.parent}"
+        marks = [mark for mark, is_so in (("finished", self.finished), ("stopped", self.stopped)) if is_so]
+        facts = [
+            f"{iso(self.time_ms)} UTC, {self.duration_ms:,} ms, {self.rows:,} mutations, {self.bytes:,} bytes in "
+            f"{self.parts:,} parts"
+        ]
+        operators = [
+            (
+                each["uid"],
+                each.get("name"),
+                each.get("kind"),
+                each.get("parallelism"),
+                ", ".join([state["name"] for state in each.get("states", ())]),
+            )
+            for each in self.operators
+        ]
+        return Document(
+            ", ".join([f"checkpoint {self.id}", f"attempt {self.attempt}", after, *marks]),
+            facts,
+            [Grid(("operator", "name", "kind", "parallelism", "states"), operators)],
+        )
+
+    def __str__(self) -> str:
+        return text_of(self.display())
 
     def to_json(self) -> str:
         """The row's JSON document."""

@@ -19,9 +19,9 @@ from changelog_engine.cli.shown import (
     pickle_option,
     shows,
 )
+from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
 from changelog_engine.inspection.key_history import key_history
-from changelog_engine.inspection.points import iso
 
 
 @click.command()

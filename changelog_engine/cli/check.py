@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import click
 from rich.text import Text
 
-from changelog_engine.cli.console import console, printable
+from changelog_engine.cli.console import console
+from changelog_engine.display import printable
 from changelog_engine.static_check import Finding, Level, NotReadableError, Report, check_program
 
 ERRORS = 1

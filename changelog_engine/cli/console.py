@@ -1,4 +1,4 @@
-"""What the subcommands print with: tables, and text that cannot steer a terminal."""
+"""What the subcommands print tables with."""
 
 from __future__ import annotations
 
@@ -22,8 +22,3 @@ def table_of(*names: str, right: int = 0) -> Table:
 def console() -> Console:
     """Standard output as wide as its terminal."""
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
-
-
-def printable(text: str) -> str:
-    """Text without control characters."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from changelog_engine.cli.console import printable
 from changelog_engine.cli.script import CannotAskError, ask_script
+from changelog_engine.display import printable
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.types import Row
 from changelog_engine.types.row import field_names_of

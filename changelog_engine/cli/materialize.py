@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from changelog_engine.cli.console import printable
 from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
+from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.job_path import open_job
 from materializer.fold_task import fold_range

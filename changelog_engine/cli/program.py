@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.cli.console import printable
+from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
 
 # Each command is loaded when it is asked for: a look at a small job is over before all of them would be imported.

@@ -9,8 +9,8 @@ import sys
 
 import click
 
-from changelog_engine.cli.console import printable
 from changelog_engine.cli.script import ask_script
+from changelog_engine.display import printable
 
 
 @click.command(options_metavar="[OPTIONS]")

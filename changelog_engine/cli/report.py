@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from changelog_engine.cli.console import printable
 from changelog_engine.cli.shown import PATH, at_option, size
 from changelog_engine.connectors.packages import Package
+from changelog_engine.display import printable
 from changelog_engine.errors import ConfigurationError
 
 _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")

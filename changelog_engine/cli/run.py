@@ -18,11 +18,11 @@ import click
 
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
-from changelog_engine.cli.console import printable
 from changelog_engine.cli.ui import page_beside
 from changelog_engine.config import find, outer_layers, set_command_line, without_effect
 from changelog_engine.config.observing_options import PROGRESS
 from changelog_engine.config.options import BASE_PATH, CHECKPOINT_DIR
+from changelog_engine.display import printable
 from changelog_engine.errors import (
     ChangelogEngineError,
     JobCancelledError,

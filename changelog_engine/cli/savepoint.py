@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import click
 from rich.text import Text
 
-from changelog_engine.cli.console import console, printable, table_of
+from changelog_engine.cli.console import console, table_of
 from changelog_engine.cli.shown import at_option
+from changelog_engine.display import printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
 from changelog_engine.inspection.points import checkpoint_at
 from changelog_engine.ledger.job_path import open_job

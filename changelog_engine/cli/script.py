@@ -13,9 +13,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from changelog_engine.cli.console import printable
 from changelog_engine.cli.run import _configuration, _configure, _note_unknown
 from changelog_engine.config import set_command_line
+from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.launcher import alias_installed, run_program
 from changelog_engine.launcher.alias import remove_alias

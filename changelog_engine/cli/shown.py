@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import click
 from rich.text import Text
 
-from changelog_engine.cli.console import console, printable, table_of
-from changelog_engine.inspection.points import FORMS, iso
+from changelog_engine.cli.console import console, table_of
+from changelog_engine.display import iso, printable
+from changelog_engine.inspection.points import FORMS
 from changelog_engine.inspection.values import as_json
 
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it

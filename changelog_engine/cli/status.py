@@ -8,8 +8,9 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows, size
+from changelog_engine.display import iso
 from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
-from changelog_engine.inspection.points import iso, open_ledger
+from changelog_engine.inspection.points import open_ledger
 from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5

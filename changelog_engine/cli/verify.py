@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from changelog_engine.cli.console import printable
+from changelog_engine.display import printable
 from changelog_engine.errors import (
     ChangelogEngineError,
     CorruptChangelogError,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.display import Displayed, Document, Grid
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history import log_views
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _ANY_KEY: Any = object()
 
 
-class History:
+class History(Displayed):
     """A job's changelog in a Spark session. Made by ``open``.
 
     The database holds ``mutations``, ``checkpoints``, ``snapshots``, ``lineage`` and ``states``, and for each state
@@ -54,6 +55,28 @@ class History:
         self._catalog = Catalog(spark, self._tables)
         self.database = self._catalog.database
         self._register(checkpoint)
+
+    def display(self) -> Document:
+        """What is shown of it in a notebook; ``repr`` is one line."""
+        states = [
+            (
+                each.operator,
+                each.state,
+                each.kind,
+                each.view,
+                each.history_view,
+                each.key_type,
+                each.value_type,
+            )
+            for each in self.states
+        ]
+        timers = [(each.operator, each.view, each.history_view) for each in self.timers]
+        columns = ("operator", "state", "kind", "view", "view of its changes", "key", "value")
+        return Document(
+            f"database {self.database}: checkpoint {self.checkpoint_id} of {self._path}",
+            (),
+            [Grid(columns, states), Grid(("timers of", "view", "view of what happened to them"), timers)],
+        )
 
     def __repr__(self) -> str:
         return f"History(database={self.database!r}, checkpoint_id={self.checkpoint_id})"

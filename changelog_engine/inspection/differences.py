@@ -20,6 +20,7 @@ from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.live import accessed_since
@@ -28,6 +29,7 @@ from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
@@ -83,8 +85,8 @@ class StateDifference:
     uncompared: str | None = None
 
 
-@dataclass(frozen=True)
-class Differences:
+@dataclass(frozen=True, repr=False)
+class Differences(Displayed):
     """What two points do not share.
 
     Args:
@@ -97,6 +99,37 @@ class Differences:
     after: Checkpoint
     common: int | None
     states: tuple[StateDifference, ...]
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        counts = [
+            (each.operator, each.state, each.kind, each.added, each.removed, each.changed, each.uncompared)
+            for each in self.states
+        ]
+        entries = [entry for each in self.states for entry in each.entries]
+        rows = [
+            (
+                each.change,
+                each.operator,
+                each.state if each.map_key is None else f"{each.state}[{shown(each.map_key)}]",
+                Literal(each.key),
+                each.namespace,
+                None if each.change == ADDED else Literal(each.before),
+                None if each.change == REMOVED else Literal(each.after),
+            )
+            for each in entries[:MOST_ROWS]
+        ]
+        facts = ["nothing differs"] if self.equal else []
+        if self.common is not None and self.common not in (self.before.id, self.after.id):
+            facts.append(f"they are on two branches, which part at checkpoint {self.common}")
+        columns = ("operator", "state", "kind", "added", "removed", "changed", "not compared")
+        more = ("change", "operator", "state", "key", "window", "before", "after")
+        total = sum(each.added + each.removed + each.changed for each in self.states)
+        return Document(
+            f"checkpoint {self.before.id} and checkpoint {self.after.id}",
+            facts,
+            [Grid(columns, counts), Grid(more, rows, total)],
+        )
 
     @property
     def equal(self) -> bool:

@@ -17,6 +17,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_keys
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, iso
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import At, checkpoint_at, open_point, time_of
@@ -28,6 +29,7 @@ from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.state import mutation_log
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.typeinfo import shown
 from materializer.fold import TIMER_DOMAINS
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
@@ -71,8 +73,8 @@ class KeyChange:
     cause: str
 
 
-@dataclass(frozen=True)
-class KeyHistory:
+@dataclass(frozen=True, repr=False)
+class KeyHistory(Displayed):
     """The changes of one key.
 
     Args:
@@ -87,6 +89,29 @@ class KeyHistory:
     begins: int | None
     files: int
     of_files: int
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        rows = [
+            (
+                str(each.checkpoint),
+                None if each.time_ms is None else iso(each.time_ms),
+                each.operator,
+                each.state if each.map_key is None else f"{each.state}[{shown(each.map_key)}]",
+                each.operation,
+                Literal(each.before),
+                Literal(each.after),
+                each.cause,
+            )
+            for each in self.changes[-MOST_ROWS:]
+        ]
+        columns = ("checkpoint", "time (UTC)", "operator", "state", "operation", "before", "after", "cause")
+        key = f" of key {shown(self.changes[0].key)}" if self.changes else ""
+        facts = [f"{self.files:,} of {self.of_files:,} files were opened"]
+        if self.begins is not None:
+            facts.append(f"the log that is kept begins at checkpoint {self.begins}")
+        title = f"{len(self.changes):,} changes{key} up to checkpoint {self.checkpoint.id}"
+        return Document(title, facts, [Grid(columns, rows, len(self.changes), newest=True)])
 
 
 class Elements(Sequence[Any]):

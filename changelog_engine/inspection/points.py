@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.display import Document, html_of, iso, text_of
 from changelog_engine.errors import RestoreError
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.ledger import Ledger
@@ -35,6 +36,17 @@ class Point(NamedTuple):
 
     ledger: Ledger
     checkpoint: Checkpoint
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        shown = self.checkpoint.display()
+        return shown._replace(facts=[*shown.facts, f"of {self.ledger.storage.root}"])
+
+    def __repr__(self) -> str:
+        return text_of(self.display())
+
+    def _repr_html_(self) -> str:
+        return html_of(self.display())
 
 
 def open_ledger(path: str) -> Ledger:
@@ -141,15 +153,6 @@ def time_of(text: str, newest: Checkpoint) -> int | None:
         return int(when.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
-
-
-def iso(time_ms: float) -> str:
-    """A time for messages and tables: UTC, to the millisecond. Times that a calendar doesn't have are their numbers."""
-    try:
-        when = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms:.0f} ms"
-    return when.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
 
 
 def _by_id(lineage: Lineage, wanted: int) -> Checkpoint:

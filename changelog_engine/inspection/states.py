@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.nearest import named, nearest
@@ -44,12 +45,28 @@ class StateSummary:
     withheld: str | None = None
 
 
-@dataclass(frozen=True)
-class StatesAt:
+@dataclass(frozen=True, repr=False)
+class StatesAt(Displayed):
     """The states of a job at a checkpoint."""
 
     checkpoint: Checkpoint
     states: tuple[StateSummary, ...]
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        rows = [
+            (
+                each.operator,
+                each.state,
+                each.kind,
+                "not shown" if each.withheld else each.keys,
+                each.key_type,
+                " to ".join([name for name in (each.map_key_type, each.value_type) if name]),
+            )
+            for each in self.states
+        ]
+        columns = ("operator", "state", "kind", "keys", "key type", "value type")
+        return Document(_title("states", self.checkpoint), (), [Grid(columns, rows)])
 
 
 @dataclass(frozen=True)
@@ -87,8 +104,8 @@ class Miss:
     nearest: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class EntriesAt:
+@dataclass(frozen=True, repr=False)
+class EntriesAt(Displayed):
     """A page of the entries at a checkpoint.
 
     Args:
@@ -104,6 +121,21 @@ class EntriesAt:
     total: int
     withheld: dict[tuple[str, str], str]
     missed: tuple[Miss, ...] = ()
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        namespaced = any(entry.namespace is not None for entry in self.entries)
+        columns = ("operator", "state", "key", *(["window"] if namespaced else []), "value")
+        rows = [
+            (e.operator, e.state, Literal(e.key), *([e.namespace] if namespaced else []), Literal(e.value))
+            for e in self.entries
+        ]
+        facts = [f"{state!r} of {uid!r} {why}" for (uid, state), why in self.withheld.items()]
+        for miss in self.missed:
+            near = ", ".join([repr(each) for each in miss.nearest]) or "none"
+            facts.append(f"no such key: those of {miss.operator!r} are {miss.key_type}, the nearest: {near}")
+        title = f"{_title('entries', self.checkpoint)}: {self.total:,}"
+        return Document(title, facts, [Grid(columns, rows, self.total)])
 
 
 def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: bool = True) -> StatesAt:
@@ -214,6 +246,10 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
     ]
     if state is not None and state not in names:
         raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}")
+
+
+def _title(what: str, checkpoint: Checkpoint) -> str:
+    return f"{what} at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
 def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSummary:

@@ -17,6 +17,7 @@ from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, read_notes
 from changelog_engine.ledger.job_path import open_job
@@ -93,7 +94,7 @@ class CheckpointRow:
     parts: int | None = None
 
 
-class Timeline:
+class Timeline(Displayed):
     """A job's attempts and checkpoints as they are now.
 
     Args:
@@ -129,6 +130,39 @@ class Timeline:
             and row.how != IMPORTED
             and lineage.checkpoint(row.first).parent != row.parent
         }
+
+    def display(self) -> Document:
+        """What is shown of it."""
+        attempts = [
+            (
+                str(each.attempt),
+                iso(each.time_ms),
+                each.how,
+                None if each.parent is None else str(each.parent),
+                f"{each.first} to {each.last}" if each.checkpoints else "none",
+                each.end,
+            )
+            for each in self.attempts
+        ]
+        rows = [
+            (
+                str(each.id),
+                str(each.attempt),
+                None if each.parent is None else str(each.parent),
+                iso(each.time_ms),
+                ", ".join([*each.marks, *(["snapshot"] if each.materialized else [])]),
+            )
+            for each in self.checkpoints(limit=MOST_ROWS)
+        ]
+        count = len(self._index.ids)
+        return Document(
+            f"{count:,} checkpoints in {len(attempts):,} attempts of {self._ledger.storage.root}",
+            (),
+            [
+                Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),
+                Grid(("checkpoint", "attempt", "after", "time (UTC)", "what"), rows, count, newest=True),
+            ],
+        )
 
     @property
     def ids(self) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.types.typeinfo import shown
 
 _WIDTH = 80
@@ -227,8 +228,8 @@ class ExplainedOutput:
         return f"{self.sink}: {shown(self.value, 60)}"
 
 
-@dataclass
-class Explanation:
+@dataclass(repr=False)
+class Explanation(Displayed):
     """Answers about a replayed range of a job's history.
 
     Args:
@@ -293,8 +294,46 @@ class Explanation:
         for note in self.notes:
             yield from textwrap.wrap(f"note: {note}", _WIDTH, subsequent_indent="  ")
 
+    def display(self) -> Document:
+        """What is shown of it in a notebook."""
+        about, replayed, *lines = self.text(MOST_ROWS).splitlines()
+        if self.difference is not None:
+            return Document(about, [replayed], text="\n".join(lines))
+        mutations = [
+            (
+                f"#{each.number}",
+                str(each.checkpoint),
+                f"{each.operator}.{each.state}",
+                Literal(each.key),
+                each.operation,
+                Literal(each.value),
+                "the engine" if each.line is None else str(each.line),
+                str(each.cause),
+            )
+            for each in self.mutations[-MOST_ROWS:]
+        ]
+        outputs = [
+            (str(each.checkpoint), each.sink, Literal(each.value), str(each.cause))
+            for each in self.outputs[-MOST_ROWS:]
+        ]
+        columns = ("", "checkpoint", "state", "key", "operation", "value", "written by", "because of")
+        return Document(
+            about,
+            [replayed],
+            [
+                Grid(columns, mutations, len(self.mutations), newest=True),
+                Grid(
+                    ("checkpoint", "sink", "element", "because of"), outputs, len(self.outputs), newest=True
+                ),
+            ],
+            "\n".join(lines),
+        )
+
     def __str__(self) -> str:
-        return self.text()
+        return printable(self.text())
+
+    def __repr__(self) -> str:
+        return printable(self.text(MOST_ROWS))
 
 
 def _tree(found: ExplainedMutation | ExplainedOutput, seen: set[int]) -> Iterator[str]:

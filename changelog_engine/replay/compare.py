@@ -55,16 +55,28 @@ class Difference:
         window = "" if self.namespace is None else f", window {self.namespace}"
         where = "final state" if self.checkpoint is None else f"checkpoint {self.checkpoint}"
         head = f"{where}: {self.state!r} of {self.operator!r}, key {shown(self.key)}{window}"
+        recorded, replayed = self.sides()
         if self.checkpoint is None:
-            return f"{head}\n  recorded: {_entries(self.recorded)}\n  replayed: {_entries(self.replayed)}"
+            return f"{head}\n  recorded: {recorded}\n  replayed: {replayed}"
+        at = self._first()
+        before = "" if at == 0 else f"\n  before:   {_words(self.recorded[at - 1])}"
+        number = f"mutation {at + 1} of {len(self.recorded)} recorded and {len(self.replayed)} replayed"
+        return f"{head}: {number}{before}\n  recorded: {recorded}\n  replayed: {replayed}"
+
+    def sides(self) -> tuple[str, str]:
+        """What was recorded and what was replayed, in words: the first mutation that differs, or the live entries."""
+        if self.checkpoint is None:
+            return _entries(self.recorded), _entries(self.replayed)
+        at = self._first()
+        one, other = [_words(side[at] if at < len(side) else None) for side in (self.recorded, self.replayed)]
+        return one, other
+
+    def _first(self) -> int:
+        """The place of the first mutation that differs."""
         pairs = list(itertools.zip_longest(self.recorded, self.replayed))
-        at = next(
+        return next(
             (index for index, (one, other) in enumerate(pairs) if not _same(one, other)), len(pairs) - 1
         )
-        before = "" if at == 0 else f"\n  before:   {_words(pairs[at - 1][0])}"
-        number = f"mutation {at + 1} of {len(self.recorded)} recorded and {len(self.replayed)} replayed"
-        recorded, replayed = [_words(side) for side in pairs[at]]
-        return f"{head}: {number}{before}\n  recorded: {recorded}\n  replayed: {replayed}"
 
 
 class StateTypes(NamedTuple):

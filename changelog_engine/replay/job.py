@@ -17,6 +17,7 @@ import pyarrow as pa
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.errors import ConfigurationError, RestoreError, UserFunctionError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
@@ -31,8 +32,8 @@ from changelog_engine.storage.delta_log import DeltaLog
 _SHUFFLING = (Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
 
 
-@dataclass
-class ReplayReport:
+@dataclass(repr=False)
+class ReplayReport(Displayed):
     """What a replay found.
 
     Args:
@@ -108,8 +109,42 @@ class ReplayReport:
                 lines.append(f"... and {len(differing) - limit} more differences of {words}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
+    def display(self) -> Document:
+        """What is shown of it in a notebook."""
+        first = self.text(0).partition("\n")[0]
+        if self.equal:
+            return Document(first, [f"note: {note}" for note in self.notes])
+        counts = [(*name, *keys) for name, keys in self.counts().items()]
+        rows = []
+        for each in [*self.mutations, *self.state][:MOST_ROWS]:
+            where = "final state" if each.checkpoint is None else f"checkpoint {each.checkpoint}"
+            recorded, replayed = each.sides()
+            rows.append(
+                (where, each.operator, each.state, Literal(each.key), each.namespace, recorded, replayed)
+            )
+        return Document(
+            first,
+            [*(["the code failed, and did not when it was recorded"] if self.failure else [])],
+            [
+                Grid(
+                    ("operator", "state", "keys whose mutations differ", "keys whose final state differs"),
+                    counts,
+                ),
+                Grid(
+                    ("where", "operator", "state", "key", "window", "recorded", "replayed"),
+                    rows,
+                    len(self.mutations) + len(self.state),
+                    name="Differences",
+                ),
+            ],
+            "\n".join([*([self.failure] if self.failure else []), *(f"note: {note}" for note in self.notes)]),
+        )
+
     def __str__(self) -> str:
-        return self.text()
+        return printable(self.text())
+
+    def __repr__(self) -> str:
+        return printable(self.text())
 
 
 def replay_job(

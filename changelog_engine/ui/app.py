@@ -20,11 +20,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from changelog_engine.display import iso
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import JobSummary, job_status, list_jobs
 from changelog_engine.inspection.key_history import KeyChange, key_history
-from changelog_engine.inspection.points import iso
 from changelog_engine.inspection.states import StateSummary, states_at
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job

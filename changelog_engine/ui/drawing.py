@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from changelog_engine.display import iso
 from changelog_engine.inspection.key_history import KeyChange
-from changelog_engine.inspection.points import iso
 from changelog_engine.inspection.timeline import (
     CANCELLED,
     ENDED,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jinja2
 
-from changelog_engine.inspection.points import iso
+from changelog_engine.display import iso
 from changelog_engine.types.typeinfo import cut
 from changelog_engine.ui.values import amount, bytes_text, duration, shown, type_name
 
