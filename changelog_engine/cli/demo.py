@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 
 from changelog_engine.cli import program
-from changelog_engine.cli.console import console, printable
+from changelog_engine.cli.console import console
 from changelog_engine.cli.ui import page_beside, page_needs
 from changelog_engine.demo.folder import JOBS, demo_folder
 from changelog_engine.demo.steps import SMALL, WHOLE, Demo, shown_from_here
+from changelog_engine.display import printable
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.java import check_java
 
