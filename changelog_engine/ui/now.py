@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.display import iso
 from changelog_engine.inspection.jobs import JobStatus
-from changelog_engine.inspection.points import iso
 from changelog_engine.inspection.timeline import AttemptRow
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.operator_graph import GraphPicture, draw_graph

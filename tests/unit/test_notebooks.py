@@ -184,4 +184,4 @@ def test_a_notebook_shows_answers_as_tables(job: TestJob, monkeypatch: pytest.Mo
     assert "changes of key 'ann'" in history.text
     assert f"the newest {MOST_ROWS} of" not in history.text
     assert "added" in difference.texts
-    assert "killed or failed" in timeline.texts
+    assert "killed" in timeline.texts
