@@ -18,7 +18,6 @@ from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.row_files import Index, Numbers
 from changelog_engine.ledger.lineage import Lineage
-from materializer.snapshot_plan import newest_point
 
 Mask = npt.NDArray[np.bool_]
 
@@ -102,7 +101,7 @@ def needed(
     index = lineage.checkpoints.index()
     chains = _Chains(lineage, index)
     singles = {id for id in protected if id in lineage.checkpoints}
-    newest = newest_point(lineage)
+    newest = lineage.newest_point()
     line = () if newest is None else newest.lineage
     own = index.ids[_within(line, index.attempts, index.ids)]
     singles.update(own[::-1][: retention.retained].tolist())

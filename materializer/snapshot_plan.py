@@ -16,7 +16,6 @@ from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import check_listed, footer_of_file
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Base, Ledger
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldTask
 from materializer.pieces import Piece, pieces_of
@@ -67,7 +66,7 @@ def plan_snapshot(
     """
     ledger = Ledger(folder.open_changelog())
     lineage = ledger.lineage
-    checkpoint = newest_point(lineage) if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
+    checkpoint = lineage.newest_point() if checkpoint_id is None else lineage.checkpoint(checkpoint_id)
     if checkpoint is None:
         return None
     found, base = _base(ledger, checkpoint, broken)
@@ -105,17 +104,6 @@ def plan_snapshot(
                 )
             )
     return SnapshotPlan(checkpoint, previous, tasks, cells, len(suffix))
-
-
-def newest_point(lineage: Lineage) -> Checkpoint | None:
-    """The checkpoint that the newest attempt stands on: its newest, or the one that it started from."""
-    attempt = lineage.newest_attempt()
-    if attempt is None:
-        return None
-    newest = lineage.newest_checkpoint(attempt.id)
-    if newest is None and attempt.parent is not None:
-        return lineage.checkpoint(attempt.parent)
-    return newest
 
 
 def _base(

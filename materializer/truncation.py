@@ -42,7 +42,6 @@ from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
 from materializer.merge_rows import row_changes
 from materializer.retention import Needed, Retention, needed
-from materializer.snapshot_plan import newest_point
 from materializer.sweep import expires, sweep
 
 MOST_ACTIONS = 1_000
@@ -215,7 +214,7 @@ def refuse_incomplete(ledger: Ledger) -> None:
     Raises:
         RestoreError, CorruptChangelogError: as ``Ledger.base``.
     """
-    point = newest_point(ledger.lineage)
+    point = ledger.lineage.newest_point()
     if point is not None:
         ledger.base(point)
 

@@ -22,9 +22,10 @@ from changelog_engine.history.fold_sql import difference_sql, state_sql
 from changelog_engine.history.names import literal
 from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.tables import Selection, Tables, When, described_operator, described_state
+from changelog_engine.history.tables import Selection, Tables, When
 from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
 from changelog_engine.history.views import is_many, state_views
+from changelog_engine.ledger.described import described_operator, described_state
 from changelog_engine.types import type_from_spec
 
 if TYPE_CHECKING:

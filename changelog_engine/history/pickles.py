@@ -1,10 +1,12 @@
-"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL.
+"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL and without.
 
 Invariant: nothing is unpickled. The name is read off the opcodes at both ends and is for people; bytes that are no
 pickle, or one of another protocol, are an ``object``.
 """
 
 from __future__ import annotations
+
+import re
 
 from changelog_engine.history.names import literal
 
@@ -29,6 +31,34 @@ _LAST = {
     r"(?:[us]|\}\x94)\.$": "dict",
 }
 _OBJECT = r"(?:R\x94?|b|\x81\x94?|\x93\x94?|0)\.$"
+
+
+def pickled_type_of(payload: bytes | None) -> str | None:
+    """The name of a payload's type, as ``pickled_type`` gives it; None where there is no payload.
+
+    Example:
+        >>> import pickle
+        >>> pickled_type_of(pickle.dumps({1, 2}, 5)), pickled_type_of(b"?")
+        ('set', 'object')
+    """
+    if payload is None:
+        return None
+    head, tail = payload[:_HEAD].decode(_BYTES), payload[-8:].decode(_BYTES)
+    for opcode, name in _SHORT.items():
+        start = re.search(f"{_START}{opcode}.", head)
+        end = 1 if name == "int" else 2
+        if start and len(payload) == len(start[0]) + ord(start[0][-1]) + end:
+            return name
+    for pattern, name in _WHOLE.items():
+        if len(payload) < _HEAD and re.search(_START + pattern, head):
+            return name
+    for opcode, name in _LONG.items():
+        if re.search(_START + opcode, head) and not re.search(r"(?s)[\x85-\x87]\x94\.$", tail):
+            return name
+    of_class = re.search(_CLASS, head)
+    if of_class and re.search("(?s)" + _OBJECT, tail):
+        return f"{of_class[1]}.{of_class[2]}"
+    return next((name for pattern, name in _LAST.items() if re.search("(?s)" + pattern, tail)), "object")
 
 
 def pickled_type(payload: str) -> str:

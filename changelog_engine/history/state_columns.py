@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from changelog_engine.history.names import literal
 from changelog_engine.history.pickles import pickled_type
@@ -17,8 +19,31 @@ from changelog_engine.history.sql_types import (
     window_sql_type,
 )
 
+_TIME = pa.timestamp("us")
 _TIMED = literal(r"(?s)^\[(-?[0-9]+),(.*)\]$")  # the time of the last access, the user's value
 FIELDS = ("value", "pickled_type", "pickled_bytes", "accessed_ms")
+
+
+class ViewColumn(NamedTuple):
+    """A column of a view.
+
+    Args:
+        name: plain letters.
+        type: as in Spark's DDL.
+        arrow: the type without Spark: of times without a zone, which is UTC.
+    """
+
+    name: str
+    type: str
+    arrow: pa.DataType
+
+
+TEXT, LONG, INTEGER, TIME = (
+    ("STRING", pa.string()),
+    ("BIGINT", pa.int64()),
+    ("INT", pa.int32()),
+    ("TIMESTAMP", _TIME),
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +103,42 @@ class StateColumns:
             elif found is not None:
                 columns += [f"{value_of(found, alias + source)} AS {name}", f"{alias}{source} AS {name}_json"]
         return columns
+
+    def shown(self) -> list[ViewColumn]:
+        """The columns of the state's view, in their order."""
+        found = [*self.identity_columns(), *self.value_columns()]
+        return [
+            *found,
+            ViewColumn("checkpoint_id", *LONG),
+            ViewColumn("event_time", *TIME),
+            ViewColumn("key_group", *INTEGER),
+        ]
+
+    def identity_columns(self) -> list[ViewColumn]:
+        """Those of ``identity``."""
+        return [
+            column
+            for name, found in (("key", self.key), ("window", self.window), ("map_key", self.map_key))
+            if found is not None
+            for column in (ViewColumn(name, found.name, found.arrow), ViewColumn(f"{name}_json", *TEXT))
+        ]
+
+    def value_columns(self, of_row: bool = False) -> list[ViewColumn]:
+        """The value, its text, and those of ``more``.
+
+        Args:
+            of_row: of one row of the log, which of a list state has one element.
+        """
+        is_list = self.kind == "list" and not of_row
+        value = pa.list_(self.value.arrow) if is_list else self.value.arrow
+        found = [
+            ViewColumn("value", self.value_name if is_list else self.value.name, value),
+            ViewColumn("value_json", *TEXT),
+        ]
+        if self.ttl_ms is not None:
+            timed = ("ARRAY<TIMESTAMP>", pa.list_(_TIME)) if is_list else TIME
+            found.append(ViewColumn("accessed", *timed))
+        return [*found, ViewColumn("pickled_type", *TEXT), ViewColumn("pickled_bytes", *INTEGER)]
 
     def identity_names(self) -> list[str]:
         """Names of the JSON columns that tell entries apart."""

@@ -13,7 +13,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -211,40 +210,6 @@ class Tables:
         if number not in self._documents:
             self._documents[number] = self.lineage.checkpoint(number)
         return self._documents[number]
-
-
-def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
-    """The description of an operator with keys.
-
-    Raises:
-        RestoreError: the checkpoint has no such operator; lists those it has.
-    """
-    keyed = {found["uid"]: found for found in checkpoint.operators if "states" in found}
-    if operator not in keyed:
-        there = ", ".join([repr(each) for each in keyed]) or "none"
-        raise RestoreError(
-            f"checkpoint {checkpoint.id} has no operator {operator!r} with keys; it has {there}"
-        )
-    return keyed[operator]
-
-
-def described_state(
-    checkpoint: Checkpoint, operator: str, state: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The descriptions of an operator and of one of its states.
-
-    Raises:
-        RestoreError: the checkpoint has no such state; lists those it has.
-    """
-    there = []
-    for found in checkpoint.operators:
-        for described in found.get("states", ()):
-            if (found["uid"], described["name"]) == (operator, state):
-                return found, described
-            there.append(f"{found['uid']!r}.{described['name']!r}")
-    raise RestoreError(
-        f"checkpoint {checkpoint.id} has no state {state!r} of operator {operator!r}; it has {', '.join(there) or 'none'}"
-    )
 
 
 def _rows(files: Sequence[PartFile]) -> int:

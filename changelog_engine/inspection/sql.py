@@ -14,25 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
-from changelog_engine.history.sql_types import (
-    NEWEST_MS,
-    OLDEST_MS,
-    SqlType,
-    key_sql_type,
-    parsed,
-    time_of_ms,
-    type_of,
-    window_sql_type,
-)
+from changelog_engine.history.plain_rows import dated, naive, state_values, typed_values
+from changelog_engine.history.sql_types import SqlType, key_sql_type, time_of_ms, type_of, window_sql_type
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import At, open_point
@@ -154,27 +146,14 @@ class Views:
     def _live(self, uid: str) -> dict[tuple[str, str], pa.Table]:
         point = self._ledger.restore_point(self._checkpoint)
         pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
-        return {name: _dated(fold_state(pieces)) for name, pieces in pending.items()}
+        return {name: dated(fold_state(pieces)) for name, pieces in pending.items()}
 
     def _state(self, columns: StateColumns) -> pa.Table:
         live = self._live(columns.operator).get((columns.operator, columns.name))
-        entries = [] if live is None else _entries(live, columns, self._checkpoint.time_ms)
-        is_list = columns.kind == "list"
-        value = _listed(columns.value) if is_list else columns.value
-        shown = [*_identity(columns, entries), ("value", value.arrow, [entry["value"] for entry in entries])]
-        shown.append(("value_json", _TEXT, [entry["value_json"] for entry in entries]))
-        if columns.ttl_ms is not None:
-            shown.append(
-                ("accessed", pa.list_(_TIME) if is_list else _TIME, [entry["accessed"] for entry in entries])
-            )
-        for name, arrow in (
-            ("pickled_bytes", _LONG),
-            ("checkpoint_id", _LONG),
-            ("event_time", _TIME),
-            ("key_group", _LONG),
-        ):
-            shown.append((name, arrow, [entry[name] for entry in entries]))
-        return _table(shown)
+        if live is None:
+            live = SCHEMA.empty_table()
+        values = state_values(live, columns, self._checkpoint.time_ms)
+        return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _timers(self, operator: dict[str, Any]) -> pa.Table:
         key = key_sql_type(type_of(operator.get("key_type")))
@@ -184,16 +163,16 @@ class Views:
         for state, domain in TIMER_DOMAINS:
             found = live.get((operator["uid"], state))
             rows += [] if found is None else [{**row, "domain": domain} for row in found.to_pylist()]
-        shown = [*_column("key", key, [row["key"] for row in rows])]
+        shown = _typed("key", key, [row["key"] for row in rows])
         if windows:
-            shown += _column("window", window_sql_type(windows[0]), [row["namespace"] for row in rows])
+            shown += _typed("window", window_sql_type(windows[0]), [row["namespace"] for row in rows])
         times = [int(row["value"]) for row in rows]
         shown += [
             ("domain", _TEXT, [row["domain"] for row in rows]),
             ("time", _TIME, [time_of_ms(each) for each in times]),
             ("time_ms", _LONG, times),
             ("checkpoint_id", _LONG, [row["checkpoint_id"] for row in rows]),
-            ("event_time", _TIME, [_naive(row["event_time"]) for row in rows]),
+            ("event_time", _TIME, [naive(row["event_time"]) for row in rows]),
             ("key_group", _LONG, [row["key_group"] for row in rows]),
         ]
         return _table(shown)
@@ -217,94 +196,10 @@ class Views:
 _Column = tuple[str, pa.DataType, list[Any]]
 
 
-def _entries(live: pa.Table, columns: StateColumns, time_ms: int) -> list[dict[str, Any]]:
-    """The entries of a state: one a row, or of a list state one a key; without those that had expired."""
-    found: dict[Any, dict[str, Any]] = {}
-    since = None if columns.ttl_ms is None else time_ms - columns.ttl_ms
-    for number, row in enumerate(live.to_pylist()):
-        accessed, text, value = None, row["value"], _loaded(row["value"])
-        if since is not None and isinstance(value, list) and len(value) == 2 and isinstance(value[0], int):
-            accessed, value = value
-            text = text.partition(",")[2][:-1]
-            if accessed <= since:
-                continue
-        size = None if row["payload"] is None else len(row["payload"])
-        converted = None if size is not None else columns.value.of_json(value)
-        own = {
-            "value": converted,
-            "value_json": text,
-            "accessed": time_of_ms(accessed),
-            "pickled_bytes": size,
-        }
-        own |= {"event_time": _naive(row["event_time"])}
-        if columns.kind != "list":
-            found[number] = {**row, **own}
-            continue
-        place = (row["key"], row["namespace"])
-        entry = found.get(place)
-        if entry is None:
-            first = {"value": [converted], "value_json": [text], "accessed": [own["accessed"]]}
-            found[place] = {**row, **own, **first}
-            continue
-        for name in ("value", "accessed"):
-            entry[name].append(own[name])
-        entry["value_json"].append(text)
-        entry["checkpoint_id"] = max(entry["checkpoint_id"], row["checkpoint_id"])
-        entry["event_time"] = own["event_time"]
-        sizes = [each for each in (entry["pickled_bytes"], size) if each is not None]
-        entry["pickled_bytes"] = sum(sizes) if sizes else None
-    entries = list(found.values())
-    if columns.kind == "list":
-        for entry in entries:
-            entry["value_json"] = f"[{','.join(entry['value_json'])}]"
-    return entries
-
-
-def _identity(columns: StateColumns, entries: list[dict[str, Any]]) -> list[_Column]:
-    sources = (
-        ("key", "key", columns.key),
-        ("window", "namespace", columns.window),
-        ("map_key", "map_key", columns.map_key),
-    )
-    return [
-        column
-        for name, source, found in sources
-        if found is not None
-        for column in _column(name, found, [entry[source] for entry in entries])
-    ]
-
-
-def _column(name: str, found: SqlType, texts: list[str | None]) -> list[_Column]:
+def _typed(name: str, kind: SqlType, texts: list[str | None]) -> list[_Column]:
     """A typed column and its text."""
-    values = [found.of_json(_loaded(text)) for text in texts]
-    return [(name, found.arrow, values), (f"{name}_json", _TEXT, texts)]
-
-
-def _listed(element: SqlType) -> SqlType:
-    return element._replace(arrow=pa.list_(element.arrow))
-
-
-def _loaded(text: str | None) -> Any:
-    """A JSON value; numbers that the quick reader does not take by the exact one."""
-    if text is None:
-        return None
-    try:
-        return parsed(text)
-    except ValueError:
-        return text
-
-
-def _dated(live: pa.Table) -> pa.Table:
-    """Rows whose event times Python's calendar has: null outside the years 1 to 9999."""
-    times = live["event_time"]
-    milliseconds = pc.divide(times.cast(pa.int64()), 1000)
-    fits = pc.and_(pc.greater(milliseconds, OLDEST_MS), pc.less_equal(milliseconds, NEWEST_MS))
-    place = live.schema.get_field_index("event_time")
-    return live.set_column(place, live.field(place), pc.if_else(fits, times, pa.scalar(None, times.type)))
-
-
-def _naive(time: Any) -> Any:
-    return None if time is None else time.replace(tzinfo=None)
+    found = typed_values(name, kind, texts)
+    return [(name, kind.arrow, found[name]), (f"{name}_json", _TEXT, found[f"{name}_json"])]
 
 
 def _table(columns: list[_Column]) -> pa.Table:

@@ -132,6 +132,16 @@ class Lineage:
         newest = self.checkpoints.newest if attempt is None else self.checkpoints.newest_of(attempt)
         return self.checkpoint(newest) if newest else None
 
+    def newest_point(self) -> Checkpoint | None:
+        """The checkpoint that the newest attempt stands on: its newest, or the one that it started from."""
+        attempt = self.newest_attempt()
+        if attempt is None:
+            return None
+        newest = self.newest_checkpoint(attempt.id)
+        if newest is None and attempt.parent is not None:
+            return self.checkpoint(attempt.parent)
+        return newest
+
     def branches(self, lineage: tuple[Segment, ...]) -> frozenset[int]:
         """Attempts that have checkpoints beside a lineage."""
         found = self.checkpoints.index()

@@ -26,6 +26,7 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.suffix import Suffix
+from changelog_engine.storage.protocol import Storage
 
 Taken = TypeVar("Taken")
 Tell = Callable[[int, int], None]
@@ -130,6 +131,29 @@ def read_suffix(
     """
     reader = _Reader(point, key_groups, operators, dictionaries, columns)
     return reader.suffix(reader.ledger.following(point.lineage, after))
+
+
+def read_file(
+    storage: Storage,
+    file: PartFile,
+    suffix: Suffix,
+    line: Sequence[Segment],
+    dictionaries: Sequence[str] = (),
+) -> pa.Table:
+    """The mutations of one file of a suffix, verified, in the file's order.
+
+    Args:
+        storage: the changelog.
+        file: one of the suffix's.
+        suffix: what the ledger chose.
+        line: the lineage that it was chosen for.
+        dictionaries: see ``read_part``.
+
+    Raises:
+        CorruptChangelogError: the file is missing or isn't what it was.
+    """
+    table = read_part(storage, file, dictionaries, None, suffix.firsts.get(file.path))
+    return table if file.name else lineage_rows(table, line, suffix.after)
 
 
 class RestoreSize(NamedTuple):

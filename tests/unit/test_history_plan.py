@@ -41,7 +41,8 @@ from changelog_engine.history.history import _key_filter
 from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sql_name, view_names
 from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.tables import Tables, described_state
+from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.opening import open_storage

@@ -1,0 +1,404 @@
+"""Spark's Python data sources over a job's log: ``changelog_state`` and ``changelog_mutations``.
+
+Only ``registering`` imports this module: whoever asks without Spark has no PySpark loaded.
+
+Invariants:
+    * What a DataFrame shows is decided when it is made: its checkpoint, and with it the schema, stay as they are.
+    * Rows are those of the typed views; ``StateColumns.shown`` says which columns there are.
+    * Options that nobody knows are errors, and so is another schema than the state's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.canonical import refusing_objects
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
+from changelog_engine.history.mutation_rows import COLUMNS, MutationFile, mutation_files
+from changelog_engine.history.names import quoted
+from changelog_engine.history.plain_rows import state_values
+from changelog_engine.history.sql_types import type_of
+from changelog_engine.history.state_columns import ViewColumn, StateColumns
+from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.described import described_operator, described_state
+from changelog_engine.ledger.follower import FAIL, FIRST, LogFollower, Reached
+from changelog_engine.ledger.reading import read_parts
+from changelog_engine.types import IntegerTypeInfo
+
+STATE, MUTATIONS = "changelog_state", "changelog_mutations"
+_FEW_ROWS = 20_000  # that one task folds by itself
+_ROWS_OF_TASK = 250_000
+_MOST_TASKS = 512
+_ROWS_OF_BATCH = 50_000
+_MOST_KEYS = 1_000  # of an IN that chooses files
+
+
+class StatePartition(InputPartition):  # type: ignore[misc] # PySpark has no types
+    """A range of key groups."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+
+class MutationPartition(InputPartition):  # type: ignore[misc] # PySpark has no types
+    """A file of mutations; None for none."""
+
+    def __init__(self, file: MutationFile | None) -> None:
+        self.file = file
+
+
+class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
+    """``changelog_state``: a state at a checkpoint."""
+
+    reader_class: type[StateReader]
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = _checked(STATE, options, ("path", "operator", "state"), ("at",))
+        at = given.get("at")
+        self._path, self._operator, self._state = given["path"], given["operator"], given["state"]
+        tables = Tables(self._path)
+        checkpoint = tables.checkpoint(int(at) if at is not None and at.strip().isdecimal() else at)
+        operator, state = described_state(checkpoint, self._operator, self._state)
+        self._checkpoint = checkpoint.id
+        self._columns = StateColumns.of(operator, state).shown()
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return STATE
+
+    def schema(self) -> str:
+        """The columns of the state's view."""
+        return _ddl(self._columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the state."""
+        _check_schema(STATE, schema, self._columns)
+        return self.reader_class(self._path, self._checkpoint, self._operator, self._state, schema)
+
+
+class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types
+    """Folds a state, range by range of key groups."""
+
+    def __init__(self, path: str, checkpoint: int, operator: str, state: str, schema: StructType) -> None:
+        self._path = path
+        self._number = checkpoint
+        self._operator = operator
+        self._state = state
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._keys: frozenset[str] | None = None  # texts of the keys that are asked for; None for all
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of key groups, as many as the rows are worth."""
+        tables = Tables(self._path)
+        checkpoint = tables.lineage.checkpoint(self._number)
+        operator = described_operator(checkpoint, self._operator)
+        groups = operator["max_parallelism"]
+        if self._keys is not None:
+            codec = key_codec_for(type_of(operator.get("key_type")))
+            found = {key_group(codec.from_texts([text])[0], groups) for text in self._keys}
+            return [StatePartition(group, group + 1) for group in sorted(found)] or [StatePartition(0, 0)]
+        base = tables.ledger.base(checkpoint)
+        uids = frozenset([self._operator])
+        files = tables.ledger.log_files(base.suffix, ALL_KEY_GROUPS, uids)
+        if base.snapshot is not None:
+            files += tables.ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids)
+        rows = sum(file.rows or 0 for file in files)
+        least = 1 if rows < _FEW_ROWS else operator["parallelism"]
+        tasks = min(groups, _MOST_TASKS, max(least, rows // _ROWS_OF_TASK))
+        bounds = [groups * task // tasks for task in range(tasks + 1)]
+        return [StatePartition(*pair) for pair in itertools.pairwise(bounds)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The entries of a range of key groups."""
+        assert isinstance(partition, StatePartition)
+        if partition.first == partition.last:
+            return
+        tables = Tables(self._path)
+        checkpoint = tables.lineage.checkpoint(self._number)
+        columns = StateColumns.of(*described_state(checkpoint, self._operator, self._state))
+        live = self._live(tables, checkpoint, range(partition.first, partition.last))
+        for start in range(0, 0 if live is None else live.num_rows, _ROWS_OF_BATCH):
+            # A list's elements lie in one batch or not: those are made of all rows at once.
+            rows = live if columns.kind == "list" else live.slice(start, _ROWS_OF_BATCH)
+            values = state_values(rows, columns, checkpoint.time_ms)
+            arrays = [pa.array(values[field.name], field.type) for field in self._schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            if columns.kind == "list":
+                return
+
+    def _live(self, tables: Tables, checkpoint: Checkpoint, groups: range) -> Any:
+        point = tables.ledger.restore_point(checkpoint)
+        pieces = read_parts(point, groups, frozenset([self._operator]), tables.ledger)
+        own = group_by_state(pieces).get((self._operator, self._state))
+        if own is None:
+            return None
+        if self._keys is not None:
+            wanted = pa.array(sorted(self._keys), pa.string())
+            own = [piece.filter(pc.is_in(piece["key"].cast(pa.string()), value_set=wanted)) for piece in own]
+        return fold_state(own)
+
+
+class PushingStateReader(StateReader):
+    """As StateReader, where the session pushes filters: those on keys choose key groups."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
+        """Take what filters say of the key. Spark looks at the rows again: nothing is left to this alone."""
+        tables = Tables(self._path)
+        operator = described_operator(tables.lineage.checkpoint(self._number), self._operator)
+        for each in filters:
+            texts = _key_texts(each, operator)
+            if texts is not None:
+                self._keys = texts if self._keys is None else self._keys & texts
+        return filters
+
+
+class PushingStateSource(StateDataSource):
+    """As StateDataSource, where the session pushes filters."""
+
+    reader_class = PushingStateReader
+
+
+StateDataSource.reader_class = StateReader
+
+
+class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
+    """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        may = (
+            "operator",
+            "state",
+            "startingCheckpoint",
+            "endingCheckpoint",
+            "onRewind",
+            "maxCheckpointsPerTrigger",
+        )
+        given = _checked(MUTATIONS, options, ("path",), may)
+        self._options = given
+        most = given.get("maxcheckpointspertrigger")
+        if most is not None and not (most.isdecimal() and int(most) > 0):
+            raise ConfigurationError(
+                f"{MUTATIONS}: maxCheckpointsPerTrigger = {most!r} is not a whole number from 1 on"
+            )
+        self._most = None if most is None else int(most)
+        operator, state = given.get("operator"), given.get("state")
+        follower = self._follower()
+        newest = follower.ledger.lineage.newest_point()
+        if newest is not None:
+            if operator is not None and state is not None:
+                described_state(newest, operator, state)
+            elif operator is not None:
+                described_operator(newest, operator)
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return MUTATIONS
+
+    def schema(self) -> str:
+        """The columns of mutations."""
+        return _ddl(COLUMNS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads those that are there."""
+        _check_schema(MUTATIONS, schema, COLUMNS)
+        for name in ("maxCheckpointsPerTrigger", "onRewind"):
+            if name.lower() in self._options:
+                raise ConfigurationError(
+                    f"{MUTATIONS}: {name} is an option of streams, which readStream makes"
+                )
+        follower = self._follower()
+        start = follower.start(self._options.get("startingcheckpoint", FIRST))
+        last = self._options.get("endingcheckpoint")
+        if last is not None and not last.strip().isdecimal():
+            raise ConfigurationError(f"{MUTATIONS}: endingCheckpoint = {last!r} is not a checkpoint's id")
+        end = follower.after(start, last=None if last is None else int(last))
+        files = _files(follower, start, end, self._options)
+        return MutationsReader(files, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        """What follows the job."""
+        _check_schema(MUTATIONS, schema, COLUMNS)
+        if "endingcheckpoint" in self._options:
+            raise ConfigurationError(
+                f"{MUTATIONS}: endingCheckpoint is an option of tables; a stream has no end"
+            )
+        return MutationsStreamReader(self._options, self._most, schema)
+
+    def _follower(self) -> LogFollower:
+        return _follower(self._options)
+
+
+class _Batches:
+    """Gives the rows of files, in the workers."""
+
+    _schema: pa.Schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a file."""
+        assert isinstance(partition, MutationPartition)
+        return iter(()) if partition.file is None else partition.file.batches(self._schema)
+
+
+class MutationsReader(_Batches, DataSourceReader):  # type: ignore[misc] # PySpark has no types
+    """Reads the mutations that there were when it was made."""
+
+    def __init__(self, files: list[MutationFile], schema: StructType) -> None:
+        self._files = files
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The files."""
+        return [MutationPartition(file) for file in self._files] or [MutationPartition(None)]
+
+
+class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # PySpark has no types
+    """Follows a job's log: an offset is the lineage of the newest checkpoint that was given."""
+
+    def __init__(self, options: dict[str, str], most: int | None, schema: StructType) -> None:
+        self._options = options
+        self._most = most
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._last: int | None = None
+        self._opened: LogFollower | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def _follower(self) -> LogFollower:
+        if self._opened is None:
+            self._opened = _follower(self._options)
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:  # Spark's name
+        """Where a new query begins."""
+        return self._follower.start(self._options.get("startingcheckpoint", FIRST)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # Spark's name
+        """A checkpoint counts as a file: Spark has no limit of its own for it."""
+        return ReadAllAvailable() if self._most is None else ReadMaxFiles(self._most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # Spark's name
+        """How far the next batch goes."""
+        most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
+        return self._follower.after(Reached.from_json(start), most, self._last).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # Spark's name
+        """Where the job stands, for the query's progress."""
+        return self._follower.newest().to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # Spark's name
+        """Stop at what is there now."""
+        self._last = self._follower.newest().checkpoint
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The files of a batch: the same rows however often it is planned."""
+        files = _files(self._follower, Reached.from_json(start), Reached.from_json(end), self._options)
+        return [MutationPartition(file) for file in files]
+
+
+def _follower(options: dict[str, str]) -> LogFollower:
+    return LogFollower(options["path"], options.get("onrewind", FAIL))
+
+
+def _files(
+    follower: LogFollower, start: Reached, end: Reached, options: dict[str, str]
+) -> list[MutationFile]:
+    suffix = follower.between(start, end)
+    operator, state = options.get("operator"), options.get("state")
+    ledger = follower.ledger
+    files = ledger.log_files(suffix, ALL_KEY_GROUPS, None if operator is None else frozenset([operator]))
+    times = follower.times(end.lineage, suffix.after) if files else {}
+    return mutation_files(ledger.storage.root, suffix, files, end.lineage, times, operator, state)
+
+
+def _checked(
+    what: str, options: MutableMapping[str, str], must: Sequence[str], may: Sequence[str]
+) -> dict[str, str]:
+    """Options by their names in lower case."""
+    known = {name.lower(): name for name in (*must, *may)}
+    given = {name.lower(): value for name, value in dict(options).items()}
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
+            raise ConfigurationError(
+                f"{what} has no option {name!r}; did you mean {known[near]!r}? It has {', '.join(known.values())}"
+            )
+    missing = [name for name in must if not given.get(name.lower())]
+    if missing:
+        raise ConfigurationError(
+            f"{what} needs the option {missing[0]!r}: .option({missing[0]!r}, ...), or OPTIONS ({missing[0]} '...') in SQL"
+        )
+    return given
+
+
+def _ddl(columns: Sequence[ViewColumn]) -> str:
+    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+
+
+def _check_schema(what: str, schema: StructType, columns: Sequence[ViewColumn]) -> None:
+    """A schema that the user gave must be the source's own, as far as its names go."""
+    names = [column.name for column in columns]
+    if schema.fieldNames() != names:
+        raise ConfigurationError(
+            f"{what} has the columns {', '.join(names)}, not {', '.join(schema.fieldNames())}: leave out .schema(...)"
+        )
+
+
+def _key_texts(condition: Filter, operator: dict[str, Any]) -> frozenset[str] | None:
+    """The texts of the keys that a filter leaves; None where it says nothing of keys, or not exactly."""
+    if isinstance(condition, (EqualTo, EqualNullSafe)):
+        values: Sequence[Any] = [condition.value]
+    elif isinstance(condition, In):
+        values = condition.value
+    else:
+        return None
+    values = [value for value in values if value is not None]
+    if condition.attribute not in (("key",), ("key_json",)) or len(values) > _MOST_KEYS:
+        return None
+    key_type = type_of(operator.get("key_type"))
+    codec = key_codec_for(key_type)
+    try:
+        with refusing_objects():
+            if condition.attribute == ("key_json",):
+                codec.from_texts(list(values))
+                return frozenset(values)
+            if isinstance(key_type, IntegerTypeInfo) or (key_type is not None and key_type.kind == "STRING"):
+                return frozenset(codec.text(codec.identity(value)) for value in values)
+    except (ChangelogEngineError, ValueError, TypeError, KeyError, IndexError):
+        pass  # not a key of the state: Spark finds out that no row has it
+    return None
