@@ -47,7 +47,7 @@ from changelog_engine.history.mutation_rows import COLUMNS, MutationFile, mutati
 from changelog_engine.history.names import quoted
 from changelog_engine.history.plain_rows import state_values
 from changelog_engine.history.sql_types import type_of
-from changelog_engine.history.state_columns import ViewColumn, StateColumns
+from changelog_engine.history.state_columns import StateColumns, ViewColumn
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.described import described_operator, described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, LogFollower, Reached
