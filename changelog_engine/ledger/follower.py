@@ -156,9 +156,8 @@ class LogFollower:
                 f"{self._start_option} = {wanted!r} is none of {FIRST}, {OLDEST}, {NEWEST} and a checkpoint's id"
             )
         number = int(text)
-        if number != newest.checkpoint + 1 and not any(
-            run.first <= number <= run.last for run in newest.lineage
-        ):
+        on_line = any(run.first <= number <= run.last for run in newest.lineage)
+        if not on_line and number != self._to_come():
             there = ", ".join(f"{run.first} to {run.last}" for run in newest.lineage) or "none"
             raise RestoreError(
                 f"{self._start_option} = {number}: the lineage of {self._ledger.storage.root} has the checkpoints {there}. "
@@ -236,8 +235,7 @@ class LogFollower:
         back = [run for run in reached.lineage if run.last > fork]
         gone = ", ".join(f"{max(run.first, fork + 1)} to {run.last}" for run in back)
         on = f"checkpoint {fork}" if fork else "empty state"
-        follows = next((run for run in end.lineage if run.last > fork), None)
-        at = end.checkpoint + 1 if follows is None else max(follows.first, fork + 1)
+        at = self._next_on(end.lineage, fork)
         raise RestoreError(
             f"the job of {root} was rewound to {on}, so checkpoints {gone} were taken back after their mutations were read. "
             f"Undo what was made of them and begin anew with {self._start_option} = {at}, or set {self._rewind_option} = "
@@ -250,20 +248,29 @@ class LogFollower:
             return None
         return self._ledger.oldest(self._ledger.lineage.checkpoint(end.checkpoint)).checkpoint
 
+    def _to_come(self) -> int:
+        """The id that the job's next checkpoint will have."""
+        return self._ledger.lineage.newest_checkpoint_id + 1
+
+    def _next_on(self, line: Sequence[Segment], checkpoint: int) -> int:
+        """The id of the checkpoint that follows one on a lineage, or will."""
+        follows = next((run for run in line if run.last > checkpoint), None)
+        return self._to_come() if follows is None else max(follows.first, checkpoint + 1)
+
     def _gone(self, shared: tuple[Segment, ...], end: Reached, error: NotLoggedError) -> NotLoggedError:
-        root, start = self._ledger.storage.root, _last_of(shared)
+        root, newest = self._ledger.storage.root, self.newest()
+        whole = newest if _common(end.lineage, newest.lineage) == end.lineage else end
         try:
-            base = self._base(
-                self.newest() if end.checkpoint not in self._ledger.lineage.checkpoints else end
-            )
+            base = self._base(whole)
         except (RestoreError, CorruptChangelogError):
             return error
-        first = next((max(run.first, start + 1) for run in end.lineage if run.last > start), start + 1)
+        first = self._next_on(whole.lineage, _last_of(shared))
         if base is None or base < first:
             return error
+        begin = self._next_on(whole.lineage, base)
         return NotLoggedError(
             f"does not have the mutations of checkpoints {first} to {base}: they were truncated, or made without the "
-            f"changelog. None were passed over. Begin anew with {self._start_option} = {base + 1} to go on without them; "
+            f"changelog. None were passed over. Begin anew with {self._start_option} = {begin} to go on without them; "
             "changelog.history.retention says how long a job keeps them",
             root,
         )
