@@ -17,6 +17,7 @@ from changelog_engine.cli.shown import (
     at_option,
     counted,
     pickle_option,
+    point_option,
     shows,
 )
 from changelog_engine.display import iso
@@ -29,8 +30,8 @@ from changelog_engine.inspection.key_history import key_history
 @click.option("--key", required=True, help="The key: as it is shown, as plain text, or as JSON.")
 @click.option("--operator", help="Only the operator with this uid.")
 @click.option("--state", "name", help="Only the state of this name.")
-@click.option("--from", "start", metavar="POINT", help="Only from this point on; as --at.")
-@click.option("--to", "end", metavar="POINT", help="Only up to this point; as --at.")
+@point_option("--from", "start", what="Only from this point on")
+@point_option("--to", "end", what="Only up to this point")
 @at_option
 @click.option(
     "--limit",

@@ -55,7 +55,8 @@ def demo(small: bool, spark: bool, shows: bool, folder: Path) -> None:
             page = f"changelog-engine ui {shlex.quote(shown_from_here(base))} --open"
             if shows:
                 click.echo(f"\n{address} shows what is left until Ctrl-C; later: {page}")
-                threading.Event().wait()
+                with contextlib.suppress(KeyboardInterrupt):
+                    threading.Event().wait()
             click.echo(f"\nIn the browser: {page}" + ("" if missing is None else f"\n({missing})"))
     except KeyboardInterrupt:
         click.echo(f"stopped; what the job left is in {printable(str(folder))}", err=True)

@@ -14,24 +14,21 @@ from typing import Any
 import click
 
 from changelog_engine.cli.script import CannotAskError, ask_script
+from changelog_engine.cli.shown import point_option
 from changelog_engine.display import printable
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.types import Row
 from changelog_engine.types.row import field_names_of
-
-_POINT = "a checkpoint: its id, -2 from the newest, latest, or a time such as 12:00:05 (UTC)"
 
 
 def _shared(command: Callable[..., None]) -> Callable[..., None]:
     """The options and arguments that both commands have."""
     for option in reversed(
         (
-            click.option(
+            point_option(
                 "--from",
                 "start",
-                metavar="A",
-                type=click.IntRange(0),
-                help="Checkpoint whose state the replay begins with; 0 for the start of the job.",
+                what="Checkpoint whose state the replay begins with; 0 for the start of the job, else",
             ),
             click.option("--job", metavar="NAME", help="Which job, in a script that executes several."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -61,10 +58,10 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
     metavar="EXPRESSION",
     help="With --output: which elements, in Python. `value` is the element, and a Row's fields have their names.",
 )
-@click.option(
+@point_option(
     "--at",
-    metavar="N",
-    help=f"Which mutations or outputs: {_POINT}. When left out, the newest that changed the key; of outputs the newest.",
+    what="Which mutations or outputs",
+    left_out="When left out, the newest that changed the key; of outputs the newest.",
 )
 @click.option(
     "--depth",
@@ -84,7 +81,7 @@ def explain(
     where: str | None,
     at: str | None,
     depth: int | None,
-    start: int | None,
+    start: str | None,
     job: str | None,
     as_json: bool,
     limit: int,
@@ -125,10 +122,10 @@ def explain(
     is_flag=True,
     help="Also what was changed or given by calls that had read a mutation in which the record had a part.",
 )
-@click.option(
+@point_option(
     "--at",
-    metavar="N",
-    help=f"The last checkpoint that is looked at: {_POINT}. By default the one with the record.",
+    what="The last checkpoint that is looked at",
+    left_out="By default the one with the record.",
 )
 @_shared
 def impact(
@@ -140,7 +137,7 @@ def impact(
     split: str | None,
     through_state: bool,
     at: str | None,
-    start: int | None,
+    start: str | None,
     job: str | None,
     as_json: bool,
     limit: int,

@@ -8,11 +8,14 @@ from typing import Any
 
 import click
 
+from changelog_engine.cli.shown import at_option
 from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.inspection.points import checkpoint_at
 from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.lineage import Lineage
 from materializer.fold_task import fold_range
 from materializer.materialize import Runner
 from materializer.materialize import materialize as make_snapshot
@@ -34,7 +37,7 @@ class _Duration(click.ParamType[int]):
 
 @click.command()
 @click.argument("path")
-@click.option("--at", type=click.IntRange(min=1), help="Checkpoint id; the newest when left out.")
+@at_option
 @click.option("--every", type=_Duration(), help="Go on until Ctrl-C, beginning one so often, such as 10m.")
 @click.option(
     "--retention",
@@ -59,7 +62,7 @@ class _Duration(click.ParamType[int]):
 @click.option("--spark", metavar="MASTER", help="Fold as a Spark job on this master instead.")
 def materialize(
     path: str,
-    at: int | None,
+    at: str | None,
     every: int | None,
     retention: int | None,
     retained: int | None,
@@ -76,6 +79,7 @@ def materialize(
     if at is not None and every is not None:
         raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")
     folder = open_job(path)
+    checkpoint = None if at is None else checkpoint_at(Lineage(folder.open_changelog()), at).id
     given = {"history_ms": retention, "retained": retained, "grace_ms": grace}
     wanted = {name: value for name, value in given.items() if value is not None}
     if no_truncate and wanted:
@@ -91,7 +95,7 @@ def materialize(
     while True:
         began = monotonic_s()
         try:
-            _once(folder, at, run, keep)
+            _once(folder, checkpoint, run, keep)
         except ChangelogEngineError as error:
             if every is None:
                 raise

@@ -10,24 +10,22 @@ import sys
 import click
 
 from changelog_engine.cli.script import ask_script
+from changelog_engine.cli.shown import point_option
 from changelog_engine.display import printable
 
 
 @click.command(options_metavar="[OPTIONS]")
-@click.option(
+@point_option(
     "--from",
     "start",
-    metavar="A",
-    type=click.IntRange(0),
+    what="Checkpoint A, whose state it begins with; 0 for the start of the job, else",
     required=True,
-    help="Checkpoint whose state it begins with; 0 for the start of the job.",
 )
-@click.option(
+@point_option(
     "--to",
     "end",
-    metavar="B",
-    type=click.IntRange(1),
-    help="Checkpoint up to which it goes; the newest when left out.",
+    what="Checkpoint B, up to which it goes",
+    left_out="The newest when left out.",
 )
 @click.option(
     "--job", metavar="NAME", help="Which job, in a script that executes several; the first when left out."
@@ -42,8 +40,8 @@ from changelog_engine.display import printable
 def replay(
     script: str,
     arguments: tuple[str, ...],
-    start: int,
-    end: int | None,
+    start: str,
+    end: str | None,
     job: str | None,
     limit: int,
     name: str | None,

@@ -120,11 +120,20 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
     return shown
 
 
-def at_option(command: Any) -> Any:
-    """The option --at: a point of a job."""
-    return click.option(
-        "--at", metavar="POINT", help=f"Which checkpoint: {FORMS}. The newest when left out."
-    )(command)
+def point_option(*names: str, what: str, left_out: str = "", required: bool = False) -> Callable[[Any], Any]:
+    """An option that takes a point of a job, in every form that ``inspection.points`` knows.
+
+    Args:
+        names: of the option, and of the parameter.
+        what: what the point is for.
+        left_out: what holds when the option is not given, as a sentence.
+        required: whether it must be given.
+    """
+    text = f"{what}: {FORMS}.{' ' if left_out else ''}{left_out}"
+    return click.option(*names, metavar="POINT", help=text, required=required)
+
+
+at_option = point_option("--at", what="Which checkpoint", left_out="The newest when left out.")
 
 
 def pickle_option(command: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows
+from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, point_option, shows
 from changelog_engine.inspection.timeline import IMPORTED, REWOUND, AttemptRow, CheckpointRow, Timeline
 from changelog_engine.types.typeinfo import cut
 
@@ -23,17 +23,18 @@ _MESSAGE = 300  # characters; --json has the whole error, with its traceback
     show_default=True,
     help="So many checkpoints, the newest.",
 )
-@click.option("--from", "first", type=click.IntRange(min=1), help="Only from this checkpoint id on.")
-@click.option("--to", "end", type=click.IntRange(min=1), help="Only up to this checkpoint id.")
+@point_option("--from", "start", what="Only from this point on")
+@point_option("--to", "end", what="Only up to this point")
 @shows
-def timeline(path: str, last: int, first: int | None, end: int | None) -> Answer:
+def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer:
     """Show attempts and branches as a graph: what followed on what, where the job was killed, restored and rewound.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it. `●` is a checkpoint on the lineage of the newest
     one, `○` one of a branch that was left, `◆` and `◇` likewise with a snapshot.
     """
     found = Timeline(path)
-    rows = found.checkpoints(first, end, last, details=True)
+    first, final = found.between(start, end)
+    rows = found.checkpoints(first, final, last, details=True)
     attempts = {attempt.attempt: attempt for attempt in found.attempts}
     lanes = _lanes(found.attempts)
     columns = ("graph", "id", "attempt", "time (UTC)", "ms", "rows", "size", "what")

@@ -18,7 +18,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
-from changelog_engine.inspection.points import open_ledger
+from changelog_engine.inspection.points import At, checkpoint_at, open_ledger, time_of
 from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, read_notes
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
@@ -169,6 +169,32 @@ class Timeline(Displayed):
         """The checkpoints that are there, ascending."""
         found: list[int] = self._index.ids.tolist()
         return found
+
+    def between(self, start: At = None, end: At = None) -> tuple[int | None, int | None]:
+        """The lowest and the highest id between two points; None where there is no bound.
+
+        Args:
+            start: the first point; a time counts by itself, any other point by its checkpoint's id.
+            end: the last one, likewise.
+
+        Raises:
+            RestoreError: there is no such checkpoint; names the nearest.
+        """
+        bounds: list[int | None] = []
+        for at, later in ((start, True), (end, False)):
+            if at is None:
+                bounds.append(None)
+                continue
+            newest = None if self.newest is None else self._ledger.lineage.checkpoint(self.newest)
+            time_ms = None if newest is None else time_of(str(at), newest)
+            if time_ms is None:
+                bounds.append(checkpoint_at(self._ledger.lineage, at).id)
+                continue
+            ids, times = self._index.ids, self._index.times
+            found = ids[times >= time_ms] if later else ids[times <= time_ms]
+            none = (int(ids[-1]) + 1) if later else 0
+            bounds.append(none if not len(found) else int(found[0] if later else found[-1]))
+        return bounds[0], bounds[1]
 
     def checkpoints(
         self,

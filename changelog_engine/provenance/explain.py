@@ -59,7 +59,7 @@ def explain(
     operator: str | None = None,
     state: str | None = None,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     depth: int = 1,
     job: str | None = None,
     path: str | None = None,
@@ -76,7 +76,7 @@ def explain(
         operator: uid of the operator with the state; None for all that have the key.
         state: only mutations of the state of this name; None for all.
         at: the checkpoint: its id, or a text such as ``-2`` or ``12:00:05``; None for the newest one that changed the key.
-        start: the checkpoint before the first that is replayed; None for the one before ``at``, 0 for the empty state.
+        start: the checkpoint before the first that is replayed, as ``at``; 0: the empty state; None: the one before ``at``.
         depth: 1 gives the mutations with their causes; 2 also what their calls had read, 3 what those had read, and so on.
         job: the job's name, in a program that executes several; None for the first.
         path: the job's folder; None for where the program's settings say.
@@ -107,7 +107,7 @@ def explain_output(
     where: Callable[[Any], Any] = lambda value: True,
     *,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     depth: int = 2,
     job: str | None = None,
     path: str | None = None,
@@ -146,7 +146,7 @@ def impact(
     split: str | None = None,
     through_state: bool = False,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     job: str | None = None,
     path: str | None = None,
 ) -> Explanation:
@@ -205,7 +205,7 @@ def explain_graph(
     operator: str | None = None,
     state: str | None = None,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     depth: int = 1,
     path: str | None = None,
 ) -> Explanation:
@@ -270,7 +270,7 @@ def explain_output_graph(
     where: Callable[[Any], Any],
     *,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     depth: int = 2,
     path: str | None = None,
 ) -> Explanation:
@@ -303,7 +303,7 @@ def impact_graph(
     split: str | None = None,
     through_state: bool = False,
     at: At = None,
-    start: int | None = None,
+    start: At = None,
     path: str | None = None,
 ) -> Explanation:
     """As `impact`, for a job as the engine has it."""
@@ -620,11 +620,11 @@ def _checkpoint(folder: JobFolder, at: At) -> Checkpoint:
     return checkpoint_at(Lineage(folder.open_changelog()), at)
 
 
-def _history(folder: JobFolder, start: int | None, end: Checkpoint) -> RecordedRange:
+def _history(folder: JobFolder, start: At, end: Checkpoint) -> RecordedRange:
     if start is None:
         ids = [n for segment in end.lineage for n in range(segment.first, segment.last + 1)]
         start = ids[-2] if len(ids) > 1 else 0
-    return RecordedRange(folder, start or None, end.id)
+    return RecordedRange(folder, start, end.id)
 
 
 def _read_between(

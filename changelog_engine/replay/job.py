@@ -22,6 +22,7 @@ from changelog_engine.errors import ConfigurationError, RestoreError, UserFuncti
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
 from changelog_engine.in_process.capture import capture_job
+from changelog_engine.inspection.points import At
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.replay.compare import Difference, StateTypes, differences, types_of
@@ -147,9 +148,7 @@ class ReplayReport(Displayed):
         return printable(self.text())
 
 
-def replay_job(
-    program: Callable[[], Any], start: int | None, end: int | None = None, job: str | None = None
-) -> ReplayReport:
+def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str | None = None) -> ReplayReport:
     """Run a program's job over a piece of its recorded history, and compare.
 
     The state of checkpoint ``start`` is restored, the program's code of now reads what the recorded run read from there to
@@ -161,8 +160,8 @@ def replay_job(
 
     Args:
         program: builds the job and executes it; ``execute()`` does not return from it.
-        start: a checkpoint's id; None or 0 for the empty state.
-        end: a later checkpoint of the same branch; None, the default, for the newest.
+        start: a checkpoint's id, or a text such as ``-2`` or ``12:00:05``; None or 0 for the empty state.
+        end: a later checkpoint of the same branch, likewise; None, the default, for the newest.
         job: the job's name, in a program that executes several; None, the default, for the first.
 
     Returns:
@@ -192,9 +191,7 @@ def replay_job(
     return reports[0]
 
 
-def replay_graph(
-    graph: JobGraph, settings: JobSettings, start: int | None, end: int | None = None
-) -> ReplayReport:
+def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = None) -> ReplayReport:
     """As `replay_job`, for a job as the engine has it.
 
     Args:
@@ -208,7 +205,7 @@ def replay_graph(
         raise RestoreError(
             f"there is nothing to replay: job {graph.name!r} has no changelog in {folder.changelog.root}"
         )
-    history = RecordedRange(folder, start or None, end)
+    history = RecordedRange(folder, start, end)
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
     report.notes = notes_of(graph, history.end)
     with tempfile.TemporaryDirectory(prefix="changelog-engine-replay-") as scratch:

@@ -12,6 +12,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.inspection.points import At, checkpoint_at
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_suffix
@@ -23,30 +24,28 @@ class RecordedRange:
 
     Args:
         folder: the job's.
-        start: the checkpoint before the first; None for the start of the job.
-        end: the last one; None for the newest.
+        start: the checkpoint before the first, see ``inspection.points``; None or 0 for the start of the job.
+        end: the last one, likewise; None for the newest.
 
     Raises:
         RestoreError: there is no such piece, or its mutations are not known.
     """
 
-    def __init__(self, folder: JobFolder, start: int | None, end: int | None) -> None:
+    def __init__(self, folder: JobFolder, start: At, end: At = None) -> None:
         self.folder = folder
         lineage = Lineage(folder.open_changelog())
-        newest = lineage.newest_checkpoint() if end is None else lineage.checkpoint(end)
-        if newest is None:
-            raise RestoreError(f"there is no checkpoint in {folder.changelog.root} yet")
-        self.end = newest
-        self.start = None if start is None else lineage.checkpoint(start)
+        self.end = newest = checkpoint_at(lineage, end)
+        empty = start is None or str(start).strip() == "0"
+        self.start = None if empty else checkpoint_at(lineage, start)
         if self.start is not None and not on_lineage(newest.lineage, self.start.attempt, self.start.id):
             raise RestoreError(
-                f"checkpoint {newest.id} does not come after checkpoint {start} on one branch: its ancestors are "
+                f"checkpoint {newest.id} does not come after checkpoint {self.start.id} on one branch: its ancestors are "
                 f"{', '.join(f'{s.first} to {s.last}' for s in newest.lineage)}"
             )
         after = 0 if self.start is None else self.start.id
         ids = [n for s in newest.lineage for n in range(s.first, s.last + 1) if n > after]
         if not ids:
-            raise RestoreError(f"there is nothing to replay between checkpoints {start} and {newest.id}")
+            raise RestoreError(f"there is nothing to replay between checkpoints {after} and {newest.id}")
         self.checkpoints = [lineage.checkpoint(number) for number in ids]
         for row in self.checkpoints:
             if row.snapshot == row.id:

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from support.functions import Count
@@ -31,7 +33,7 @@ from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.key_history import key_history
-from changelog_engine.inspection.points import checkpoint_at, open_ledger, open_point
+from changelog_engine.inspection.points import FORMS, checkpoint_at, open_ledger, open_point
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import open_job
@@ -186,6 +188,40 @@ def test_points(job: Path) -> None:
 def test_points_that_are_not_there(job: Path, point: str, said: str) -> None:
     with pytest.raises(RestoreError, match=said):
         open_point(str(job), point)
+
+
+def test_every_command_takes_every_form_of_a_point(job: Path, tmp_path: Path) -> None:
+    groups = [click.Context(main, info_name="changelog-engine")]
+    taking = []
+    for context in groups:  # grows
+        assert isinstance(context.command, click.Group)
+        for name in context.command.list_commands(context):
+            command = context.command.get_command(context, name)
+            assert command is not None
+            below = click.Context(command, parent=context, info_name=name)
+            if isinstance(command, click.Group):
+                groups.append(below)
+            options = [each for each in command.params if isinstance(each, click.Option)]
+            points = [each for each in options if {"--at", "--from", "--to"} & {*each.opts}]
+            assert all(each.metavar == "POINT" and FORMS in (each.help or "") for each in points), name
+            taking += [name] * bool(points)
+    assert {"timeline", "replay", "explain", "impact", "materialize", "fork", "create"} < {*taking}
+
+    def shown(*options: str) -> list[int]:
+        answer = json.loads(cli("timeline", job, "--json", *options).output)
+        return [each["id"] for each in answer["checkpoints"]]
+
+    third = open_ledger(str(job)).lineage.checkpoint(3).time_ms
+    time_of_day = time.strftime("%H:%M:%S", time.gmtime(third / 1000)) + f".{third % 1000:03d}"
+    assert shown("--from", "-2") == [4, 5]
+    assert shown("--from", time_of_day) == [3, 4, 5]
+    assert shown("--from", "2", "--to", time_of_day) == [2, 3]
+    assert shown("--from", "2100-01-01") == shown("--to", "2001-01-01") == []
+    assert "the nearest is -3" in refused(cli("timeline", job, "--from", "-9"))
+    copied = tmp_path / "base" / "words"
+    shutil.copytree(job, copied)
+    assert "snapshot of checkpoint 4" in cli("materialize", copied, "--at", "-2", "--processes", "1").output
+    assert "the nearest: 5" in refused(cli("materialize", copied, "--at", "99"))
 
 
 def test_keys_are_typed_as_they_are_declared() -> None:

@@ -101,12 +101,17 @@ def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPa
     assert "checkpoint 2: 'count' of 'visits', key 'ann': mutation 1 of 1" in changed.output
     assert "  recorded: put 2\n  replayed: put 6\n" in changed.output
     assert replay(recorded, monkeypatch, "--from", "0", "visits.py").exit_code == 0  # the first job
+    by_points = replay(
+        recorded, monkeypatch, "--from", "-2", "--to", "2100-01-01", "--job", "visits", "visits.py"
+    )
+    assert "from checkpoint 2 to checkpoint 3: equal" in by_points.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (["visits.py", "--from", "7", "--job", "visits"], "there is no checkpoint 7 in"),
+        (["visits.py", "--from", "-7", "--job", "visits"], "the nearest is -3"),
         (["visits.py", "--from", "0", "--job", "other"], "no job 'other'; it executes 'first', 'visits'"),
         (["visits.py", "--from", "0", "--", "many"], "visits.py failed before it executed a job"),
         (["visits.py", "--from", "0", "-D", "changelog.restroe=1"], "changelog.restore"),
@@ -114,7 +119,16 @@ def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPa
         (["visits.py", "--from", "3", "--job", "visits"], "nothing to replay between checkpoints 3 and 3"),
         (["nothing.py", "--from", "3"], "nothing.py is not a script"),
     ],
-    ids=["checkpoint", "job", "script fails", "option", "no start", "no range", "no script"],
+    ids=[
+        "checkpoint",
+        "from the newest",
+        "job",
+        "script fails",
+        "option",
+        "no start",
+        "no range",
+        "no script",
+    ],
 )
 def test_what_cannot_be_replayed_is_2_and_says_why(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], why: str
