@@ -22,7 +22,10 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from servers import spark_classes
+from servers.process import CACHE
+
+from changelog_engine.config.program_options import JVM_OPTIONS
+from changelog_engine.spark import class_archive
 
 pytest_plugins = ["servers.fixtures", "support.backends"]
 
@@ -60,7 +63,11 @@ settings.register_profile(
 )  # no shrinking
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", spark_classes.jvm_options())
+os.environ.setdefault(class_archive.CACHE_VARIABLE, str(CACHE / "cache"))
+# For sessions that tests start by themselves too.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *class_archive.archive_options(makes=False)))
+)
 
 if os.environ.get("TEST_STATE_BACKEND"):
     from support.backends import run_all_jobs_on

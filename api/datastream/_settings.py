@@ -255,6 +255,8 @@ class EnvironmentSettings:
             metrics_host=get(observing_options.METRICS_HOST),
             metrics_port=get(observing_options.METRICS_PORT),
             json_logs=get(observing_options.LOG_FORMAT) == "json",
+            jvm_options=get(program_options.JVM_OPTIONS),
+            class_archive=get(program_options.JVM_CLASS_ARCHIVE),
         )
 
     def _restore(self) -> str:

@@ -39,6 +39,7 @@ _PLACES = {
     "materialize": "materialize",
     "verify": "verify",
     "doctor": "doctor",
+    "class-archive": "class_archive",
 }
 
 
@@ -53,7 +54,7 @@ class _Commands(click.Group):
         if place is None:
             return None
         module = import_module(f"changelog_engine.cli.{place}")
-        found: click.Command = getattr(module, cmd_name)
+        found: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return found
 
     def invoke(self, ctx: click.Context) -> Any:

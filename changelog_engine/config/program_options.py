@@ -37,6 +37,20 @@ JARS = Option(
     "pipeline.jars", "string", None, "Jar files for a Spark session that the job starts, separated by ';'."
 )
 CLASSPATHS = Option("pipeline.classpaths", "string", None, "As the option before it.")
+JVM_OPTIONS = Option(
+    "changelog.jvm.options",
+    "string",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "Options of Java, separated by blanks, for the JVM that a job starts with a local master. Not used when Java gets "
+    "options by spark.driver.extraJavaOptions, SPARK_SUBMIT_OPTS or variables of its own.",
+)
+JVM_CLASS_ARCHIVE = Option(
+    "changelog.jvm.class-archive",
+    "bool",
+    True,
+    "Keep Spark's classes for the next run in an archive of 80 MB in the cache folder, which the environment variable "
+    "CHANGELOG_ENGINE_CACHE names; used as the option before it.",
+)
 SAVEPOINT_DIR = Option(
     "execution.checkpointing.savepoint-dir",
     "string",

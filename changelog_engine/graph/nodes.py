@@ -253,6 +253,8 @@ class JobSettings:
         progress_interval_ms: between two lines of it, elsewhere than on a terminal.
         metrics_host, metrics_port: where Prometheus finds metrics; without a port nowhere.
         json_logs: the engine's log goes to standard error as JSON.
+        jvm_options: of Java, for a JVM that the job starts with a local master.
+        class_archive: that JVM keeps Spark's classes in an archive from run to run.
     """
 
     checkpoint_interval_ms: int | None = None
@@ -294,6 +296,8 @@ class JobSettings:
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     json_logs: bool = False
+    jvm_options: str = ""
+    class_archive: bool = False
 
 
 class StateKind(enum.Enum):

@@ -6,6 +6,7 @@ from changelog_engine.graph.files import JobFiles
 from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.files import StagedFiles
+from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.spark.session import spark_context
 from changelog_engine.spark.shipping import ShippedJob
 
@@ -19,5 +20,7 @@ class SparkCluster:
 
     def runner(self, job: ShippedJob, staged: StagedFiles) -> SparkEpochRunner:
         """See Cluster."""
-        context = spark_context(files.session_options(job.settings))
+        settings = job.settings
+        jvm = JvmSettings(settings.jvm_options, settings.class_archive)
+        context = spark_context(files.session_options(settings), jvm)
         return SparkEpochRunner(context, job, files.ship(context, staged))

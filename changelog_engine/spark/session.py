@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -15,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.jvm import answers
+from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher
 
 _DEFAULTS = {
     "spark.master": "local[*]",
@@ -39,17 +39,19 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
 }
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+_AS_JAVA_IS = JvmSettings()
 
 # What py4j logs it raises too, and then it is told once, by this engine.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
-def spark_context(options: dict[str, str]) -> SparkContext:
+def spark_context(options: dict[str, str], jvm: JvmSettings = _AS_JAVA_IS) -> SparkContext:
     """The active SparkContext, else a new one.
 
     Args:
         options: ``spark.*`` keys for a new one.
+        jvm: how its JVM is started.
 
     Raises:
         EnvironmentNotReadyError: Java is missing or too old.
@@ -66,7 +68,9 @@ def spark_context(options: dict[str, str]) -> SparkContext:
     for key, value in _DEFAULTS.items():
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.driver.memory", _driver_memory())
-    conf.setIfMissing("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+    java_options = driver_options(conf.get("spark.master") or "", options, jvm)
+    if java_options is not None:
+        conf.set(EXTRA, java_options)
     for variable, value in engine_path(
         {"PYTHONPATH": conf.get("spark.executorEnv.PYTHONPATH") or ""}
     ).items():
@@ -81,7 +85,8 @@ def spark_context(options: dict[str, str]) -> SparkContext:
 def _started(conf: SparkConf) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
-    context = SparkContext.getOrCreate(conf)
+    with fast_launcher():
+        context = SparkContext.getOrCreate(conf)
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     return context

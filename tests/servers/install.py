@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from changelog_engine.spark.class_archive import CACHE_VARIABLE
 from servers import (
     cassandra_node,
     kafka,
@@ -25,7 +26,6 @@ from servers import (
     rabbitmq,
     s3,
     search,
-    spark_classes,
 )
 from servers.process import CACHE, Server, ServerMissing, find_program, is_required, java, require_program
 
@@ -45,7 +45,7 @@ def main() -> int:
             server.check_installed()
         except ServerMissing as reason:
             missing[server.name] = reason
-    spark_classes.install()
+    _archive_spark()
     for name, reason in missing.items():
         print(f"{name}: {reason}", file=sys.stderr)
     ready = [server.name for server in SERVERS if server.name not in missing]
@@ -93,6 +93,12 @@ def _archive_classes() -> None:
         written = broker.stop()  # the JVM writes at its end
     if written and archive.exists():
         archive.rename(kafka.CLASSES)
+
+
+def _archive_spark() -> None:
+    """Spark's classes, for the drivers of tests."""
+    command = [sys.executable, "-m", "changelog_engine", "class-archive"]
+    subprocess.run(command, env={**os.environ, CACHE_VARIABLE: str(CACHE / "cache")}, check=False)
 
 
 def install_search(server: type[search.SearchServer]) -> None:

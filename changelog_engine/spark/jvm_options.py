@@ -1,0 +1,76 @@
+"""What the JVM of a driver is started with: the engine's options, where the user has none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from changelog_engine.spark.class_archive import archive_options, spark_home
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+EXTRA = "spark.driver.extraJavaOptions"
+_DEFAULT = "spark.driver.defaultJavaOptions"
+_OF_THE_USER = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_ONE_PROCESS = re.compile(r"local(\[.*\])?")
+_LAUNCHER = ("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+@dataclass(frozen=True)
+class JvmSettings:
+    """How a job wants the JVM that it starts.
+
+    Args:
+        options: of Java, separated by blanks, for a local master.
+        class_archive: whether it keeps Spark's classes in an archive from run to run.
+    """
+
+    options: str = ""
+    class_archive: bool = False
+
+
+def driver_options(master: str, spark: Mapping[str, str], wanted: JvmSettings) -> str | None:
+    """The options of the driver's JVM; None where those of the user's Spark configuration stay alone.
+
+    Args:
+        master: the Spark master.
+        spark: the options of the session.
+        wanted: by the job. It counts for a local master, and where the user gives Java no options by Spark's or Java's own
+            means: two sets of them need not fit each other.
+    """
+    if EXTRA in spark or _in_defaults(EXTRA):
+        return None
+    options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
+    given = _DEFAULT in spark or _in_defaults(_DEFAULT) or any(os.environ.get(name) for name in _OF_THE_USER)
+    if _ONE_PROCESS.fullmatch(master) and not given:
+        options += wanted.options.split()
+        if wanted.class_archive:
+            options += archive_options()
+    return " ".join(options)
+
+
+@contextlib.contextmanager
+def fast_launcher() -> Iterator[None]:
+    """Within it, Spark's launcher, a JVM that only writes the command line of the next one, compiles little."""
+    name, options = _LAUNCHER
+    if any(os.environ.get(other) for other in (name, *_OF_THE_USER)):
+        yield
+        return
+    os.environ[name] = options
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+
+
+def _in_defaults(key: str) -> bool:
+    """Whether the Spark installation's own file of options has a key."""
+    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
+    try:
+        text = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return re.search(rf"^\s*{re.escape(key)}[\s=:]", text, re.MULTILINE) is not None

@@ -1,0 +1,60 @@
+"""Spark's classes are archived in the background by the first job, and used by the next one (the options: tests/unit)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+MAKE_S = 300
+PROGRAM = """
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from changelog_engine.api.common import Types
+from changelog_engine.api.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+env.from_collection([1, 2], Types.LONG()).map(lambda v: v * 2, Types.LONG()).print()
+env.execute("doubled")
+jvm = SparkContext._active_spark_context._gateway.proc.pid
+print("archived" if ".jsa" in Path(f"/proc/{jvm}/maps").read_text().replace("/classes.jsa", "") else "plain")
+"""
+
+
+def run(cache: Path) -> list[str]:
+    """What the program prints, with this cache and no options for Java in its environment."""
+    environment = {**os.environ, "CHANGELOG_ENGINE_CACHE": str(cache)}
+    environment.pop("SPARK_SUBMIT_OPTS", None)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=cache.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=MAKE_S,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_first_job_has_an_archive_made_and_the_next_one_uses_it(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert run(cache) == ["2", "4", "plain"]
+    deadline = time.monotonic() + MAKE_S
+    while not (made := list(cache.glob("*.jsa"))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(made) == 1
+    assert not list(cache.glob("*.failed"))
+    assert run(cache) == ["2", "4", "archived"]
+
+    whole = made[0].stat().st_size
+    os.truncate(made[0], whole // 2)
+    assert run(cache) == ["2", "4", "plain"]  # Java passes over it

@@ -1,0 +1,135 @@
+"""Which options the JVM of a driver gets, and when an archive of Spark's classes is used (the JVM itself: tests/spark)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from changelog_engine.cli import main
+from changelog_engine.spark import class_archive
+from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher
+
+WANTED = JvmSettings("-XX:TieredStopAtLevel=1", class_archive=True)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark installation with one jar, an empty cache, and a user who gives Java no options."""
+    for name in (
+        "SPARK_SUBMIT_OPTS",
+        "JAVA_TOOL_OPTIONS",
+        "JDK_JAVA_OPTIONS",
+        "_JAVA_OPTIONS",
+        "SPARK_CONF_DIR",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "spark" / "jars").mkdir(parents=True)
+    (tmp_path / "spark" / "jars" / "a.jar").write_bytes(b"a")
+    (tmp_path / "cache").mkdir(mode=0o700)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv(class_archive.CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "spark"
+
+
+def put_archive() -> Path:
+    stem = class_archive.archive_stem()
+    assert stem is not None
+    archive = class_archive.archive_name(stem, 1)
+    archive.write_bytes(b"a")
+    archive.chmod(0o600)
+    assert class_archive.find_archive(stem) == archive
+    return archive
+
+
+def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_archive()
+    ours = driver_options("local[2]", {}, WANTED)
+    assert ours is not None
+    assert "-XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=" in ours
+    assert driver_options("local[2]", {EXTRA: "-Xss4m"}, WANTED) is None
+
+    only_logging = driver_options("yarn", {}, WANTED)
+    assert only_logging is not None
+    assert only_logging.startswith("-Dlog4j2")
+    assert " " not in only_logging
+    for master in ("local-cluster[2,1,1024]", "spark://host:7077"):
+        assert driver_options(master, {}, WANTED) == only_logging
+    assert (
+        driver_options("local[2]", {"spark.driver.defaultJavaOptions": "-XX:+UseG1GC"}, WANTED)
+        == only_logging
+    )
+    for variable in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "-XX:+UseG1GC")
+            assert driver_options("local[2]", {}, WANTED) == only_logging
+            with fast_launcher():
+                assert "SPARK_LAUNCHER_OPTS" not in os.environ
+    with fast_launcher():
+        assert "SPARK_LAUNCHER_OPTS" in os.environ
+    assert "SPARK_LAUNCHER_OPTS" not in os.environ
+
+    (home / "conf").mkdir()
+    (home / "conf" / "spark-defaults.conf").write_text(
+        "# none\nspark.driver.extraJavaOptions  -XX:+UseG1GC\n"
+    )
+    assert driver_options("local[2]", {}, WANTED) is None
+
+
+def test_an_archive_is_of_one_java_and_one_set_of_jars(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = class_archive.archive_stem()
+    assert first is not None
+    assert first == class_archive.archive_stem()
+    (home / "jars" / "b.jar").write_bytes(b"b")
+    assert class_archive.archive_stem() not in (first, None)
+    monkeypatch.setenv(class_archive.CACHE_VARIABLE, str(home / "a folder"))
+    assert class_archive.archive_stem() is None  # Java takes its options apart at blanks
+    monkeypatch.setenv(class_archive.CACHE_VARIABLE, class_archive.NO_CACHE)
+    assert class_archive.archive_stem() is None
+    assert class_archive.archive_options() == ()
+    done = CliRunner().invoke(main, ["class-archive"])
+    assert done.exit_code == 1
+    assert class_archive.CACHE_VARIABLE in done.output
+    assert "Traceback" not in done.output
+
+
+def test_an_archive_that_is_cut_off_or_that_others_can_write_is_not_used(home: Path) -> None:
+    archive, stem = put_archive(), class_archive.archive_stem()
+    assert stem is not None
+    for path, mode in ((archive, 0o620), (archive.parent, 0o777)):
+        before = path.stat().st_mode
+        path.chmod(mode)
+        assert class_archive.find_archive(stem) is None
+        assert class_archive.archive_options(makes=False) == ()
+        path.chmod(before)
+    archive.parent.chmod(0o777)
+    done = CliRunner().invoke(main, ["class-archive"])
+    assert done.exit_code == 1
+    assert "chmod go-w" in done.output
+    assert class_archive.archive_options() == ()
+    assert class_archive._makers == []
+    archive.parent.chmod(0o700)
+
+    archive.write_bytes(b"")
+    assert class_archive.find_archive(stem) is None
+    archive.rename(archive.with_suffix(".other"))
+    archive.symlink_to(archive.with_suffix(".other"))
+    assert class_archive.find_archive(stem) is None
+
+
+def test_what_could_not_be_made_is_not_tried_again_by_each_job(home: Path) -> None:
+    archive, stem = put_archive(), class_archive.archive_stem()
+    assert stem is not None
+    archive.write_bytes(b"")
+    done = CliRunner().invoke(main, ["class-archive"])  # this Spark is none
+    assert done.exit_code == 1
+    assert str(class_archive.failure_note(stem)) in done.output
+    assert "exit status" in class_archive.failure_note(stem).read_text()
+    assert sorted(path.name for path in stem.parent.iterdir()) == [
+        "class-archive.lock",
+        f"{stem.name}.failed",
+    ]
+    assert class_archive.archive_options() == ()
+    assert class_archive._makers == []
