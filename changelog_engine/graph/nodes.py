@@ -296,8 +296,8 @@ class JobSettings:
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     json_logs: bool = False
-    jvm_options: str = ""
-    class_archive: bool = False
+    jvm_options: str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    class_archive: bool = True
 
 
 class StateKind(enum.Enum):
