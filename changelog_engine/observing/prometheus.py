@@ -3,6 +3,7 @@
 Invariants:
     * A scrape reads the newest snapshot of each job, in a thread of its own: however slow it is, no job waits for it.
     * A metric's name has one type, whatever functions call theirs.
+    * No two samples have the same name and labels, and all text can be encoded: either would spoil the whole scrape.
 """
 
 from __future__ import annotations
@@ -150,14 +151,34 @@ def families(jobs: Iterable[JobFigures]) -> list[Metric]:
         for metric in figures.metrics:
             with contextlib.suppress(ArithmeticError, TypeError):  # no float, or a figure that failed
                 _add_user_metric(users, figures.job, metric)
-    return [*(family for family in found.values() if family.samples), *users.values()]
+    shown = [*(family for family in found.values() if family.samples), *users.values()]
+    return [_scrapable(family) for family in shown]
+
+
+def _scrapable(family: Metric) -> Metric:
+    """The family with text that can be encoded, and no two samples with the same name and labels."""
+    made = Metric(family.name, _encodable(family.documentation), family.type)
+    seen: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+    for sample in family.samples:
+        labels = {name: _encodable(value) for name, value in sample.labels.items()}
+        same = sample.name, frozenset(labels.items())
+        seen[same] = seen.get(same, 0) + 1
+        if seen[same] > 1:  # names of a function's metrics that differ in characters that Prometheus has not
+            labels["same_name"] = str(seen[same])
+        made.add_sample(sample.name, labels, sample.value)
+    return made
+
+
+def _encodable(text: str) -> str:
+    """Text as it is; a lone surrogate as Python writes it."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _samples(now: JobFigures) -> Iterator[tuple[str, dict[str, str], float]]:
     """(name, labels without the job, value) of all but histograms; what is not known is left out."""
     yield from (("job_status", {"status": status}, float(status == now.status)) for status in STATUSES)
-    for source in now.sources.values():
-        labels = {"source": source.name}
+    for uid, source in now.sources.items():
+        labels = {"source": source.name, "uid": uid}
         yield "records_in", labels, source.records
         yield from _known("source_records_behind", labels, source.behind)
         yield from _known("source_watermark_seconds", labels, _seconds(source.watermark))
@@ -221,7 +242,7 @@ def _add_histogram(family: Metric, labels: dict[str, str], histogram: Histogram)
 def _add_user_metric(families: dict[str, Metric], job: str, metric: MetricFigure) -> None:
     """One of a function's. Its counters may fall, so that they are gauges, as Flink reports them."""
     name = PREFIX + "user_" + "_".join(_plain(part) for part in _own_names(metric))
-    labels = {"job": job, "operator": metric.operator, "subtask": str(metric.subtask)}
+    labels = {"job": job, "operator": metric.operator, "uid": metric.uid, "subtask": str(metric.subtask)}
     for key, value in metric.variables.items():
         plain = _plain(key)
         labels[f"group_{plain}" if plain in labels or plain[:1].isdigit() else plain] = value

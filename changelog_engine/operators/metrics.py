@@ -30,6 +30,7 @@ class MetricFigure(NamedTuple):
         names: of the groups round it, and its own.
         variables: the pairs of key-value groups round it.
         figure: plain numbers; None of a gauge that failed.
+        uid: of the operator: several may have one name.
     """
 
     operator: str
@@ -38,6 +39,7 @@ class MetricFigure(NamedTuple):
     names: tuple[str, ...]
     variables: dict[str, str]
     figure: Any
+    uid: str = ""
 
     @property
     def full_name(self) -> str:
@@ -224,8 +226,12 @@ class TaskMetricGroup:
         """The full name of a metric."""
         return ".".join((*self._scope, metric_name))
 
-    def figures(self) -> list[MetricFigure]:
-        """Every metric of this group and those inside. A gauge that fails is None."""
+    def figures(self, uid: str = "") -> list[MetricFigure]:
+        """Every metric of this group and those inside. A gauge that fails is None.
+
+        Args:
+            uid: of the operator.
+        """
         found: list[MetricFigure] = []
         operator, subtask, *groups = self._scope
         for name, metric in self._metrics.items():
@@ -238,9 +244,11 @@ class TaskMetricGroup:
             ):  # a gauge may do anything, and must not fail the job
                 figure = None
             names = (*groups, name)
-            found.append(MetricFigure(operator, int(subtask), metric.kind, names, self._variables, figure))
+            found.append(
+                MetricFigure(operator, int(subtask), metric.kind, names, self._variables, figure, uid)
+            )
         for group in self._groups.values():
-            found += group.figures()
+            found += group.figures(uid)
         return found
 
     def _group(self, name: str, is_key: bool, variables: dict[str, str]) -> TaskMetricGroup:

@@ -337,9 +337,9 @@ class StageRuntime:
             if collected:
                 report.records_out += len(collected)
                 report.driver_output[node] = collected
-        for context in self.contexts.values():
+        for node, context in self.contexts.items():
             if context.metrics is not None:
-                report.metrics += context.metrics.figures()
+                report.metrics += context.metrics.figures(self.uids[node])
         if order.kind.barrier:
             report.operator_state = self._snapshot()
             began_ms = monotonic_ms()

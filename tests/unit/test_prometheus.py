@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,31 @@ def test_a_figure_of_a_functions_that_cannot_be_shown_hides_no_other(kind: str, 
     }
     assert any("good" in name for name in shown)
     assert not any("bad" in name for name in shown)
+
+
+def test_operators_of_one_name_and_names_that_cannot_be_encoded_spoil_no_scrape(tmp_path: Path) -> None:
+    name = "same \ud800"
+    build = GraphBuilder(parallelism=1)
+    keyed = [build.key_by(build.source(range(6), name=name), lambda value: value % 2) for _ in range(2)]
+    for number, stream in enumerate(keyed):
+        build.collect(build.process(stream, Measured(), name=name, uid=f"measured-{number}"))
+    job = TestJob(tmp_path, Script(sizes=(3,)))
+    job.run(build.graph())
+    monitor = JobMonitor()
+    twins = tuple(MetricFigure("op", 0, "gauge", (each,), {}, 1) for each in ("a.b", "a_b"))
+    latest = job.coordinator._job.monitor.latest
+    monitor.latest = replace(latest, metrics=(*latest.metrics, *twins))
+    reporter = Reporter("127.0.0.1", 0, monitor)
+    try:
+        found = scraped(reporter.address)
+    finally:
+        reporter.close()
+    for samples in found.values():
+        assert len({frozenset(labels.items()) for labels, _ in samples}) == len(samples)
+    read = found[PREFIX + "records_in_total"]
+    assert [(labels["source"], value) for labels, value in read] == [("same \\ud800", 6)] * 2
+    assert {labels["uid"] for labels, _ in found[PREFIX + "user_level"]} == {"measured-0", "measured-1"}
+    assert len(found[PREFIX + "user_a_b"]) == 2
 
 
 def test_a_port_that_is_being_closed_by_this_process_is_not_taken() -> None:
