@@ -2,8 +2,8 @@
 
 Invariants:
     * A mutation is in its log before the table changes.
-    * Immutable values wait as they are and are encoded in bulk; mutable ones were encoded at once (``Encoded``), because a
-      later change in place would rewrite history.
+    * What waits never changes, or it would rewrite history: immutable values wait as they are, mutable ones as the private
+      copies that the table keeps, and what a copy may share was encoded at once (``Encoded``).
     * Within a state, mutations keep their order.
 """
 

@@ -123,25 +123,30 @@ def string_texts(values: list[Any]) -> pa.Array:
 
 
 def array_texts(values: list[Any]) -> pa.Array | None:
-    """Texts of tuples or lists that JSON's own writer takes, written in one call.
+    """Texts of tuples, lists or dicts that JSON's own writer takes, written in one call.
 
     Args:
         values: any objects; not more than a chunk.
 
     Returns:
-        An array of string; None when the values are others, or when a bracket is inside one: each has to be written alone.
+        An array of string; None when the values are others, or when their closing bracket is inside one: each has to be
+        written alone.
 
     Raises:
         TypeError: the JSON writer refuses a value.
     """
     kinds = set(map(type, values))
-    if not kinds or not kinds <= _ARRAYS:
+    if kinds == {dict}:
+        bracket = b"}"
+    elif kinds and kinds <= _ARRAYS:
+        bracket = b"]"
+    else:
         return None
-    line = orjson.dumps(values)
-    if line.count(b"]") != len(values) + 1 or len(line) >= 2**31:
+    line = memoryview(orjson.dumps(values))[1:-1]
+    raw = np.frombuffer(line, np.uint8)
+    ends = np.flatnonzero(raw == bracket[0])
+    if len(ends) != len(values) or len(line) >= 2**31:
         return None
-    raw = np.frombuffer(line, np.uint8)[1:-1]
-    ends = np.flatnonzero(raw == 0x5D)
     wanted = np.ones(len(raw), np.bool_)
     wanted[ends[:-1] + 1] = False  # the commas between
     offsets = np.zeros(len(values) + 1, np.int32)

@@ -17,12 +17,11 @@ from changelog_engine.types import (
     MapTypeInfo,
     PickledType,
     Row,
-    RowKind,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
 )
-from changelog_engine.types.row import make_row
+from changelog_engine.types.row import columns_of_rows, make_row
 
 
 class ListForm(JsonForm):
@@ -108,10 +107,14 @@ class TupleForm(JsonForm):
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
         columns = _columns(values, len(self.fields))
-        written = [field.to_json(column) for field, column in zip(self.fields, columns, strict=True)]
+        written = self.write_columns(columns)
         if all(new is old for new, old in zip(written, columns, strict=True)):
             return values
         return list(zip(*written, strict=True))
+
+    def write_columns(self, columns: list[list[Any]]) -> list[list[Any]]:
+        """The fields of many tuples, one list a field, as write has them."""
+        return [field.to_json(column) for field, column in zip(self.fields, columns, strict=True)]
 
     def read(self, values: list[Any]) -> list[Any]:
         """See JsonForm.read."""
@@ -143,11 +146,13 @@ class RowForm(JsonForm):
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
         names = self.names
-        for row in values:
-            if row._row_kind is not RowKind.INSERT or not hasattr(row, "_fields") or row._fields != names:
-                raise NotExact
-        written = self.tuples.write([row._values for row in values])
-        return [dict(zip(names, fields, strict=False)) for fields in written]
+        rows = columns_of_rows(values)
+        if rows is None or rows[0] != names:
+            raise NotExact
+        if not names:
+            return [{} for _ in values]
+        written = self.tuples.write_columns(rows[1])
+        return [dict(zip(names, fields, strict=False)) for fields in zip(*written, strict=True)]
 
     def read(self, values: list[Any]) -> list[Any]:
         """See JsonForm.read."""

@@ -1,7 +1,8 @@
 """Blocks: how elements move between tasks. One byte string per sender, receiver and epoch.
 
 A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
-times as fast as lists (docs/decisions/0002); all others are pickled. The watermark travels in band, after the elements.
+times as fast as lists (docs/decisions/0002); rows of the same names as a column for each field; all others are pickled. The
+watermark travels in band, after the elements.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
+from changelog_engine.types.row import columns_of_rows, rows_of_columns
 
 Column = Any  # list of objects, or a numpy array of int64 or float64
+_ROWS = "rows"  # no character of a numpy type
 
 
 class Block(NamedTuple):
@@ -77,11 +80,17 @@ def decode(data: bytes) -> Block | EpochReport:
 def _pack(column: Column) -> Any:
     if isinstance(column, np.ndarray):
         return column.dtype.char, column.tobytes()
+    rows = columns_of_rows(column)
+    if rows is not None and rows[0]:  # columns of rows without fields would not tell how many they are
+        names, columns = rows
+        return _ROWS, names, [_pack(column_of(values)) for values in columns]
     return column
 
 
 def _unpack(column: Any) -> Any:
     if type(column) is tuple:
+        if column[0] == _ROWS:
+            return rows_of_columns(column[1], [_unpack(values) for values in column[2]])
         return np.frombuffer(column[1], column[0]).tolist()
     return column
 

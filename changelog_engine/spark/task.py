@@ -22,6 +22,8 @@ _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Cause
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _LONGEST = 2_000
+_PYTHONS_THRESHOLD = (700, 10, 10)
+_NEW_OBJECTS = 50_000  # some 5 MB
 
 
 class SubtaskTask:
@@ -63,6 +65,7 @@ class SubtaskTask:
         self.notes = notes
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
+        collect_rarely()
         gc.freeze()
         from changelog_engine.spark.worker import tidy
 
@@ -91,6 +94,15 @@ class SubtaskTask:
             finally:
                 flush_printed()
         return [(partition, failure) for partition in range(self.partitions or 1)]
+
+
+def collect_rarely() -> None:
+    """Look for garbage in cycles after so many new objects more; a program that set another threshold keeps it.
+
+    The rows and tuples of an epoch live until its end: at Python's own threshold they were looked at again and again.
+    """
+    if gc.get_threshold() == _PYTHONS_THRESHOLD:
+        gc.set_threshold(_NEW_OBJECTS, *_PYTHONS_THRESHOLD[1:])
 
 
 def _refuse_a_second_run(task: TaskContext | None) -> None:

@@ -30,6 +30,10 @@ def _keep(value: Any) -> Any:
     return value
 
 
+def _unknown(value: Any) -> bool:
+    return False
+
+
 class Admission:
     """Checks and copies of one state's values.
 
@@ -48,6 +52,12 @@ class Admission:
         self.plain = self.type.quick_test()
         self.mutable = not self.type.immutable
         self.copy: Callable[[Any], Any] = self.type.copy if self.mutable else _keep
+        self.fits: Callable[[Any], bool] = self.plain or _unknown
+
+    @property
+    def freeze(self) -> Callable[[Any], Any] | None:
+        """What a private copy needs before it waits in the log: nothing, or encoding when it may share what can change."""
+        return None if self.type.copied_whole else codec_for(self.type).encode
 
     def admit(self, value: Any) -> Any:
         """The value as the declared type wants it.
@@ -133,28 +143,31 @@ class LoggingCell(CellHandle):
 
 
 class CopyingCell(CellHandle):
-    """A cell of mutable values: copied in and out, and for the log encoded when they are set."""
+    """A cell of mutable values: copied in and out. The log gets the copy that the table keeps; see Admission.freeze."""
 
     def __init__(
         self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
     ) -> None:
         super().__init__(table, cursor, admission)
         self._log = log
-        self._encode = None if log is None else codec_for(admission.type).encode
+        self._fits = admission.fits
+        self._copy = admission.copy
+        self._freeze = None if log is None else admission.freeze
 
     def value(self) -> Any:
         value = self._get(self._cursor.key)
-        return None if value is None else self._admission.copy(value)
+        return None if value is None else self._copy(value)
 
     def update(self, value: Any) -> None:
         if value is None:
             self.clear()
             return
-        value = self._admission.admit(value)
-        encoded = None if self._encode is None else self._encode(value)
-        copied = self._admission.copy(value)
+        if not self._fits(value):
+            value = self._admission.admit(value)
+        frozen = None if self._freeze is None else self._freeze(value)
+        copied = self._copy(value)
         if self._log is not None:
-            self._log.record(self._cursor, encoded)
+            self._log.record(self._cursor, copied if frozen is None else frozen)
         self._table[self._cursor.key] = copied
 
     def clear(self) -> None:
@@ -173,9 +186,9 @@ class ReducingHandle:
         self._reduce = reduce
         self._admission = admission
         self._value = cell.value
-        self._cell_checks = (
-            admission.plain is not None
-        )  # else it leaves the range of whole numbers to the log
+        # A cell of an exact class leaves the range of whole numbers to the log: it is looked at here.
+        cell_checks = admission.plain is not None and admission.exact is None and not admission.mutable
+        self._fits = None if cell_checks else admission.fits
 
     @property
     def cell(self) -> Any:
@@ -191,7 +204,8 @@ class ReducingHandle:
         before = self._value()
         if before is not None:
             value = self._reduce(before, value)
-        if value is None or not self._cell_checks:
+        fits = self._fits
+        if value is None or (fits is not None and not fits(value)):
             value = self._admission.present(value)
         self._cell.update(value)
 
@@ -243,8 +257,9 @@ class ListHandle:
         self._admission = admission
         self._copy = admission.copy
         self._mutable = admission.mutable
+        self._fits = admission.fits
         self._log = log
-        self._freeze = codec_for(admission.type).encode if admission.mutable and log is not None else None
+        self._freeze = None if log is None or not admission.mutable else admission.freeze
 
     def get(self) -> list[Any]:
         """The elements in order; an empty list when there are none."""
@@ -258,21 +273,29 @@ class ListHandle:
 
     def add(self, value: Any) -> None:
         """Append one element."""
-        self._append([self._copy(self._admission.present(value))])
+        if not self._fits(value):
+            value = self._admission.present(value)
+        self._append([self._copy(value)] if self._mutable else [value])
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append elements in order."""
-        admitted = [self._copy(self._admission.present(value)) for value in values]
+        admitted = self._admitted(values)
         if admitted:
             self._append(admitted)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the list; an empty one clears it."""
-        admitted = [self._copy(self._admission.present(value)) for value in values]
+        admitted = self._admitted(values)
         if admitted:
             self._replace(admitted)
         else:
             self.clear()
+
+    def _admitted(self, values: Iterable[Any]) -> list[Any]:
+        """The values as the declared type wants them, and nobody else's."""
+        fits, present = self._fits, self._admission.present
+        admitted = [value if fits(value) else present(value) for value in values]
+        return [self._copy(value) for value in admitted] if self._mutable else admitted
 
     def clear(self) -> None:
         """Remove all elements."""
@@ -302,9 +325,10 @@ class ListHandle:
     def _record(self, log: MutationLog, values: list[Any], operation: str) -> None:
         freeze = self._freeze
         frozen = values if freeze is None else [freeze(value) for value in values]
-        for value in frozen:
-            log.record(self._cursor, value, operation)
-            operation = APPEND
+        if len(frozen) == 1:
+            log.record(self._cursor, frozen[0], operation)
+        else:
+            log.record_list(self._cursor, frozen, operation)
 
 
 class MapHandle:
@@ -318,6 +342,7 @@ class MapHandle:
         self._admission = admission
         self._copy = admission.copy
         self._mutable = admission.mutable
+        self._fits = admission.fits
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
         key_type = admission.spec.map_key_type
         self._exact_key = key_type.exact if key_type is not None and key_type.exact in (int, str) else None
@@ -326,7 +351,7 @@ class MapHandle:
         self._freeze: Callable[[Any], Any] | None = None
         if log is not None:
             assert log.map_keys is not None and log.operations is not None
-            self._freeze = codec_for(admission.type).encode if admission.mutable else None
+            self._freeze = admission.freeze if admission.mutable else None
             self._log_key, self._log_value = log.keys.append, log.values.append
             self._log_map_key, self._log_operation = log.map_keys.append, log.operations.append
             self._log_time = None if log.times is None else log.times.append
@@ -368,7 +393,8 @@ class MapHandle:
             table[key] = entry
             return
         identity = map_key if type(map_key) is self._exact_key else self._identity(map_key)
-        value = None if value is None else self._admission.admit(value)
+        if value is not None and not self._fits(value):
+            value = self._admission.admit(value)
         self._put(identity, self._copy(value))
 
     def entry(self) -> Any:

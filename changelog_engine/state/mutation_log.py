@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from changelog_engine.state.cursor import Cursor
@@ -48,6 +49,16 @@ class MutationLog:
             self.operations.append(operation)
         if self.times is not None:
             self.times.append(cursor.timestamp)
+
+    def record_list(self, cursor: Cursor, values: list[Any], first: str) -> None:
+        """Append one mutation of the current key for each of some values: the first one's operation, then ``append``."""
+        self.keys.extend(repeat(cursor.key, len(values)))
+        self.values.extend(values)
+        if self.operations is not None:
+            self.operations.append(first)
+            self.operations.extend(repeat(APPEND, len(values) - 1))
+        if self.times is not None:
+            self.times.extend(repeat(cursor.timestamp, len(values)))
 
     def clear(self) -> None:
         """Forget the waiting mutations."""

@@ -42,6 +42,10 @@ class TimedType(TupleTypeInfo):
         """See TypeInformation.parameters; a tuple type of the user's with the same fields is another type."""
         return (TimedType, *super().parameters())
 
+    def quick_test(self) -> Callable[[Any], bool] | None:
+        """See TypeInformation.quick_test."""
+        return TypeInformation.quick_test(self)
+
 
 def stored_type(spec: StateSpec) -> TypeInformation:
     """The type that is kept for a state: the user's, or the pair of a time and the user's.

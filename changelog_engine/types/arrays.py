@@ -36,6 +36,7 @@ class ElementsTypeInfo(TypeInformation):
 
     def __init__(self, elem_type: TypeInformation) -> None:
         self.elem_type = elem_type
+        self.copied_whole = elem_type.copied_whole
         self.name = f"{self.kind}<{elem_type.name}>"
 
     def parameters(self) -> tuple[Any, ...]:
@@ -170,6 +171,7 @@ class MapTypeInfo(TypeInformation):
     def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
         self.key_type = key_type
         self.value_type = value_type
+        self.copied_whole = key_type.copied_whole and value_type.copied_whole
         self.name = f"MAP<{key_type.name}, {value_type.name}>"
 
     def parameters(self) -> tuple[Any, ...]:

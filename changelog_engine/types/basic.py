@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -117,6 +118,13 @@ class IntegerTypeInfo(BasicTypeInfo):
         if not math.isfinite(value) or value != int(value):
             raise Misfit(self, value, "not a whole number; round it first")
         return int(value)
+
+    def quick_test(self) -> Callable[[Any], bool] | None:
+        """See TypeInformation.quick_test."""
+        low, high = self.low, self.high
+        if low is None or high is None:
+            return super().quick_test()
+        return lambda value: type(value) is int and low <= value <= high
 
     def fits_all(self, values: list[Any]) -> bool:
         """See TypeInformation.fits_all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
@@ -18,19 +17,45 @@ def _default_names(count: int) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def _test_of(fields: tuple[tuple[type, int | None, int | None], ...]) -> Callable[[Any], bool]:
-    """A test of tuples, in one expression: state is tested once per record.
+def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | None:
+    """A test of tuples or rows, compiled for their fields: elements and state are tested once per record.
 
-    Args:
-        fields: of each field the class, and for whole numbers of so many bits the smallest and the largest.
+    Returns:
+        A function that is true only of what ``fit`` gives back as it is; None when a field's type has no such test.
     """
-    terms = [f"type(v) is tuple and len(v) == {len(fields)}"]
-    for index, (_, low, high) in enumerate(fields):
-        terms.append(f"type(v[{index}]) is c{index}")
-        if low is not None:
-            terms.append(f"{low} <= v[{index}] <= {high}")
-    classes = {f"c{index}": field[0] for index, field in enumerate(fields)}
-    test: Callable[[Any], bool] = eval(f"lambda v: {' and '.join(terms)}", classes)
+    given: dict[str, Any] = {"Row": Row}
+    terms = []
+    fields = [f"v{index}" for index in range(len(type_info.get_field_types()))]
+    for name, field_type in zip(fields, type_info.get_field_types(), strict=True):
+        if isinstance(field_type, IntegerTypeInfo):
+            term = f"type({name}) is int"
+            if field_type.low is not None:
+                term += f" and {field_type.low} <= {name} <= {field_type.high}"
+        elif field_type.sure is not None:
+            given[f"c{name}"] = field_type.sure
+            term = f"type({name}) is c{name}"
+        else:
+            given[f"t{name}"] = field_type.quick_test()
+            if given[f"t{name}"] is None:
+                return None
+            term = f"t{name}({name})"
+        terms.append(f"({term} or {name} is None)")
+    body = [f"return {' and '.join(terms) or 'True'}"]
+    unpacked = f"[{', '.join(fields)}] = "
+    if isinstance(type_info, TupleTypeInfo):
+        lines = [f"if type(v) is not tuple or len(v) != {len(fields)}: return False", f"{unpacked}v", *body]
+    else:
+        given["names"] = type_info.get_field_names()
+        lines = [
+            "if type(v) is not Row: return False",
+            "try:",
+            " if v._fields != names: return False",
+            f" {unpacked}v._values",
+            "except (AttributeError, ValueError): return False",  # no names, or another number of fields
+            *body,
+        ]
+    exec("def test(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
+    test: Callable[[Any], bool] = given["test"]
     return test
 
 
@@ -40,6 +65,8 @@ class _FieldsTypeInfo(TypeInformation):
     def __init__(self, types: Sequence[TypeInformation], names: Sequence[str]) -> None:
         self._types = list(types)
         self._names = list(names)
+        self._of_immutable = all(field_type.immutable for field_type in self._types)
+        self.copied_whole = all(field_type.copied_whole for field_type in self._types)
 
     def get_field_types(self) -> list[TypeInformation]:
         """The types of the fields, in order."""
@@ -62,7 +89,18 @@ class _FieldsTypeInfo(TypeInformation):
             fitted.append(new)
         return fitted, changed
 
-    def _copy_fields(self, values: Sequence[Any]) -> list[Any]:
+    def quick_test(self) -> Callable[[Any], bool] | None:
+        """See TypeInformation.quick_test."""
+        return _test_of(self)
+
+    def fits_all(self, values: list[Any]) -> bool:
+        """See TypeInformation.fits_all."""
+        test = self.quick_test()
+        return test is not None and all(map(test, values))  # drives our own code
+
+    def _copy_fields(self, values: list[Any]) -> list[Any]:
+        if self._of_immutable:
+            return values.copy()
         return [
             value if field_type.immutable or value is None else field_type.copy(value)
             for field_type, value in zip(self._types, values, strict=True)
@@ -81,7 +119,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
         super().__init__(field_types, _default_names(len(field_types)))
         self.name = f"TUPLE<{', '.join(t.name for t in field_types)}>"
-        self.immutable = all(t.immutable for t in field_types)
+        self.immutable = self._of_immutable
 
     def parameters(self) -> tuple[Any, ...]:
         """See TypeInformation.parameters."""
@@ -99,30 +137,9 @@ class TupleTypeInfo(_FieldsTypeInfo):
         fitted, changed = self._fit_fields(value, values)
         return tuple(fitted) if changed or type(value) is not tuple else value
 
-    def fits_all(self, values: list[Any]) -> bool:
-        """See TypeInformation.fits_all."""
-        if set(map(type, values)) != {tuple} or set(map(len, values)) != {len(self._types)}:
-            return False
-        return all(
-            field_type.fits_all(list(map(itemgetter(index), values)))
-            for index, field_type in enumerate(self._types)
-        )
-
-    def quick_test(self) -> Callable[[Any], bool] | None:
-        """See TypeInformation.quick_test."""
-        fields: list[tuple[type, int | None, int | None]] = []
-        for field_type in self._types:
-            if isinstance(field_type, IntegerTypeInfo):
-                fields.append((int, field_type.low, field_type.high))
-            elif field_type.sure is not None:
-                fields.append((field_type.sure, None, None))
-            else:
-                return None
-        return _test_of(tuple(fields))
-
     def copy(self, value: Any) -> Any:
         """See TypeInformation.copy."""
-        return value if self.immutable or value is None else tuple(self._copy_fields(value))
+        return value if self.immutable or value is None else tuple(self._copy_fields(list(value)))
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""

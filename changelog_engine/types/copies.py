@@ -17,13 +17,14 @@ import datetime
 import enum
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from changelog_engine.types.row import Row, RowKind, make_row
+from changelog_engine.types.row import Row, RowKind, field_names_of, make_row
 
 _TIMES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _NUMBERS = (bool, int, float, complex, Decimal, np.int64, np.int32, np.float64, np.float32, np.bool_)
@@ -39,10 +40,7 @@ def own(value: Any, others: int = 0) -> Any:
     """
     kind = type(value)
     if kind is tuple:
-        for item in value:
-            if type(item) not in IMMUTABLE:
-                return copied(value)
-        return value
+        return value if IMMUTABLE.issuperset(map(type, value)) else copied(value)
     if getrefcount(value) <= _ALONE + others:
         if kind is dict:
             inside: Iterable[Any] = value.values()
@@ -52,10 +50,7 @@ def own(value: Any, others: int = 0) -> Any:
             inside = value._values
         else:
             return copied(value)
-        for item in inside:
-            if type(item) not in IMMUTABLE:
-                return copied(value)
-        return value
+        return value if IMMUTABLE.issuperset(map(type, inside)) else copied(value)
     return copied(value)
 
 
@@ -76,8 +71,12 @@ def take_each(out: list[Any], results: Iterable[Any]) -> None:
 
 def separate(values: Sequence[Any]) -> Sequence[Any]:
     """The values for one more receiver."""
-    if IMMUTABLE.issuperset(map(type, values)):
+    kinds = set(map(type, values))
+    if IMMUTABLE.issuperset(kinds):
         return values
+    if kinds == {Row}:
+        with suppress(RecursionError):  # one that holds itself, perhaps: see copied
+            return [_of_row(value) for value in values]
     return [value if type(value) in IMMUTABLE else copied(value) for value in values]
 
 
@@ -105,8 +104,7 @@ def _of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _of_row(value: Row) -> Row:
-    names = getattr(value, "_fields", None)
-    return make_row(None if names is None else list(names), _of_list(value._values), value._row_kind)
+    return make_row(field_names_of(value), _of_list(value._values), value._row_kind)
 
 
 def _of_a_class(value: Any) -> Any:

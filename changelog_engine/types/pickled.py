@@ -20,6 +20,7 @@ class PickledBytesTypeInfo(TypeInformation):
     kind = "PICKLED_BYTE_ARRAY"
     name = "PICKLED_BYTE_ARRAY"
     immutable = False
+    copied_whole = False  # an object's class may say what a copy shares
 
     def fit(self, value: Any) -> Any:
         """See TypeInformation.fit."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from changelog_engine.errors import UnknownFieldError
@@ -184,6 +185,11 @@ class Row:
             self._values[self._position(item)] = value
 
     def __getattr__(self, name: str) -> Any:
+        try:
+            if name[0] != "_":
+                return self._values[self._fields.index(name)]
+        except (AttributeError, ValueError, IndexError):  # no names, or not this one, or too few values
+            pass
         if name.startswith("_"):  # pickle and copy probe half-made rows
             raise AttributeError(name)
         return self._values[self._position(name)]
@@ -240,6 +246,54 @@ def make_row(names: Sequence[str] | None, values: list[Any], kind: RowKind = Row
     row._values = values
     row._row_kind = kind
     return row
+
+
+def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None:
+    """Rows as columns, one list a field: how many rows move and are kept at the price of a few lists.
+
+    Args:
+        rows: any objects.
+
+    Returns:
+        The field names and the columns; None unless all are rows of kind INSERT with the same names.
+
+    Example:
+        >>> columns_of_rows([Row(a=1, b="x"), Row(a=2, b="y")])
+        (['a', 'b'], [[1, 2], ['x', 'y']])
+    """
+    if not rows or type(rows[0]) is not Row or set(map(type, rows)) != {Row}:
+        return None
+    names, insert = field_names_of(rows[0]), RowKind.INSERT
+    if names is None:
+        return None
+    try:
+        for row in rows:
+            if row._row_kind is not insert or row._fields != names:
+                return None
+    except AttributeError:  # without names
+        return None
+    values = [row._values for row in rows]
+    if set(map(len, values)) != {len(names)}:
+        return None
+    return names, [list(map(itemgetter(index), values)) for index in range(len(names))]
+
+
+def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[Row]:
+    """New rows of kind INSERT; what ``columns_of_rows`` took apart.
+
+    Args:
+        names: of the fields, at least one.
+        columns: their values, one sequence a field, all of the same length.
+    """
+    make, insert = Row.__new__, RowKind.INSERT
+    rows = []
+    for values in zip(*columns, strict=True):
+        row = make(Row)
+        row._fields = names
+        row._values = [*values]
+        row._row_kind = insert
+        rows.append(row)
+    return rows
 
 
 def _plain(value: Any) -> Any:

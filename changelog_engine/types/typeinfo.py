@@ -80,12 +80,14 @@ class TypeInformation(JavaMembers, ABC):
             checks the range of LONG, in bulk), or None.
         sure: the Python class whose instances are always valid, or None.
         immutable: every valid value is deeply immutable.
+        copied_whole: a copy shares nothing with the value that can be changed.
     """
 
     name: str
     exact: type | None = None
     sure: type | None = None
     immutable: bool = True
+    copied_whole: bool = True
     kind: ClassVar[str]
 
     @abstractmethod
@@ -141,7 +143,8 @@ class TypeInformation(JavaMembers, ABC):
 
     def quick_test(self) -> Callable[[Any], bool] | None:
         """A quick test of one value, true only when it fits as it is and is not None; None when there is no such test."""
-        return None
+        sure = self.sure
+        return None if sure is None else lambda value: type(value) is sure
 
     def copy(self, value: Any) -> Any:
         """A private deep copy of a valid value; immutable ones are given back as they are."""

@@ -21,9 +21,7 @@ ALLOWED = {
     # Values of users, of any class.
     "changelog_engine/types/arrays.py": (2, "dicts and the like"),
     "changelog_engine/types/composite.py": (1, "beans: any object with attributes"),
-    "changelog_engine/types/copies.py": (1, "named tuples"),
     "changelog_engine/types/temporal.py": (1, "datetimes of pandas, which have nanoseconds"),
-    "changelog_engine/codec/composites.py": (1, "rows without names have no _fields, as in PyFlink"),
     "changelog_engine/codec/objects.py": (8, "pickling: modules, names and hooks of any class"),
     "changelog_engine/state/backends.py": (1, "a class, by its path"),
     "changelog_engine/connectors/elasticsearch/documents.py": (3, "values of numpy; fields of dataclasses"),

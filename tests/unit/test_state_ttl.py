@@ -12,7 +12,7 @@ from support.ttl_bench import TTL, TtlBench
 from api.common.typeinfo import Types
 from api.datastream import AggregateFunction
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from changelog_engine.codec.values import Encoded, codec_for
+from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.state_types import describe
@@ -293,7 +293,7 @@ def test_mutable_values_are_copied(bench, kind):
     value.append(2)
     read().append(3)
     assert read() == [1]
-    assert b.logged()[0][-1] == Encoded("[1000,[1]]", None)
+    assert b.logged()[0][-1] == (1000, [1])
 
 
 def test_a_value_that_does_not_fit_is_refused_as_the_users(bench):
