@@ -22,7 +22,7 @@ _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Cause
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _LONGEST = 2_000
-_PYTHONS_THRESHOLD = (700, 10, 10)
+_PYTHONS_THRESHOLDS = (700, 2_000)  # up to 3.12, since 3.13
 _NEW_OBJECTS = 50_000  # some 5 MB
 
 
@@ -101,8 +101,8 @@ def collect_rarely() -> None:
 
     The rows and tuples of an epoch live until its end: at Python's own threshold they were looked at again and again.
     """
-    if gc.get_threshold() == _PYTHONS_THRESHOLD:
-        gc.set_threshold(_NEW_OBJECTS, *_PYTHONS_THRESHOLD[1:])
+    if gc.get_threshold()[0] in _PYTHONS_THRESHOLDS:
+        gc.set_threshold(_NEW_OBJECTS)
 
 
 def _refuse_a_second_run(task: TaskContext | None) -> None:

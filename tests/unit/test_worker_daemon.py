@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import socket
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from changelog_engine.spark import daemon
+from changelog_engine.spark.task import collect_rarely
 from changelog_engine.spark.worker import REGISTRY
 
 INT = struct.Struct("!i")
@@ -153,3 +155,14 @@ def test_case_60_a_worker_that_nobody_comes_back_to_ends(monkeypatch: pytest.Mon
     daemon.serve(given, theirs)
     for each in (ours, theirs, spark_side):
         each.close()
+
+
+@pytest.mark.parametrize(("before", "after"), [(700, 50_000), (2_000, 50_000), (1_234, 1_234), (0, 0)])
+def test_garbage_is_looked_for_rarely_unless_the_program_says_when(before: int, after: int) -> None:
+    thresholds = gc.get_threshold()
+    try:
+        gc.set_threshold(before, *thresholds[1:])
+        collect_rarely()
+        assert gc.get_threshold() == (after, *thresholds[1:])
+    finally:
+        gc.set_threshold(*thresholds)
