@@ -16,9 +16,11 @@ from changelog_engine.cli.shown import (
     When,
     at_option,
     counted,
+    operator_option,
     pickle_option,
     point_option,
     shows,
+    state_option,
 )
 from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
@@ -28,8 +30,8 @@ from changelog_engine.inspection.key_history import key_history
 @click.command()
 @click.argument("path", type=PATH)
 @click.option("--key", required=True, help="The key: as it is shown, as plain text, or as JSON.")
-@click.option("--operator", help="Only the operator with this uid.")
-@click.option("--state", "name", help="Only the state of this name.")
+@operator_option
+@state_option("name")
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")
 @at_option
@@ -107,8 +109,8 @@ def history(
 @click.argument("path", type=PATH)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--operator", help="Only the operator with this uid.")
-@click.option("--state", "name", help="Only the state of this name.")
+@operator_option
+@state_option("name")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

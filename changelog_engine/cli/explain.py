@@ -13,8 +13,9 @@ from typing import Any
 
 import click
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.script import CannotAskError, ask_script
-from changelog_engine.cli.shown import point_option
+from changelog_engine.cli.shown import operator_option, point_option, state_option
 from changelog_engine.display import printable
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.types import Row
@@ -37,8 +38,8 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none."),
             click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key."),
-            click.argument("script", metavar="SCRIPT"),
-            click.argument("path", metavar="PATH"),
+            click.argument("script", metavar="SCRIPT", shell_complete=complete_path),
+            click.argument("path", metavar="PATH", shell_complete=complete_path),
             click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]..."),
         )
     ):
@@ -48,8 +49,8 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command(options_metavar="[OPTIONS]")
 @click.option("--key", metavar="K", help="The key, as it is shown or as plain text.")
-@click.option("--operator", metavar="UID", help="Only the operator with this uid.")
-@click.option("--state", metavar="S", help="Only the state of this name.")
+@operator_option
+@state_option()
 @click.option(
     "--output", "sink", metavar="SINK", help="Instead of a key: the output of this sink, by uid or name."
 )

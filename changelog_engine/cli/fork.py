@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.shown import at_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
@@ -18,8 +19,8 @@ from changelog_engine.savepoints.forks import fork_job
 
 
 @click.command()
-@click.argument("path")
-@click.argument("new_path")
+@click.argument("path", shell_complete=complete_path)
+@click.argument("new_path", shell_complete=complete_path)
 @at_option
 @click.option("--name", help="Name of the new job; the last part of NEW_PATH when left out.")
 def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:

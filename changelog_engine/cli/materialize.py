@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.shown import at_option
 from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
@@ -36,7 +37,7 @@ class _Duration(click.ParamType[int]):
 
 
 @click.command()
-@click.argument("path")
+@click.argument("path", shell_complete=complete_path)
 @at_option
 @click.option("--every", type=_Duration(), help="Go on until Ctrl-C, beginning one so often, such as 10m.")
 @click.option(

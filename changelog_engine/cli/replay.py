@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.script import ask_script
 from changelog_engine.cli.shown import point_option
 from changelog_engine.display import printable
@@ -35,7 +36,7 @@ from changelog_engine.display import printable
 )
 @click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none; as of `run`.")
 @click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key; as of `run`.")
-@click.argument("script", metavar="SCRIPT")
+@click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def replay(
     script: str,

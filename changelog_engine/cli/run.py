@@ -18,6 +18,7 @@ import click
 
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
+from changelog_engine.cli.completion import complete_job, complete_path
 from changelog_engine.cli.ui import page_beside
 from changelog_engine.config import find, outer_layers, set_command_line, without_effect
 from changelog_engine.config.observing_options import PROGRESS
@@ -81,6 +82,7 @@ class _OneLine(click.Command):
 @click.option(
     "--job",
     metavar="NAME",
+    shell_complete=complete_job,
     help="Name of the script's one job, whatever its execute() says: to run a fork.",
 )
 @click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
@@ -117,7 +119,7 @@ class _OneLine(click.Command):
     help="Show the jobs of the base path in the browser while the script runs; the address is printed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --check: print what it finds as JSON.")
-@click.argument("script", metavar="SCRIPT")
+@click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def run(
     script: str,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import click
 from rich.text import Text
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.console import console, table_of
 from changelog_engine.cli.shown import at_option
 from changelog_engine.display import printable
@@ -34,8 +35,8 @@ def savepoint() -> None:
 
 
 @savepoint.command()
-@click.argument("path")
-@click.argument("directory")
+@click.argument("path", shell_complete=complete_path)
+@click.argument("directory", shell_complete=complete_path)
 @at_option
 def create(path: str, directory: str, at: str | None) -> None:
     """Make a savepoint of a checkpoint.
@@ -57,7 +58,7 @@ def create(path: str, directory: str, at: str | None) -> None:
 
 
 @savepoint.command(name="list")
-@click.argument("directory")
+@click.argument("directory", shell_complete=complete_path)
 def list_(directory: str) -> None:
     """List the savepoints below DIRECTORY, damaged and unfinished ones too."""
     found = list_savepoints(directory)
@@ -76,7 +77,7 @@ def list_(directory: str) -> None:
 
 
 @savepoint.command()
-@click.argument("paths", nargs=-1, required=True)
+@click.argument("paths", nargs=-1, required=True, shell_complete=complete_path)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def dispose(paths: tuple[str, ...], yes: bool) -> None:
     """Delete savepoints. PATHS are their folders; other folders are refused."""

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import click
 from rich.text import Text
 
+from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.cli.console import console, table_of
 from changelog_engine.display import iso, printable
 from changelog_engine.inspection.points import FORMS
@@ -91,9 +92,11 @@ class TakesPoints(click.Command):
             if arg == "--":
                 places += rest
             elif len(arg) > 1 and arg.startswith("-") and not re.fullmatch(r"-\d+", arg):
-                first.append(arg)
-                if arg in valued:
-                    first += islice(rest, 1)
+                value = [*islice(rest, 1)] if arg in valued else []
+                if value or arg not in valued:
+                    first += [arg, *value]
+                elif not ctx.resilient_parsing:  # else the shell completes what is to follow
+                    raise click.BadOptionUsage(arg, f"Option {arg!r} requires an argument.", ctx)
             else:
                 places.append(arg)
         return super().parse_args(ctx, [*first, "--", *places] if places else first)
@@ -130,7 +133,23 @@ def point_option(*names: str, what: str, left_out: str = "", required: bool = Fa
         required: whether it must be given.
     """
     text = f"{what}: {FORMS}.{' ' if left_out else ''}{left_out}"
-    return click.option(*names, metavar="POINT", help=text, required=required)
+    return click.option(*names, metavar="POINT", help=text, required=required, shell_complete=complete_point)
+
+
+operator_option = click.option(
+    "--operator", metavar="UID", help="Only the operator with this uid.", shell_complete=complete_operator
+)
+
+
+def state_option(*names: str) -> Callable[[Any], Any]:
+    """The option --state.
+
+    Args:
+        names: of the parameter, where it is not ``state``.
+    """
+    return click.option(
+        "--state", *names, metavar="NAME", help="Only the state of this name.", shell_complete=complete_state
+    )
 
 
 at_option = point_option("--at", what="Which checkpoint", left_out="The newest when left out.")

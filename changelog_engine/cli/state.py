@@ -10,7 +10,17 @@ from __future__ import annotations
 import click
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.shown import PATH, Answer, Sheet, Value, at_option, pickle_option, shows
+from changelog_engine.cli.shown import (
+    PATH,
+    Answer,
+    Sheet,
+    Value,
+    at_option,
+    operator_option,
+    pickle_option,
+    shows,
+    state_option,
+)
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
 
 
@@ -46,8 +56,8 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
 @click.command()
 @click.argument("path", type=PATH)
 @at_option
-@click.option("--operator", help="Only the operator with this uid.")
-@click.option("--state", "name", help="Only the state of this name.")
+@operator_option
+@state_option("name")
 @click.option("--key", help="Only this key: as it is shown, as plain text, or as JSON.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most entries shown."

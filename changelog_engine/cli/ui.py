@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from changelog_engine.cli.completion import complete_path
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ConfigurationError
 
@@ -20,7 +21,7 @@ _END_S = 3.0
 
 
 @click.command()
-@click.argument("path", metavar="BASE_OR_PATH")
+@click.argument("path", metavar="BASE_OR_PATH", shell_complete=complete_path)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0 for any that is free."

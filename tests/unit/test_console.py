@@ -9,12 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from support.functions import Count
 from support.graphs import keyed_job
@@ -25,7 +27,7 @@ from api.common import Types
 from api.common.time import Time
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
-from changelog_engine.cli import main
+from changelog_engine.cli import completion, main
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import RestoreError
@@ -222,6 +224,65 @@ def test_every_command_takes_every_form_of_a_point(job: Path, tmp_path: Path) ->
     shutil.copytree(job, copied)
     assert "snapshot of checkpoint 4" in cli("materialize", copied, "--at", "-2", "--processes", "1").output
     assert "the nearest: 5" in refused(cli("materialize", copied, "--at", "99"))
+
+
+def test_the_shell_completes_what_the_job_has(job: Path, tmp_path: Path) -> None:
+    shell = ShellComplete(main, {}, "changelog-engine", "_CHANGELOG_ENGINE_COMPLETE")
+
+    def completed(*line: str) -> list[str]:
+        *before, incomplete = line
+        return [each.value for each in shell.get_completions(list(before), incomplete)]
+
+    path = str(job)
+    assert {"state", "states", "status"} == set(completed("stat"))
+    assert "--operator" in completed("state", path, "--o")
+    assert completed("state", path, "--operator", "") == ["count"]
+    assert completed("state", path, "--state", "") == ["count", "places"]
+    assert completed("history", path, "--operator", "other", "--state", "") == []
+    assert completed("diff", path, "-2", "latest", "--state", "pl") == ["places"]
+    assert completed("timeline", path, "--from", "") == ["latest", "5", "4", "3", "2", "1"]
+    assert completed("explain", "job.py", path, "--operator", "c") == ["count"]
+    assert completed("run", "-D", f"state.changelog.dstl.dfs.base-path={job.parent}", "--job", "w") == [
+        "words"
+    ]
+    assert [each.type for each in shell.get_completions(["verify"], str(tmp_path))] == ["file"]
+    for nothing in (str(tmp_path), str(tmp_path / "none"), "s3://", "\x00"):
+        assert completed("state", nothing, "--operator", "") == []
+
+
+def test_a_completion_takes_no_longer_than_it_may_and_runs_nothing_in_a_shell(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = click.Context(main)
+    context.params["path"] = str(job)
+    names = ["$(touch owned)", "two words", "bad\nplain,--yes"]
+    monkeypatch.setattr(completion, "_keyed", lambda ctx: [{"uid": name, "states": ()} for name in names])
+    monkeypatch.setenv("_CHANGELOG_ENGINE_COMPLETE", "bash_complete")
+
+    def found() -> list[str]:
+        return [each.value for each in completion.complete_operator(context, main.params[0], "")]
+
+    assert found() == ["'$(touch owned)'", "'two words'"]
+    monkeypatch.setenv("_CHANGELOG_ENGINE_COMPLETE", "fish_complete")
+    assert found() == ["$(touch owned)", "two words"]
+    waiting = threading.Event()
+    monkeypatch.setattr(completion, "_keyed", lambda ctx: waiting.wait(60))
+    monkeypatch.setattr(completion, "_LONGEST_S", 0.01)
+    assert found() == []
+    waiting.set()
+
+
+def test_bash_gets_names_from_the_command_itself(job: Path) -> None:
+    line = ["changelog-engine", "state", str(job), "--state", "pl"]
+    asked = {"_CHANGELOG_ENGINE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(line), "COMP_CWORD": "4"}
+    done = subprocess.run(
+        [sys.executable, "-m", "changelog_engine"],
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("plain,places\n", "", 0)
 
 
 def test_keys_are_typed_as_they_are_declared() -> None:
