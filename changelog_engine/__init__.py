@@ -11,7 +11,8 @@ import changelog_engine.api_names  # noqa: F401  # lets changelog_engine.api be 
 from changelog_engine.exported import exported as __getattr__  # noqa: F401  # Python asks it for the names below
 
 if typing.TYPE_CHECKING:
+    from changelog_engine.corrections.repair import repair
     from changelog_engine.provenance.explain import explain
     from changelog_engine.savepoints.bootstrap import bootstrap
 
-__all__ = ["bootstrap", "explain"]
+__all__ = ["bootstrap", "explain", "repair"]

@@ -19,4 +19,8 @@ def exported(name: str) -> Any:
         from changelog_engine.provenance.explain import explain
 
         return explain
+    if name == "repair":
+        from changelog_engine.corrections.repair import repair
+
+        return repair
     raise AttributeError(f"module 'changelog_engine' has no attribute {name!r}")

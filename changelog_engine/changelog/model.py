@@ -115,6 +115,12 @@ class Checkpoint(Displayed):
     def __str__(self) -> str:
         return text_of(self.display())
 
+    @property
+    def correction(self) -> dict[str, Any] | None:
+        """Who made the mutations of this checkpoint, and why, where a person did; see ``changelog_engine.corrections``."""
+        found = self.figures.get("correction")
+        return found if isinstance(found, dict) else None
+
     def to_json(self) -> str:
         """The row's JSON document."""
         return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, separators=(",", ":"))

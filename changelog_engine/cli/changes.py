@@ -82,7 +82,8 @@ def history(
         cells += [None if change.map_key is None else Value(change.map_key)] if mapped else []
         moment = "" if change.event_time_ms is None else f" at {iso(change.event_time_ms)}"
         values = [None if each is None else Value(each) for each in (change.before, change.after)]
-        rows.append((*cells, change.operation, *values, f"{change.cause}{moment}"))
+        by = "" if change.who is None else f" by {change.who}: {change.why}"
+        rows.append((*cells, change.operation, *values, f"{change.cause}{by}{moment}"))
     notes = [
         f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
     ]

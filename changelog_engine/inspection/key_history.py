@@ -53,7 +53,9 @@ class KeyChange:
         time_ms: when the checkpoint's barrier was.
         event_time_ms: of the element or timer that caused it; None in streams without timestamps.
         cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
-            same time, or at any where no time is known), ``snapshot``, or ``timer`` for what happened to a timer itself.
+            same time, or at any where no time is known), ``snapshot``, ``timer`` for what happened to a timer itself, or
+            ``correction`` by a person.
+        who, why: made the correction, and why; None for other changes.
     """
 
     operator: str
@@ -71,6 +73,8 @@ class KeyChange:
     time_ms: int | None
     event_time_ms: int | None
     cause: str
+    who: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,7 +178,7 @@ def key_history(
     check_names(checkpoint, operator, state)
     wanted = _window(ledger.lineage, checkpoint, start, end)
     base = ledger.oldest(checkpoint)
-    times = _Times(ledger.lineage)
+    times = _Times(ledger.lineage, checkpoint)
     found: list[KeyChange] = []
     refused, opened = [], 0
     for described in checkpoint.operators:
@@ -198,11 +202,23 @@ def key_history(
 
 
 class _Times:
-    """Times of checkpoints, each looked up once."""
+    """Times of checkpoints, and who corrected something with one, each looked up once."""
 
-    def __init__(self, lineage: Lineage) -> None:
+    def __init__(self, lineage: Lineage, checkpoint: Checkpoint) -> None:
+        self._lineage = lineage
         self._rows = lineage.checkpoints
         self._known: dict[int, int | None] = {}
+        # The checkpoint of corrections is the only one of its attempt.
+        self._single = {run.first for run in checkpoint.lineage if run.first == run.last}
+        self._corrections: dict[int, dict[str, Any] | None] = {}
+
+    def correction(self, checkpoint: int) -> dict[str, Any] | None:
+        """Who and why, where it has corrections."""
+        if checkpoint not in self._single or checkpoint not in self._rows:
+            return None
+        if checkpoint not in self._corrections:
+            self._corrections[checkpoint] = self._lineage.checkpoint(checkpoint).correction
+        return self._corrections[checkpoint]
 
     def of(self, checkpoint: int) -> int | None:
         if checkpoint not in self._known:
@@ -377,6 +393,9 @@ class _Reader:
     ) -> KeyChange:
         base = columns["is_base"][i]
         checkpoint = columns["checkpoint_id"][i]
+        correction = None if base else self._times.correction(checkpoint)
+        if correction is not None:
+            cause = "correction"
         return KeyChange(
             self._described["uid"],
             state,
@@ -393,6 +412,8 @@ class _Reader:
             self._times.of(checkpoint),
             columns["event_ms"][i],
             SNAPSHOT if base else cause,
+            None if correction is None else str(correction.get("who")),
+            None if correction is None else str(correction.get("why")),
         )
 
     def _values(self, columns: dict[str, list[Any]], at: list[int], described: dict[str, Any]) -> list[Any]:

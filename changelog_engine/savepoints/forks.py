@@ -7,6 +7,7 @@ Steps (a crash after 1 to 3 leaves a hidden folder on a local disk; elsewhere a 
     1. The parent's checkpoint is protected.
     2. Links or copies of all that its lineage has: parts, rows, snapshots.
     3. The fork's tables list them; one commit adds an attempt whose parent is the checkpoint: there the job starts.
+       Where the fork is amended, the same commit has a checkpoint of that attempt, with its parts.
     4. On a local disk the folder gets its name.
 
 Invariants:
@@ -25,7 +26,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_selection import on_lineage, part_files
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.row_files import Rows, read_merged_rows
@@ -37,6 +38,7 @@ from changelog_engine.errors import (
     CorruptChangelogError,
     StorageError,
 )
+from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
 from changelog_engine.ledger.ownership import write_row
@@ -67,6 +69,18 @@ class Fork(NamedTuple):
     copied_bytes: int
 
 
+class Amendment(NamedTuple):
+    """A checkpoint that a fork has of its own from the beginning.
+
+    Args:
+        checkpoint: its row; its parent is the checkpoint that was forked.
+        parts: its mutations, durable in the fork's changelog.
+    """
+
+    checkpoint: Checkpoint
+    parts: list[Part]
+
+
 def fork_job(
     parent: JobFolder,
     checkpoint: Checkpoint,
@@ -74,6 +88,7 @@ def fork_job(
     engine: str,
     name: str | None = None,
     clock: Callable[[], float] = wall_s,
+    amend: Callable[[JobFolder, Attempt], Amendment] | None = None,
 ) -> Fork:
     """Make a job out of a checkpoint of another, which may be running.
 
@@ -84,6 +99,8 @@ def fork_job(
         engine: version of this engine.
         name: the fork's job name; by default the last part of the path.
         clock: seconds since 1970.
+        amend: makes the checkpoint with which the fork's attempt begins; None: it has none yet. What it raises leaves
+            no fork.
 
     Raises:
         ConfigurationError: a job of that name would not look for its tables in that folder, or it would lie in the folder
@@ -110,7 +127,7 @@ def fork_job(
     target = JobFolder(name, slug, base.child(building))
     try:
         with protecting(parent, checkpoint.id, point.snapshot, "fork"):
-            made = _Forking(parent, checkpoint, target).run(engine, clock)
+            made = _Forking(parent, checkpoint, target).run(engine, clock, amend)
         if base.local is not None:
             base.move(building, slug)
     except BaseException:
@@ -129,7 +146,12 @@ class _Forking:
         self.target = target
         self.sizes: dict[bool, list[int]] = {True: [], False: []}  # shared, copied
 
-    def run(self, engine: str, clock: Callable[[], float]) -> Fork:
+    def run(
+        self,
+        engine: str,
+        clock: Callable[[], float],
+        amend: Callable[[JobFolder, Attempt], Amendment] | None,
+    ) -> Fork:
         if DeltaLog.exists(self.parent.snapshots):
             self._snapshots()
         log = self.parent.open_changelog()
@@ -150,9 +172,17 @@ class _Forking:
             engine=engine,
         )
         row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
+        adds.append(row)
+        begins = self.checkpoint
+        if amend is not None:
+            begins, parts = amend(self.target, attempt)
+            adds += verify_parts(storage, parts)
+            adds.append(
+                write_row(storage, CHECKPOINT, begins.id, attempt.id, begins.to_json(), begins.time_ms)
+            )
         table = DeltaLog.create(storage, SCHEMA, table_properties(self.target.name))
-        table.commit([*adds, row], metadata={"fork": self.checkpoint.id, "of": self.parent.name})
-        plan_restore(self.target, self.checkpoint)  # all that it needs came along
+        table.commit(adds, metadata={"fork": self.checkpoint.id, "of": self.parent.name})
+        plan_restore(self.target, begins)  # all that it needs came along
         shared, copied = self.sizes[True], self.sizes[False]
         return Fork(self.target, self.checkpoint, len(shared), len(copied), sum(shared), sum(copied))
 

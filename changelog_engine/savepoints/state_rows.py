@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,14 @@ from changelog_engine.types import IntegerTypeInfo, TypeInformation, Types
 from changelog_engine.types.typeinfo import shown
 
 _WORDS = {"map_key": "map key", "value": "timestamp"}
-KEY, MAP_KEY, VALUE, POSITION, TIMESTAMP = "key", "map_key", "value", "position", "timestamp"
+KEY, MAP_KEY, VALUE, POSITION, TIMESTAMP, DELETE = (
+    "key",
+    "map_key",
+    "value",
+    "position",
+    "timestamp",
+    "delete",
+)
 SCHEMA_OF_ROWS = pa.schema(
     [
         pa.field("key_group", pa.int32()),
@@ -96,6 +103,25 @@ def encoded_rows(shape: StateShape, batch: Batch) -> pa.Table:
     return _Rows(shape, batch).encoded()
 
 
+def typed_rows(shape: StateShape, batch: Batch) -> Iterator[tuple[int, Any, Any, Any, bool]]:
+    """A batch's rows as Python objects: number, key, map key (None for what is not a map), value, whether it is to go.
+
+    A column ``delete`` says which go; their values mean nothing.
+
+    Raises:
+        TypeMismatchError: a key, map key or value is null, or is not of its type.
+    """
+    return _Rows(shape, batch).typed()
+
+
+def refused_twice(where: str, number: int, key: Any, map_key: Any) -> TypeMismatchError:
+    """The error for a row of an entry that another row is for."""
+    more = "" if map_key is None else f" and the map key {shown(map_key)}"
+    return TypeMismatchError(
+        f"{where}, row {number} (counted from 0): an earlier row is for the key {shown(key)}{more}, too: keep one of them"
+    )
+
+
 class _Rows:
     """One batch on its way."""
 
@@ -117,6 +143,27 @@ class _Rows:
             found["position"] = self._whole(columns[POSITION], POSITION)
         fields = [field for field in SCHEMA_OF_ROWS if found.get(field.name) is not None]
         return pa.table([_as(found[field.name], field.type) for field in fields], schema=pa.schema(fields))
+
+    def typed(self) -> Iterator[tuple[int, Any, Any, Any, bool]]:
+        shape, given, rows = self.shape, self.batch.columns, self.batch.rows
+        gone = [False] * rows
+        if DELETE in given:
+            boolean = Types.BOOLEAN()
+            gone = self._checked(self._python(given[DELETE], boolean, DELETE), boolean, DELETE, nulls=False)
+        declared = Types.PICKLED_BYTE_ARRAY() if shape.key_type is None else shape.key_type
+        keys = self._checked(self._python(given[KEY], declared, KEY), declared, KEY, nulls=False)
+        map_keys: list[Any] = [None] * rows
+        if shape.kind is StateKind.MAP:
+            map_type = shape.map_key_type or Types.PICKLED_BYTE_ARRAY()
+            map_keys = self._checked(
+                self._python(given[MAP_KEY], map_type, MAP_KEY), map_type, MAP_KEY, nulls=False
+            )
+        value_type = shape.value_type or Types.PICKLED_BYTE_ARRAY()
+        values = self._checked(self._python(given[VALUE], value_type, VALUE), value_type, VALUE, nulls=True)
+        for at, row in enumerate(zip(keys, map_keys, values, gone, strict=True)):
+            if row[2] is None and not row[3] and shape.kind is not StateKind.MAP:
+                raise self._wrong(VALUE, at, "is null: give a value, or say true in a column 'delete'")
+            yield (self.batch.first or 0) + at, *row
 
     def _keys(self, column: str, key_type: TypeInformation | None) -> tuple[pa.Array, Any]:
         """Texts and key groups."""

@@ -1,0 +1,315 @@
+"""What a fix changes: each entry that it would have otherwise, with what it was; nothing is written here.
+
+Invariants:
+    * A value is checked against the type that the checkpoint has for its state before it counts.
+    * What a fix gives back is compared by what the log would have of it, with what was there before the fix saw it: a list
+      that it changed in place counts as changed.
+    * A fix that gives back nothing at all is an error: what is to stay or to go has to be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import KeyIdentity, key_codec_for
+from changelog_engine.codec.values import CLEARED, codec_for
+from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
+from changelog_engine.graph.nodes import StateKind
+from changelog_engine.inspection.values import type_of
+from changelog_engine.savepoints.given_tables import batches
+from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
+from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.typeinfo import shown
+from materializer.entries import StateEntries
+from materializer.fold import FoldedState
+
+
+class _Word:
+    """The class of DELETE and UNCHANGED."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+DELETE: Final = _Word("DELETE")  # what a fix gives back for an entry that is to go
+UNCHANGED: Final = _Word("UNCHANGED")  # and for one that is to stay as it is
+
+Fix = Callable[["FixedEntry"], Any] | Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class FixedEntry:
+    """One entry of state, as a fix sees it.
+
+    Args:
+        operator: uid.
+        state: its name.
+        kind: ``value``, ``list``, ``map``, ``reducing`` or ``aggregating``.
+        key: typed.
+        namespace: the window as text; None where the state has none.
+        map_key: of a map's entry; None for other states.
+        value: the value, a whole list, the value of a map's entry, or an accumulator: the fix's own copy.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    key: Any
+    namespace: str | None
+    map_key: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One entry that a fix changes.
+
+    Args:
+        operator, state, kind, key, namespace, map_key: whose, as ``FixedEntry`` has them.
+        before, after: typed; None for nothing.
+        deleted: the entry goes.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    key: Any
+    namespace: str | None
+    map_key: Any
+    before: Any
+    after: Any
+    deleted: bool
+
+
+@dataclass(frozen=True)
+class StateChanges:
+    """What a fix changes in one state, as its rows will need it.
+
+    Args:
+        operator: as the checkpoint describes it.
+        described: the state, likewise.
+        corrections: what is changed.
+        identities: of their keys.
+        map_identities: of their map keys; None for what is not a map.
+        accessed: when each was last accessed, where the state has a time to live.
+    """
+
+    operator: dict[str, Any]
+    described: dict[str, Any]
+    corrections: list[Correction]
+    identities: list[KeyIdentity]
+    map_identities: list[KeyIdentity] | None
+    accessed: list[int] | None
+
+
+def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str | None) -> list[StateChanges]:
+    """What a fix changes, state by state.
+
+    Args:
+        folded: the state of the checkpoint.
+        fix: see ``repair``.
+        operator: only in the one with this uid; None for all.
+        state: only in the state of this name; None for all.
+
+    Raises:
+        ConfigurationError: a state is withheld, or the fix says nothing, or names what there is not.
+        TypeMismatchError: a value is not of the state's type.
+        RestoreError: a state has entries of two types at the checkpoint.
+    """
+    tables = None if callable(fix) else {(uid, name) for uid, states in fix.items() for name in states}
+    found = []
+    for described_operator, described in _states(folded.checkpoint):
+        uid, name = described_operator["uid"], described["name"]
+        if tables is not None:
+            if (uid, name) not in tables:
+                continue
+            tables.discard((uid, name))
+        elif operator not in (None, uid) or state not in (None, name):
+            continue
+        if described.get("earlier"):
+            raise RestoreError(
+                f"state {name!r} of operator {uid!r} has entries of two types at checkpoint {folded.checkpoint.id}: its "
+                "type was changed just before. Take a later checkpoint"
+            )
+        one = _State(folded, described_operator, described)
+        changed = one.by_function(fix) if callable(fix) else one.by_table(fix[uid][name])
+        if changed.corrections:
+            found.append(changed)
+    if tables:
+        missing = sorted(tables)[0]
+        raise ConfigurationError(
+            f"there is no state {missing[1]!r} of operator {missing[0]!r} at checkpoint {folded.checkpoint.id}; there are "
+            + ", ".join([f"{d['name']!r} of {o['uid']!r}" for o, d in _states(folded.checkpoint)])
+        )
+    return found
+
+
+def _states(checkpoint: Checkpoint) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for operator in checkpoint.operators:
+        for described in operator.get("states", ()):
+            yield operator, described
+
+
+class _State:
+    """One state on its way."""
+
+    def __init__(self, folded: FoldedState, operator: dict[str, Any], described: dict[str, Any]) -> None:
+        self.uid, self.name = operator["uid"], described["name"]
+        self.kind = StateKind(described["kind"])
+        self.where = f"state {self.name!r} of operator {self.uid!r}"
+        if (self.uid, self.name) in folded.withheld:
+            raise ConfigurationError(
+                f"{self.where} {folded.withheld[self.uid, self.name]}: pass allow_pickle=True if this table was "
+                "written by your own job, or name other states"
+            )
+        self.checkpoint = folded.checkpoint
+        self.entries = folded.states[self.uid, self.name]
+        self.times = folded.accessed.get((self.uid, self.name))
+        self.max_parallelism = operator["max_parallelism"]
+        self.key_type = type_of(operator.get("key_type"))
+        self.keys = key_codec_for(self.key_type)
+        self.map_key_type = type_of(described.get("map_key_type"))
+        self.map_keys = key_codec_for(self.map_key_type)
+        self.value_type = _user_type(described)
+        is_map = self.kind is StateKind.MAP
+        self.changes = StateChanges(
+            operator, described, [], [], [] if is_map else None, None if self.times is None else []
+        )
+
+    def by_function(self, fix: Callable[[FixedEntry], Any]) -> StateChanges:
+        for key, namespace, map_key, value in self._each():
+            entry = FixedEntry(
+                self.uid, self.name, self.kind.value, key, namespace, map_key, self._copied(value)
+            )
+            try:
+                given = fix(entry)
+            except Exception as error:
+                error.add_note(f"fix was called with the entry of key {shown(key)} of {self.where}")
+                raise
+            if given is UNCHANGED or (given is None and value is None):
+                continue
+            if given is None:
+                raise ConfigurationError(
+                    f"fix gave back None for the entry of key {shown(key)} of {self.where}: let it return UNCHANGED, DELETE "
+                    "or the new value"
+                )
+            self._change(key, namespace, map_key, value, given)
+        return self.changes
+
+    def _each(self) -> Iterator[tuple[Any, str | None, Any, Any]]:
+        for key, value in self.entries.items():
+            plain, namespace = key if self.entries.namespaced else (key, None)
+            if self.kind is StateKind.MAP:
+                for map_key, held in value.items():
+                    yield plain, namespace, map_key, held
+            else:
+                yield plain, namespace, None, value
+
+    def by_table(self, table: Any) -> StateChanges:
+        where = f"the table of corrections of {self.where}"
+        if self.entries.namespaced:
+            raise ConfigurationError(f"{where}: the state is of windows, so give a function as fix")
+        shape = StateShape(
+            where, self.kind, self.key_type, self.value_type, self.map_key_type, self.max_parallelism
+        )
+        wanted: dict[tuple[KeyIdentity, KeyIdentity | None], tuple[Any, Any, Any]] = {}
+        for batch in batches(table, where, shape.wanted, ("delete",)):
+            for number, key, map_key, value, delete in typed_rows(shape, batch):
+                name = self.keys.identity(key), None if map_key is None else self.map_keys.identity(map_key)
+                held = wanted.get(name)
+                if self.kind is StateKind.LIST and not delete and (held is None or held[2] is not DELETE):
+                    wanted[name] = (key, None, [*([] if held is None else held[2]), value])
+                    continue
+                if held is not None:
+                    raise refused_twice(where, number, key, map_key)
+                wanted[name] = (key, map_key, DELETE if delete else value)
+        for key, map_key, value in wanted.values():
+            before = self._held(key, map_key)
+            if before is _NOTHING and value is DELETE:
+                raise ConfigurationError(
+                    f"{where}: there is no entry of key {shown(key)}{_of_map(self.kind, map_key)} at checkpoint "
+                    f"{self.checkpoint.id} that could be deleted"
+                )
+            self._change(key, None, map_key, before, value)
+        return self.changes
+
+    def _held(self, key: Any, map_key: Any) -> Any:
+        if key not in self.entries:
+            return _NOTHING
+        held = self.entries[key]
+        if self.kind is not StateKind.MAP:
+            return held
+        return held.get(map_key, _NOTHING)
+
+    def _copied(self, value: Any) -> Any:
+        if self.kind is StateKind.LIST:
+            return [self.value_type.copy(each) for each in value]
+        return value if value is None or self.value_type.immutable else self.value_type.copy(value)
+
+    def _change(self, key: Any, namespace: str | None, map_key: Any, before: Any, given: Any) -> None:
+        deleted = given is DELETE
+        after = None if deleted else self._checked(key, given)
+        if self.kind is StateKind.LIST and not deleted and not after:
+            deleted, after = True, None  # an empty list is no list
+        if not deleted and before is not _NOTHING and self._text(before) == self._text(after):
+            return
+        shown_before = None if before is _NOTHING else before
+        self.changes.corrections.append(
+            Correction(
+                self.uid, self.name, self.kind.value, key, namespace, map_key, shown_before, after, deleted
+            )
+        )
+        self.changes.identities.append(self.keys.identity(key))
+        if self.changes.map_identities is not None:
+            self.changes.map_identities.append(self.map_keys.identity(map_key))
+        if self.changes.accessed is not None:
+            self.changes.accessed.append(
+                self._accessed(key if namespace is None else (key, namespace), map_key)
+            )
+
+    def _checked(self, key: Any, value: Any) -> Any:
+        what = f"the new value of key {shown(key)} of {self.where}"
+        if self.kind is not StateKind.LIST:
+            return self.value_type.check(value, what)
+        if not isinstance(value, (list, tuple)):
+            raise TypeMismatchError(f"{what} must be a list, got {shown(value)}")
+        if None in value:
+            raise TypeMismatchError(f"{what} has None in it, which a list state does not hold: leave it out")
+        return [self.value_type.check(each, what) for each in value]
+
+    def _text(self, value: Any) -> Any:
+        """What the log would have of it."""
+        encode = codec_for(self.value_type).encode
+        return [encode(each) for each in value] if self.kind is StateKind.LIST else encode(value)
+
+    def _accessed(self, key: Any, map_key: Any) -> int:
+        """An entry that is corrected was not accessed."""
+        assert self.times is not None
+        if key not in self.times:
+            return self.checkpoint.time_ms
+        found = self.times[key]
+        if isinstance(found, StateEntries):
+            return int(found[map_key]) if map_key in found else self.checkpoint.time_ms
+        return max(found) if isinstance(found, list) else int(found)
+
+
+_NOTHING: Final = CLEARED  # there is no such entry
+
+
+def _user_type(described: dict[str, Any]) -> TypeInformation:
+    """The type of a state's values, without the time of the last access."""
+    found = type_of(described["value_type"]) or Types.PICKLED_BYTE_ARRAY()
+    if described.get("ttl") is None:
+        return found
+    inner: TypeInformation = found.get_field_types()[1]  # type: ignore[attr-defined]
+    return inner
+
+
+def _of_map(kind: StateKind, map_key: Any) -> str:
+    return f" and {MAP_KEY.replace('_', ' ')} {shown(map_key)}" if kind is StateKind.MAP else ""

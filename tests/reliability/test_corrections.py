@@ -1,0 +1,277 @@
+"""Repairs: forks with corrected entries, whose log says who and why; the job itself stays as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from support.functions import Count, by_key, rounds
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.live import logged_state
+from support.operations import Operations, inputs
+from support.profiles import PROFILES
+from support.same import exact
+from support.script import Script
+
+import changelog_engine
+from api.common.typeinfo import Types
+from changelog_engine.cli import main
+from changelog_engine.corrections import DELETE, UNCHANGED, FixedEntry
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.inspection.key_history import key_history
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.verification.verify import verify
+from materializer import state_at
+from materializer.materialize import materialize
+
+ELEMENTS = rounds(5, 40)
+SAID = {"who": "ann", "why": "refund 17 was booked twice"}
+
+
+def graph(name: str = "job", **more: Any) -> Any:
+    return keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), name=name, **more)
+
+
+@pytest.fixture(params=[True, False], ids=["changelog", "snapshots"])
+def base(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A finished job of two subtasks: keys 0 to 4 are counted to 8."""
+    TestJob(tmp_path / "base", Script(sizes=(5,)), changelog=request.param, retained_checkpoints=9).run(
+        graph(parallelism=2)
+    )
+    return tmp_path / "base"
+
+
+def look(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def fix(entry: FixedEntry) -> Any:
+    return {0: 100, 1: DELETE, 2: entry.value}.get(entry.key, UNCHANGED)
+
+
+def test_a_job_goes_on_from_its_corrections(base: Path) -> None:
+    """With another parallelism; the log says who and why; the parent is not changed; all of it is whole."""
+    before, at = look(base / "job"), 7
+    dry = changelog_engine.repair(str(base / "job"), at, fix, **SAID, dry_run=True)
+    assert [
+        (each.key, each.before, each.after, each.deleted)
+        for each in sorted(dry.corrections, key=lambda c: c.key)
+    ] == [
+        (0, 7, 100, False),
+        (1, 7, None, True),
+    ]
+    assert (dry.path, sorted(path.name for path in base.iterdir())) == (None, ["job"])
+    made = changelog_engine.repair(str(base / "job"), at, fix, **SAID, target=f"{base}/mended")
+    assert made.corrections == dry.corrections
+    assert look(base / "job") == before
+    assert logged_state(str(base), "mended") == {
+        ("process", "count"): {exact(k): v for k, v in ((0, 100), (2, 7), (3, 7), (4, 7))}
+    }
+    job = TestJob(base, Script(sizes=(5,)))
+    more = graph("mended", parallelism=3)
+    job.run_driver(more)
+    assert by_key(job.output) == {0: [101], 1: [1], 2: [8], 3: [8], 4: [8]}
+    folder = find_job_folder(str(base), "mended")
+    assert verify(folder).faults == []
+    for _ in range(2):  # out of the log, and beside a snapshot that is newer
+        changes = key_history(folder.storage.root, "1").changes
+        told = [(c.operation, c.before, c.after, c.who, c.why) for c in changes if c.cause == "correction"]
+        assert told == [("clear", 7, None, SAID["who"], SAID["why"])]
+        shown = CliRunner().invoke(main, ["history", folder.storage.root, "--key", "0", "--csv"])
+        assert f"correction by {SAID['who']}: {SAID['why']}" in shown.output
+        materialize(folder)
+    assert verify(folder).faults == []
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+@given(data=st.data())
+def test_corrections_equal_a_model(profile: str, data: st.DataObject, tmp_path_factory: Any) -> None:
+    """Any states of any types: deletions, and values that other keys have; what is not touched stays."""
+    base = tmp_path_factory.mktemp("base")
+    elements = data.draw(inputs(profile, max_elements=15), "elements")
+    parallelism = data.draw(st.integers(1, 3), "parallelism")
+    job = keyed_job(
+        elements, Operations(profile), key_type=PROFILES[profile].key_type, parallelism=parallelism
+    )
+    TestJob(base, Script(sizes=(5,))).run(job)
+    before = state_at(f"{base}/job/changelog", allow_pickle=True)
+    entries: dict[Any, Any] = {}
+
+    def noted(entry: FixedEntry) -> Any:
+        entries[entry.operator, entry.state, exact(entry.key), exact(entry.map_key)] = entry.value
+        return UNCHANGED
+
+    changelog_engine.repair(f"{base}/job", None, noted, **SAID, dry_run=True, allow_pickle=True)
+    model = {
+        name: {where: exact(value) for where, value in some.items()}
+        for name, some in _of_states(entries).items()
+    }
+    assert model == {name: some for name, some in _entries(before).items() if some}
+    if not entries:
+        return
+    wanted: dict[Any, Any] = {}
+    for where in data.draw(st.lists(st.sampled_from(sorted(entries, key=repr)), unique=True, min_size=1)):
+        others = [value for (op, state, *_), value in entries.items() if (op, state) == where[:2]]
+        wanted[where] = data.draw(st.sampled_from([DELETE, *others]), "new value")
+
+    def fixed(entry: FixedEntry) -> Any:
+        where = entry.operator, entry.state, exact(entry.key), exact(entry.map_key)
+        given_value = wanted.get(where, UNCHANGED)
+        return UNCHANGED if given_value is None else given_value
+
+    options: dict[str, Any] = {**SAID, "allow_pickle": True}
+    if not changelog_engine.repair(f"{base}/job", None, fixed, **options, dry_run=True).corrections:
+        with pytest.raises(ConfigurationError, match="changes nothing"):
+            changelog_engine.repair(f"{base}/job", None, fixed, **options, target=f"{base}/mended")
+        return
+    made = changelog_engine.repair(f"{base}/job", None, fixed, **options, target=f"{base}/mended")
+    for where, value in wanted.items():
+        if value is DELETE:
+            del model[where[:2]][where[2:]]
+        elif value is not None:
+            model[where[:2]][where[2:]] = exact(value)
+    after = state_at(f"{made.path}/changelog", allow_pickle=True)
+    assert _entries(after) == {name: model.get(name, {}) for name in _entries(after)}
+    assert after.timers == before.timers
+    assert verify(find_job_folder(str(base), "mended")).faults == []
+
+
+def _of_states(entries: dict[Any, Any]) -> dict[Any, dict[Any, Any]]:
+    found: dict[Any, dict[Any, Any]] = {}
+    for where, value in entries.items():
+        found.setdefault(where[:2], {})[where[2:]] = value
+    return found
+
+
+def _entries(folded: Any) -> dict[Any, dict[Any, Any]]:
+    kinds = {
+        (operator["uid"], state["name"]): state["kind"]
+        for operator in folded.checkpoint.operators
+        for state in operator.get("states", ())
+    }
+    found: dict[Any, dict[Any, Any]] = {}
+    for name, entries in folded.states.items():
+        some = found.setdefault(name, {})
+        for key, value in entries.items():
+            if kinds[name] == "map":
+                some.update({(exact(key), exact(k)): exact(v) for k, v in value.items()})
+            else:
+                some[exact(key), exact(None)] = exact(value)
+    return found
+
+
+def test_tables_of_corrections(base: Path) -> None:
+    """They set what is there and what is not, and delete; a savepoint can be repaired, too."""
+    folder = find_job_folder(str(base), "job")
+    newest = state_at(f"{folder.storage.root}/changelog").checkpoint
+    savepoint = create_savepoint(folder, newest, f"{base}/savepoints")
+    table = {"key": [1, 9, 3], "value": [5, 6, None], "delete": [False, False, True]}
+    made = changelog_engine.repair(
+        savepoint.path, None, {"process": {"count": table}}, **SAID, target=f"{base}/mended"
+    )
+    assert state_at(f"{made.path}/changelog").states["process", "count"] == {0: 8, 1: 5, 2: 8, 4: 8, 9: 6}
+    assert verify(find_job_folder(str(base), "mended")).faults == []
+
+
+REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [
+    (lambda entry: None, {}, ConfigurationError, "fix gave back None for the entry of key"),
+    (lambda entry: "x", {}, TypeMismatchError, "new value of key .* declared LONG but got 'x'"),
+    (lambda entry: UNCHANGED, {}, ConfigurationError, "changes nothing"),
+    (fix, {"who": " "}, ConfigurationError, "who must be a str"),
+    (fix, {"why": None}, ConfigurationError, "why must be a str"),
+    (fix, {"target": None}, ConfigurationError, "target is missing"),
+    (fix, {"state": "cuont"}, ChangelogEngineError, "count"),
+    ({"process": {"other": {"key": [1], "value": [1]}}}, {}, ConfigurationError, "there is no state 'other'"),
+    (
+        {"process": {"count": {"key": [7], "value": [None], "delete": [True]}}},
+        {},
+        ConfigurationError,
+        "that could be deleted",
+    ),
+    ({"process": {"count": {"key": [1, 1], "value": [1, 2]}}}, {}, TypeMismatchError, "row 1 .*key 1, too"),
+    ({"process": {"count": {"key": [1], "value": [None]}}}, {}, TypeMismatchError, "row 0 .*is null"),
+    ({"process": {"count": {"key": ["x"], "value": [1]}}}, {}, TypeMismatchError, "row 0 .*column 'key'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("given_fix", "change", "kind", "message"), REFUSED, ids=[each[3] for each in REFUSED]
+)
+def test_refusals(
+    tmp_path: Path, given_fix: Any, change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    TestJob(tmp_path, Script(sizes=(5,))).run(graph())
+    with pytest.raises(kind, match=message):
+        changelog_engine.repair(
+            str(tmp_path / "job"), None, given_fix, **{**SAID, "target": f"{tmp_path}/mended", **change}
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job"]
+
+
+def test_an_error_of_the_fix_names_the_entry(tmp_path: Path) -> None:
+    TestJob(tmp_path, Script(sizes=(5,))).run(graph())
+    with pytest.raises(ZeroDivisionError) as raised:
+        changelog_engine.repair(
+            str(tmp_path / "job"), None, lambda entry: 1 // 0, **SAID, target=f"{tmp_path}/x"
+        )
+    assert "the entry of key 0 of state 'count'" in raised.value.__notes__[0]
+
+
+KILLED = """
+import os, signal, sys
+import changelog_engine
+from changelog_engine.storage.local_disk import LocalDisk
+
+left = [int(sys.argv[2])]
+for name in ("write_durable", "put_if_absent", "move", "share"):
+    def counted(storage, *arguments, inner=getattr(LocalDisk, name)):
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        return inner(storage, *arguments)
+    setattr(LocalDisk, name, counted)
+changelog_engine.repair(
+    f"{sys.argv[1]}/job", None, lambda entry: entry.value + 1, who="w", why="y", target=f"{sys.argv[1]}/mended"
+)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_each_step(tmp_path: Path) -> None:
+    """There is the new job with all corrections, or none; the parent is as it was, and the repair can be made again."""
+    TestJob(tmp_path, Script(sizes=(20,))).run(graph())
+    before = look(tmp_path / "job")
+    steps, ended = 0, False
+    while not ended:
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path), str(steps)],
+            env={**os.environ},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        ended, steps = done.returncode == 0, steps + 1
+        parent = {
+            name: data for name, data in look(tmp_path / "job").items() if not name.startswith("protected/")
+        }
+        assert parent == before
+        if (tmp_path / "mended").exists():
+            assert ended
+            assert logged_state(str(tmp_path), "mended") == {
+                ("process", "count"): {exact(k): 9 for k in range(5)}
+            }
+    assert steps > 8
+    assert verify(find_job_folder(str(tmp_path), "mended")).faults == []
+    with pytest.raises(StorageError, match="is there already"):
+        changelog_engine.repair(str(tmp_path / "job"), None, fix, **SAID, target=f"{tmp_path}/mended")
