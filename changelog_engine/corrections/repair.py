@@ -22,7 +22,7 @@ from changelog_engine.clock import wall_s
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.config.names import writable
-from changelog_engine.corrections.changes import Correction, Fix, StateChanges, changes_of
+from changelog_engine.corrections.fixes import Correction, Fix, StateChanges, changes_of
 from changelog_engine.driver.compatibility import SHARED
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.key_groups import key_group_range, key_groups
