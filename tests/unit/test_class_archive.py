@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from changelog_engine.cli import main
+from changelog_engine.config import ConfigLayers, canonical
+from changelog_engine.config.program_options import JVM_CLASS_ARCHIVE, JVM_OPTIONS
 from changelog_engine.spark import class_archive
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher
 
@@ -133,3 +135,9 @@ def test_what_could_not_be_made_is_not_tried_again_by_each_job(home: Path) -> No
     ]
     assert class_archive.archive_options() == ()
     assert class_archive._makers == []
+
+
+def test_the_program_and_the_file_choose_java_s_options() -> None:
+    chosen = canonical({JVM_OPTIONS.key: "", JVM_CLASS_ARCHIVE.key: "false"}, "the test")
+    layers = ConfigLayers(file=chosen)
+    assert (layers.get(JVM_OPTIONS), layers.get(JVM_CLASS_ARCHIVE)) == ("", False)
