@@ -1,9 +1,9 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
-snapshot, restore10m, beside, small_epochs, restore, first_record, pyflink_restore, memory, and the jobs of workloads.py with
-and without ``pyflink_`` before their names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names
-another work folder than ``.bench``.
+snapshot, restore10m, beside, small_epochs, restore, first_record, words, pyflink_restore, memory, and the jobs of
+workloads.py with and without ``pyflink_`` before their names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look.
+``BENCH_WORK`` names another work folder than ``.bench``.
 The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
@@ -26,6 +26,7 @@ from async_requests import AsyncBench
 from engine import EngineBench
 from explaining import ExplainBench
 from files import FilesBench
+from first_words import StartBench
 from history import HistoryBench
 from jdbc import JdbcBench
 from kafka_bench import KafkaBench
@@ -59,6 +60,7 @@ def main() -> int:
         "restore10m": materializer.restore10m,
         "beside": materializer.beside,
         "first_record": engine.first_record,
+        "words": StartBench(work).words,
         "history_key": state_history.key,
         "history_view": state_history.view,
         "console": state_history.console,

@@ -178,6 +178,16 @@ GOALS = (
     Goal("console: changes of a key, large log", ("console",), _field("console", "history_s"), "s", 2, False),
     Goal("console: difference of two points", ("console",), _field("console", "diff_s"), "s", 5, False),
     Goal("console: status", ("console",), _field("console", "status_s"), "s", 1, False),
+    Goal("words.py, first line", ("words",), _field("words", "now_first_s"), "s", 6, False),
+    Goal("words.py, whole run", ("words",), _field("words", "now_whole_s"), "s", 8, False),
+    Goal("words.py, CPU of all processes", ("words",), _field("words", "now_cpu_s"), "s"),
+    Goal("the JVM's of it", ("words",), _field("words", "now_cpu_jvm_s"), "s"),
+    Goal(
+        "words.py, CPU with Java by itself / now",
+        ("words",),
+        _ratio("words", "plain_java_cpu_s", "now_cpu_s"),
+        "x",
+    ),
     Goal("explain a key, 1 M records", ("explain",), _field("explain", "count_s"), "s", 10, False),
     Goal("the same, three deep", ("explain",), _field("explain", "count_deep_s"), "s", 10, False),
     Goal(
