@@ -50,6 +50,14 @@ class Reached(NamedTuple):
         """The newest checkpoint that it was given; 0 for none."""
         return self.lineage[-1].last if self.lineage else 0
 
+    def prefix_of(self, line: Sequence[Segment]) -> bool:
+        """Whether a lineage begins with this one."""
+        return _common(self.lineage, line) == self.lineage
+
+    def before(self) -> Reached:
+        """Without the newest checkpoint."""
+        return self._replace(lineage=_up_to(self.lineage, self.checkpoint - 1))
+
     def to_json(self) -> dict[str, Any]:
         """As JSON, which readers keep: the checkpoint's id is for people, the lineage decides."""
         runs = " ".join(f"{run.attempt}:{run.first}-{run.last}" for run in self.lineage)
@@ -259,7 +267,7 @@ class LogFollower:
 
     def _gone(self, shared: tuple[Segment, ...], end: Reached, error: NotLoggedError) -> NotLoggedError:
         root, newest = self._ledger.storage.root, self.newest()
-        whole = newest if _common(end.lineage, newest.lineage) == end.lineage else end
+        whole = newest if end.prefix_of(newest.lineage) else end
         try:
             base = self._base(whole)
         except (RestoreError, CorruptChangelogError):

@@ -18,16 +18,29 @@ from hypothesis import strategies as st
 from support.materialized import merging_few
 from unit.test_commit_helpers import Driver
 
+from changelog_engine.connectors.state_changes import StateChangesSource
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.mutation_rows import COLUMNS, mutation_files
 from changelog_engine.ledger.follower import CONTINUE, FAIL, LogFollower, Reached
+from changelog_engine.types import Types
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
 
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS])
-KEYS = ["k", "kkkk"]
+KEYS = ["11", "11111"]  # the helper takes the length for the key group
+OPERATORS: list[dict[str, object]] = [
+    {
+        "uid": "count",
+        "name": "count",
+        "kind": "process",
+        "parallelism": 1,
+        "max_parallelism": 8,
+        "key_type": Types.LONG().spec(),
+        "states": [{"name": "n", "kind": "value", "value_type": Types.LONG().spec()}],
+    }
+]
 
 
 class Model:
@@ -36,6 +49,7 @@ class Model:
     def __init__(self, base: str) -> None:
         self.base = base
         self.driver = Driver.start(base)
+        self.driver.operators = OPERATORS
         self.rows: dict[int, list[tuple[int, str, str]]] = {}
         self.line: list[int] = []  # ids of the lineage that the job stands on
         self.parents: dict[int, list[int]] = {}
@@ -77,6 +91,7 @@ class Model:
 
     def rewind(self, checkpoint: int) -> None:
         self.driver = Driver.start(self.base, str(checkpoint))
+        self.driver.operators = OPERATORS
         self.line = self.parents[checkpoint]
 
     def expected(self, numbers: list[int]) -> list[tuple[int, str, str]]:
@@ -153,6 +168,60 @@ class Reader:
         self.line, self.position = there, json.dumps(end.to_json())
 
 
+class JobThatReads:
+    """A job with a StateChangesSource: it keeps positions in its checkpoints, and may stop in the middle of anything."""
+
+    def __init__(self, model: Model, split: int) -> None:
+        self.model = model
+        self.split = split
+        start = self.source().splits(2)[split]
+        self.position = json.dumps(start.start)
+        self.line: list[int] = []
+        self.row: int | None = None
+
+    def source(self, start: str = "first") -> StateChangesSource:
+        return StateChangesSource(self.model.path, "count", "n", start=start, on_rewind=CONTINUE)
+
+    def read(self, sizes: list[int]) -> None:
+        """Some reads by a new reader."""
+        reader = self.source().reader(self.source().splits(2)[self.split])
+        for size in sizes:
+            try:
+                found = reader.read(json.loads(self.position), size)
+            except NotLoggedError as error:
+                begin = re.findall(r"start = (\d+)", str(error))[0]
+                reader = self.source().reader(self.source().splits(2)[self.split])
+                self.position = json.dumps(self.source(begin).splits(2)[self.split].start)
+                self.line = [number for number in self.model.line if number < int(begin)]
+                self.row = None
+                continue
+            given = [(row["checkpoint"], str(row["key"]), str(row["value"])) for row in found.values]
+            assert given == self.wanted(size)
+            assert found.timestamps is None or list(found.timestamps) == [row[0] * 1000 for row in given]
+            assert not found.finished
+            self.position = json.dumps(found.next)
+
+    def wanted(self, size: int) -> list[tuple[int, str, str]]:
+        """What the model gives, checkpoint by checkpoint."""
+        there = self.model.line
+        if shared(self.line, there) < len(self.line):
+            self.row = None  # what is left of a checkpoint that was taken back is not given
+        if self.row is not None:
+            left = self.of(self.line[-1])[self.row :]
+        else:
+            left = []
+            while not left and self.line != there and shared(self.line, there) < len(there):
+                fork = shared(self.line, there)
+                self.line, self.row = there[: fork + 1], 0
+                left = self.of(there[fork])
+        given = left[:size]
+        self.row = None if len(given) == len(left) else (self.row or 0) + len(given)
+        return given
+
+    def of(self, number: int) -> list[tuple[int, str, str]]:
+        return [row for row in self.model.rows[number] if len(row[1]) // 4 == self.split]
+
+
 def rows_between(follower: LogFollower, reached: Reached, end: Reached) -> list[tuple[int, str, str]]:
     suffix = follower.between(reached, end)
     files = follower.ledger.log_files(suffix, ALL_KEY_GROUPS, None)
@@ -173,8 +242,10 @@ def test_a_reader_is_given_each_mutation_once_or_told_why_not(data: st.DataObjec
         model.checkpoint(KEYS)
         reader = Reader(model, data.draw(st.sampled_from([FAIL, CONTINUE]), "policy"))
         moves = data.draw(st.lists(st.sampled_from(MOVES), min_size=1, max_size=4), "moves")
+        job = JobThatReads(model, data.draw(st.integers(0, 1), "split"))
         for what in [*(step for move in moves for step in move), "read"]:
             if what == "read":
                 reader.read(data.draw(st.sampled_from([None, 1, 2]), "most"))
+                job.read(data.draw(st.lists(st.integers(1, 2), max_size=6), "sizes"))
             else:
                 model.step(what, data.draw)

@@ -1,0 +1,110 @@
+"""StateChangesSource: what it gives of every kind of state, what it refuses, and a job that reads another one's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.functions import Count, rounds
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import Script
+from support.visits import UID, visited
+
+from api.common import Types, WatermarkStrategy
+from api.datastream import StreamExecutionEnvironment
+from changelog_engine.connectors.state_changes import StateChangesSource
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ConnectorError, RestoreError
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.testing import without_spark
+from changelog_engine.testing.conformance import check_source
+from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
+
+SEEN = "'${x}' \U0001f600/.."
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("base")
+    visited(base, max_parallelism=8, parallelism=2)
+    return base / "visits"
+
+
+def source(job: Path, state: str, **more: Any) -> StateChangesSource:
+    return StateChangesSource(str(job), UID, state, until="newest", **more)
+
+
+def told(rows: list[Any], *names: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in names) for row in rows), key=repr)
+
+
+def test_it_keeps_the_promises_of_sources(job: Path) -> None:
+    counts = check_source(source(job, "the count"))
+    assert told(counts, "checkpoint", "key", "operation", "value") == [
+        (1, "ann", "put", 1),
+        (1, "bob", "put", 1),
+        (2, "ann", "put", 2),
+        (2, "bob", "clear", None),
+        (2, "bob", "put", 2),
+        (3, "ann", "put", 3),
+        (3, "bob", "put", 1),
+    ]
+    pages = check_source(source(job, "pages", start=2))
+    assert told(pages, "checkpoint", "key", "operation", "value")[:2] == [
+        (2, "ann", "append", "blog"),
+        (2, "bob", "append", "bye"),
+    ]
+    (last,) = [row.value for row in check_source(source(job, "last`;--", start=3)) if row.key == "bob"]
+    assert (last.page, last.at) == ("home", 1)
+
+
+def test_pickles_are_loaded_where_that_is_allowed(job: Path) -> None:
+    with pytest.raises(ConnectorError, match="allow_pickle=True"):
+        check_source(source(job, SEEN))
+    seen = check_source(source(job, SEEN, allow_pickle=True))
+    assert ("news", {1}) in told(seen, "map_key", "value")
+
+
+def test_what_is_not_there(job: Path, tmp_path: Path) -> None:
+    with pytest.raises(RestoreError, match=r"no state 'the cuont'.*did you mean .*the count"):
+        source(job, "the cuont")
+    with pytest.raises(RestoreError, match=r"start = 9: the lineage .* has the checkpoints 1 to"):
+        source(job, "pages", start=9)
+    with pytest.raises(ConfigurationError, match="until = 9 is neither 'newest' nor"):
+        StateChangesSource(str(job), UID, "pages", until=9)
+    with pytest.raises(ConfigurationError, match="on_rewind = 'no'"):
+        source(job, "pages", on_rewind="no")
+    with pytest.raises(ConnectorError, match="has no event time"):
+        check_source(source(job, "pages", time="event"))
+    with pytest.raises(ChangelogEngineError, match="there is no changelog"):
+        source(tmp_path, "pages")
+
+
+def test_a_job_reads_another_ones_state(tmp_path: Path) -> None:
+    counting = TestJob(tmp_path, Script((4,)))
+    counting.run(keyed_job(rounds(4, 40), Count(), key_type=Types.LONG(), uid="count"))
+    folder = find_job_folder(str(tmp_path), "job")
+    materialize(folder, 2)
+    truncate(folder, Retention(0, 1, 0), lambda: 1e12)
+    path = folder.storage.root
+
+    def read(**more: Any) -> list[Any]:
+        changes = StateChangesSource(path, "count", "count", until="newest", **more)
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(2)
+        newest = env.from_source(changes, WatermarkStrategy.no_watermarks(), "counts").key_by(
+            lambda change: change.key
+        )
+        with without_spark():
+            return [
+                row.value for row in newest.reduce(lambda one, other: other).execute_and_collect("reader")
+            ]
+
+    with pytest.raises(Exception, match=r"mutations of checkpoints 1 to 2.*start = 3"):
+        read()
+    values = read(start="oldest")
+    assert values
+    assert max(values) == 10
