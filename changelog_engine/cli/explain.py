@@ -9,6 +9,7 @@ import ast
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -70,6 +71,9 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
     type=click.IntRange(1, 100),
     help="1: causes only; 2: also what was read; 3: what those had read ... By default 1 for keys, 2 for outputs.",
 )
+@click.option(
+    "--answer", metavar="FILE", hidden=True, help="Write the answer as JSON to FILE, and print nothing."
+)
 @_shared
 def explain(
     script: str,
@@ -82,6 +86,7 @@ def explain(
     where: str | None,
     at: str | None,
     depth: int | None,
+    answer: str | None,
     start: str | None,
     job: str | None,
     as_json: bool,
@@ -111,7 +116,11 @@ def explain(
             return explain_output(program, sink, _condition(where), depth=depth or 2, **more)
         return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **more)
 
-    _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
+    found = ask_script("explain", script, arguments, name, entries, ask)
+    if answer is not None:  # the script may print what it likes
+        Path(answer).write_text(json.dumps(found.to_json()))
+        sys.exit(0 if found.equal else 1)
+    _show(found, as_json, limit)
 
 
 @click.command(options_metavar="[OPTIONS]")

@@ -157,17 +157,24 @@ def run(
         sys.exit(check(script, as_json))
     with contextlib.ExitStack() as stack:
         if shows:
-            _show_page(stack)
+            _show_page(stack, script, arguments, configuration)
         if in_process:
             stack.enter_context(without_spark())
         _run(script, arguments)
 
 
-def _show_page(stack: contextlib.ExitStack) -> None:
+# What a replay has no use for.
+_RUNS_ONLY = ("changelog.restore", "spark.master", PROGRESS.key)
+
+
+def _show_page(
+    stack: contextlib.ExitStack, script: str, arguments: tuple[str, ...], configuration: dict[str, str]
+) -> None:
     layers = outer_layers()
     base = layers.get(BASE_PATH) or layers.get(CHECKPOINT_DIR) or "changelog-data"
     try:
-        address = stack.enter_context(page_beside(base))
+        entries = [f"{key}={text}" for key, text in configuration.items() if key not in _RUNS_ONLY]
+        address = stack.enter_context(page_beside(base, script, arguments, entries))
     except ChangelogEngineError as error:
         raise _Refused(printable(str(error))) from None
     click.echo(f"{address} shows the jobs of {printable(base)}", err=True)

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -32,15 +32,39 @@ _END_S = 3.0
     multiple=True,
     help="A name by which browsers call this machine, when --host is not the loopback.",
 )
+@click.option(
+    "--script",
+    metavar="SCRIPT",
+    type=click.Path(exists=True, dir_okay=False, path_type=str),
+    help="The jobs' program: with it the page says itself which record made a change. It is run for that, in a process of "
+    "its own and up to its job.",
+)
+@click.option(
+    "-D", "entries", metavar="KEY=VALUE", multiple=True, help="With --script: an option by its key."
+)
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
 @click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
-def ui(path: str, host: str, port: int, names: tuple[str, ...], opens: bool, until_eof: bool) -> None:
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]...")
+def ui(
+    path: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    opens: bool,
+    script: str | None,
+    entries: tuple[str, ...],
+    until_eof: bool,
+    arguments: tuple[str, ...],
+) -> None:
     """Look at jobs in the browser: their checkpoints, state at any moment, differences, the life of a key.
 
     BASE_OR_PATH is a base path with jobs below it, or a job's folder. The page only reads, and may be open while jobs run.
-    On another address than the loopback it asks for a token, which is in the address that is printed.
+    On another address than the loopback it asks for a token, which is in the address that is printed. ARGUMENTS are those of
+    the --script.
     """
-    server = page_server(path, host, port, names)
+    if script is None and (entries or arguments):
+        raise click.UsageError("-D and ARGUMENTS go with --script")
+    server = page_server(path, host, port, names, script, arguments, entries)
     click.echo(f"{server.address.url}  (Ctrl-C ends it)")
     if opens:
         click.launch(server.address.url)
@@ -55,11 +79,16 @@ def _stop_at_eof(server: Any) -> None:
 
 
 @contextlib.contextmanager
-def page_beside(base: str) -> Iterator[str]:
+def page_beside(
+    base: str, script: str | None = None, arguments: Sequence[str] = (), entries: Sequence[str] = ()
+) -> Iterator[str]:
     """A page in a process of its own, which ends with the block and with this process, whichever is first.
 
     Args:
         base: the base path.
+        script: the jobs' program; None: the page runs nothing.
+        arguments: of the script.
+        entries: options as -D gives them.
 
     Yields:
         Its address.
@@ -70,7 +99,10 @@ def page_beside(base: str) -> Iterator[str]:
     missing = page_needs()
     if missing is not None:
         raise ConfigurationError(missing)
-    command = [sys.executable, "-m", "changelog_engine", "ui", base, "--port", "0", "--until-eof"]
+    command = [sys.executable, "-m", "changelog_engine", "ui", "--port", "0", "--until-eof"]
+    if script is not None:
+        command += ["--script", script, *(word for entry in entries for word in ("-D", entry))]
+    command += ["--", base, *arguments]
     # A session of its own: Ctrl-C stops the job, and the page shows how it stops.
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -95,14 +127,24 @@ def page_needs() -> str | None:
     return next((each.advice for each in _PACKAGES if not each.is_here()), None)
 
 
-def page_server(path: str, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()) -> Any:
-    """A ``ui.serving.PageServer``.
+def page_server(
+    path: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    names: tuple[str, ...] = (),
+    script: str | None = None,
+    arguments: tuple[str, ...] = (),
+    entries: tuple[str, ...] = (),
+) -> Any:
+    """A ``ui.serving.PageServer``; script, arguments and entries as ``page_beside``.
 
     Raises:
         ConfigurationError: the packages that it needs are not installed.
     """
     for each in _PACKAGES:
         each.load()
+    from changelog_engine.ui.explaining import Program
     from changelog_engine.ui.serving import PageServer
 
-    return PageServer(path, host, port, names)
+    program = None if script is None else Program(script, arguments, entries)
+    return PageServer(path, host, port, names, program)

@@ -393,6 +393,8 @@ def _plain(value: Any) -> Any:
             kind = {"kind": _KINDS[type(value)]}
         else:
             kind = {}
+        if isinstance(value, CodeLine):
+            kind = {"text": value.text}
         return kind | {name: _plain(each) for name, each in vars(value).items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]

@@ -1,7 +1,8 @@
 """The page: addresses to answers.
 
 Invariants:
-    * It only shows: each address is a GET, answers come from ``changelog_engine.inspection``, and nothing is unpickled.
+    * It only shows: answers come from ``changelog_engine.inspection``, and nothing is unpickled. The one address that is not
+      a GET asks ``ui.explaining``, and is there only when whoever started the page named a program.
     * Everything out of a log goes through Jinja's escaping, see ``rendering``.
     * Blocking work (folds, reading files) runs in threads, never in the event loop.
     * An error of the engine is a message in the part of the page that asked for it.
@@ -10,8 +11,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -29,8 +31,9 @@ from changelog_engine.inspection.states import StateSummary, states_at
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.ui.commands import commands_at, explain_command
+from changelog_engine.ui.commands import commands_at, explain_command, explained_state
 from changelog_engine.ui.drawing import draw_life, timeline_values
+from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program
 from changelog_engine.ui.now import now_of
 from changelog_engine.ui.opened_job import OpenedJob, States
 from changelog_engine.ui.rendering import HERE, templates
@@ -38,6 +41,7 @@ from changelog_engine.ui.values import shown
 
 _PAGE = 25  # keys of the state table
 _DIFFERENCES = 200
+_MOST_FORM_BYTES = 100_000  # what the system takes as one argument of a command is a little more
 _CHANGES = 500  # of a key, the newest
 _FAILURES = 5  # of a job that has no checkpoint, the newest
 _WIDTHS = (320, 2400)
@@ -49,10 +53,12 @@ class Page:
 
     Args:
         path: the base path, or a job's folder.
+        program: the script that explains changes; None: nothing is run.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, program: Program | None = None) -> None:
         self._path = path
+        self._explainer = None if program is None else Explainer(program)
         self._jobs: dict[str, OpenedJob] = {}
         self._states = States()
         self._templates = templates()
@@ -71,6 +77,8 @@ class Page:
         routes += [
             Route(f"/job/{{job}}/{name}", self._part(name, function)) for name, function in parts.items()
         ]
+        if self._explainer is not None:
+            routes.append(Route("/job/{job}/explain", self._explain, methods=["POST"]))
         return Starlette(routes=[*routes, Mount("/static", StaticFiles(directory=HERE / "static"))])
 
     # Whole pages
@@ -203,6 +211,7 @@ class Page:
             return {"key": "", "history": None}
         tip = job.tip(job.checkpoint(self._moment(job, asked.get("at"))))
         history = key_history(job.root, key, at=tip.id)
+        script = "SCRIPT" if self._explainer is None else self._explainer.program.script
         changes = history.changes[-_CHANGES:]
         width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
 
@@ -219,7 +228,11 @@ class Page:
             "changes": list(reversed(changes)),
             "total": len(history.changes),
             "life": draw_life(changes, say, width),
-            "explain": lambda c: explain_command(job.root, c.operator, c.state, key, c.checkpoint),
+            "script": None if self._explainer is None else self._explainer.program.script,
+            "explain": lambda c: explain_command(
+                job.root, c.operator, explained_state(c), key, c.checkpoint, script
+            ),
+            "state_of": explained_state,
         }
 
     def _now(self, job: OpenedJob, request: Request) -> dict[str, Any]:
@@ -229,6 +242,30 @@ class Page:
     def _commands(self, job: OpenedJob, request: Request) -> dict[str, Any]:
         at = self._moment(job, request.query_params.get("at"))
         return {"at": at, "commands": commands_at(job.root, job.name, at)}
+
+    # What runs the program
+
+    async def _explain(self, request: Request) -> Response:
+        explainer = self._explainer
+        assert explainer is not None
+        try:
+            asked = await _form(request)
+            job = await run_in_threadpool(self._view, request)
+            checkpoint = job.checkpoint(asked.get("checkpoint", "")).id
+            change = AskedChange(
+                job.name,
+                job.root,
+                asked.get("operator", ""),
+                asked.get("state", ""),
+                asked.get("key", ""),
+                checkpoint,
+            )
+            found = await explainer.explain(change, partial(_gone, request))
+        except CannotExplainError as error:
+            return self._html("explained.html", found=None, refused=str(error), said=error.said)
+        except ChangelogEngineError as error:
+            return self._html("explained.html", found=None, refused=str(error), said="")
+        return self._html("explained.html", found=found, refused=None, said="")
 
     # What they share
 
@@ -257,6 +294,27 @@ class Page:
     def _moment(self, job: OpenedJob, at: str | None) -> int:
         """The checkpoint that is asked for; the newest when none is."""
         return job.rows[-1].id if not at else job.checkpoint(at).id
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields that the page's script sends."""
+    data = b""
+    async for piece in request.stream():
+        data += piece
+        if len(data) > _MOST_FORM_BYTES:
+            raise CannotExplainError(
+                f"a key of over {_MOST_FORM_BYTES:,} bytes is not explained here: use the command"
+            )
+    found = parse_qsl(data.decode("utf-8", errors="replace"), keep_blank_values=True, max_num_fields=20)
+    if any("\0" in value for _, value in found):
+        raise CannotExplainError("a key with a NUL character cannot be given to a command")
+    return dict(found)
+
+
+async def _gone(request: Request) -> None:
+    """Over when the browser has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _folder(path: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
+from changelog_engine.inspection.key_history import KeyChange
+
 
 class Command(NamedTuple):
     """A command to copy.
@@ -59,10 +61,17 @@ def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
     ]
 
 
-def explain_command(root: str, operator: str, state: str, key: str, checkpoint: int) -> str:
+def explain_command(
+    root: str, operator: str, state: str, key: str, checkpoint: int, script: str = "SCRIPT"
+) -> str:
     """The command that says which input records made a change: it replays what the job read, so it needs the program."""
-    where = ("--operator", operator, "--state", state, "--at", checkpoint)
-    return _line("explain", "--key", key, *where, "SCRIPT", root)
+    where = (f"--operator={operator}", f"--state={state}", "--at", checkpoint)
+    return _line("explain", f"--key={key}", *where, script, root)
+
+
+def explained_state(change: KeyChange) -> str:
+    """What ``explain`` calls the state of a change."""
+    return change.state.strip("()") if change.kind == "timer" else change.state
 
 
 def timeline_command(root: str, last: int) -> str:

@@ -11,6 +11,7 @@ import uvicorn
 
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.ui.app import Page
+from changelog_engine.ui.explaining import Program
 from changelog_engine.ui.guard import PARAMETER, PageGuard
 
 _KEEP_ALIVE_S = 30
@@ -39,13 +40,19 @@ class PageServer:
         host: an address of this machine, or localhost.
         port: 0 for any that is free.
         names: other names that it may be called by, when it is bound elsewhere than to the loopback.
+        program: the script that explains changes; None: the page runs nothing.
 
     Raises:
         ConfigurationError: it cannot listen there.
     """
 
     def __init__(
-        self, path: str, host: str = "127.0.0.1", port: int = 0, names: tuple[str, ...] = ()
+        self,
+        path: str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        names: tuple[str, ...] = (),
+        program: Program | None = None,
     ) -> None:
         self._socket = _listening(host, port)
         port = self._socket.getsockname()[1]
@@ -58,7 +65,7 @@ class PageServer:
         self.address = Address(url, host, port)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                PageGuard(Page(path).app(), hosts, token),
+                PageGuard(Page(path, program).app(), hosts, token, runs=program is not None),
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -201,7 +201,7 @@ def test_search_compare_and_a_keys_life(page: Any):
         row.get_attribute("class") for row in page.locator("[data-part=key] tbody tr").all()
     }
     page.locator("details.which summary").last.click()
-    assert "changelog-engine explain" in page.locator("details.which code").last.inner_text()
+    assert "changelog-engine explain" in page.locator("details.which .command code").last.inner_text()
 
 
 def test_now_and_the_commands(page: Any):

@@ -23,6 +23,7 @@ def ask(
     path: str = "/",
     query: str = "",
     kind: str = "http",
+    runs: bool = False,
     **headers: str,
 ) -> tuple[Any, dict[str, str]]:
     """The status (or the code of a closed WebSocket) and the headers of an answer."""
@@ -42,7 +43,7 @@ def ask(
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    asyncio.run(PageGuard(page, frozenset({HOST}), token)(scope, receive, send))
+    asyncio.run(PageGuard(page, frozenset({HOST}), token, runs)(scope, receive, send))
     found = {name.decode(): value.decode() for name, value in sent[0].get("headers", ())}
     return sent[0].get("status", sent[0].get("code")), found
 
@@ -60,6 +61,25 @@ def test_who_opened_it_is_answered_with_a_policy_that_runs_no_foreign_script():
 def test_nothing_but_get_and_head_is_answered(method: str):
     assert ask(method=method)[0] == 405
     assert ask(method="HEAD")[0] == 200
+
+
+def test_post_is_answered_only_to_the_pages_own_script_where_there_is_a_program():
+    own = {"origin": f"http://{HOST}", "x_changelog_engine": "explain", "sec_fetch_site": "same-origin"}
+    assert ask(method="POST", runs=True, **own)[0] == 200
+    assert ask(method="POST", **own)[0] == 405
+    assert ask(method="PUT", runs=True, **own)[0] == 405
+    assert ask(method="OPTIONS", runs=True, **own)[0] == 405
+    assert ask(method="POST", runs=True, token="secret", **own)[0] == 401
+    for wrong in (
+        {"origin": "http://evil.example"},
+        {"origin": "http://["},
+        {"origin": "null"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_dest": "document"},
+        {"host": "evil.example:8765", "origin": "http://evil.example:8765"},
+    ):
+        assert ask(method="POST", runs=True, **{**own, **wrong})[0] in (403, 421)
+    for missing in ("origin", "x_changelog_engine"):
+        assert ask(method="POST", runs=True, **{k: v for k, v in own.items() if k != missing})[0] == 403
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ function start() {
 
   // Put new HTML in, and keep what the person has in hand: focus, the cursor, what is scrolled and unfolded.
   function place(part, text) {
+    if (part.dataset.part === "key") explaining?.abort();
     const had = document.activeElement;
     const held = part.contains(had) ? { id: had.id, set: had.dataset.set, value: had.dataset.value, at: had.selectionStart, text: had.value } : null;
     const scrolled = $$(".scroll", part).map((box) => [box.scrollTop, box.scrollLeft]);
@@ -113,6 +114,39 @@ function start() {
       if (same) { if (held.id && held.text !== undefined) same.value = held.text; same.focus({ preventScroll: true }); if (held.at != null && same.setSelectionRange) same.setSelectionRange(held.at, held.at); }
     }
     if (part.dataset.part === "timeline") fit();
+  }
+
+  // "Which record?" runs the job's program on the server; closing the connection ends it there.
+  let explaining = null;
+  async function explain(button) {
+    const row = button.closest("tr"), had = row.nextElementSibling;
+    explaining?.abort();
+    if (had?.matches("tr.explained")) { had.remove(); if (button.dataset.shown) { delete button.dataset.shown; return; } }
+    const stop = (explaining = new AbortController());
+    const box = document.createElement("tr"), cell = box.insertCell();
+    const words = document.createElement("p"), cancel = document.createElement("button");
+    box.className = "explained"; cell.colSpan = row.cells.length; cell.setAttribute("aria-live", "polite");
+    words.className = "wait"; words.textContent = "Replaying what the job read… ";
+    cancel.type = "button"; cancel.textContent = "Cancel"; cancel.addEventListener("click", () => stop.abort());
+    words.append(cancel); cell.append(words); row.after(box);
+    const { operator, state, key, checkpoint, command } = button.dataset;
+    try {
+      const answer = await fetch(`${about.base}/explain`, {
+        method: "POST", credentials: "same-origin", signal: stop.signal,
+        headers: { "X-Changelog-Engine": "explain" }, body: new URLSearchParams({ operator, state, key, checkpoint }),
+      });
+      const text = await answer.text();
+      if (!answer.ok) throw new Error(text);
+      cell.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.childNodes);
+      button.dataset.shown = "1";
+    } catch (error) {
+      words.className = error.name === "AbortError" ? "quiet" : "error";
+      words.textContent = error.name === "AbortError" ? "Cancelled." : error instanceof TypeError ? "The page's server does not answer." : error.message;
+    }
+    const line = document.createElement("span"), code = document.createElement("code"), copy = document.createElement("button");
+    line.className = "command"; code.textContent = command; copy.type = "button"; copy.dataset.copy = ""; copy.textContent = "Copy";
+    line.append(code, copy); cell.append(line);
+    if (explaining === stop) explaining = null;
   }
 
   function change(more) {
@@ -226,6 +260,7 @@ function start() {
     const button = event.target.closest?.("button, [data-at].mark, [data-at].pennant");
     if (!button) return;
     const on = button.dataset;
+    if ("explain" in on) { explain(button); return; }
     if (on.step) move(rankOf(Number(view.at)) + Number(on.step));
     if (on.zoom) zoomBy(on.zoom);
     if (on.set === "at" || (on.at && !on.set)) { const id = Number(on.at || on.value); show(id); change({ at: id }); }

@@ -1,0 +1,214 @@
+"""The page runs the job's program to say which record made a change: a hostile job, a changed and an endless one."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changelog_engine.cli.ui import page_server
+from changelog_engine.clock import monotonic_s
+from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SCRIPT = "<script>alert(1)</script>"
+PROGRAM = """
+import pathlib, subprocess, sys, time
+from changelog_engine.api.common import Types
+from changelog_engine.api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from changelog_engine.api.datastream.state import ValueStateDescriptor
+
+here = pathlib.Path(__file__).parent
+print("<b>noise</b>", sys.argv[1:])
+if (here / "endless").exists():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with (here / "children").open("a") as file:
+        file.write(f"{child.pid}\\n")
+    time.sleep(600)
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, word, ctx):
+        number = (self.count.value() or 0) + 1
+        self.count.update(number + (here / "changed").exists())  # <script>alert(2)</script>
+        ctx.timer_service().register_processing_time_timer(4_102_444_800_000 + number)
+        yield word
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(1)
+env.enable_checkpointing(1000).enable_changelog_state_backend(True)
+words = env.from_collection(["to", "be", "<script>alert(1)</script>", "to"], Types.STRING())
+words.key_by(lambda word: word, Types.STRING()).process(Count(), Types.STRING()).uid("<i>count").print()
+env.execute(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A program whose job, called as its argument says, has run."""
+    found = tmp_path / "words.py"
+    found.write_text(PROGRAM)
+    command = [sys.executable, "-m", "changelog_engine", "run", "-q", "--without-spark", str(found), "words"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=120, capture_output=True)
+    return found
+
+
+def change(script: Path, **more: Any) -> AskedChange:
+    asked = {
+        "job": "words",
+        "path": str(script.parent / "changelog-data" / "words"),
+        "operator": "<i>count",
+        "state": "count",
+        "key": "to",
+        "checkpoint": 1,
+    }
+    return AskedChange(**{**asked, **more})
+
+
+def children(script: Path) -> list[int]:
+    """What endless programs started."""
+    noted = script.parent / "children"
+    return [int(line) for line in noted.read_text().split()] if noted.exists() else []
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def run_on(script: Path) -> list[int]:
+    """Those that still run, once the kernel has had time to end them."""
+    until = monotonic_s() + 30
+    while (left := [pid for pid in children(script) if runs(pid)]) and monotonic_s() < until:
+        pass
+    return left
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.slow
+def test_a_replay_is_bounded_and_nothing_of_it_stays(script: Path):
+    async def asked() -> None:
+        explainer = Explainer(Program(str(script), ("words",)), timeout_s=60)
+        found = await explainer.explain(change(script), never)
+        assert [each["value"] for each in found["mutations"]] == [1, 2]
+        timers = await explainer.explain(change(script, state="processing time timers"), never)
+        assert [each["operation"] for each in timers["mutations"]] == ["register_timer"] * 2
+        with pytest.raises(CannotExplainError, match="ended with status 2 without an answer") as refused:
+            await explainer.explain(change(script, job="another"), never)
+        assert "the program executes no job 'another'" in refused.value.said
+        assert "<b>noise</b>" in refused.value.said
+        strange = await explainer.explain(change(script, key="--help"), never)
+        assert strange["mutations"] == []
+
+        (script.parent / "endless").touch()
+        slow = Explainer(Program(str(script), ("words",)), timeout_s=2)
+        with pytest.raises(CannotExplainError, match="took over 2 s"):
+            await slow.explain(change(script), never)
+        assert run_on(script) == []
+
+        before = len(children(script))
+        first = asyncio.ensure_future(explainer.explain(change(script), never))
+        await asyncio.sleep(0)
+        with pytest.raises(CannotExplainError, match="another change is being explained"):
+            await explainer.explain(change(script), never)
+        until = monotonic_s() + 120
+        while len(children(script)) == before and monotonic_s() < until:
+            await asyncio.sleep(0.05)
+        first.cancel()  # as when the server ends
+        await asyncio.wait([first])
+        assert len(children(script)) == before + 1
+        assert run_on(script) == []
+        (script.parent / "endless").unlink()
+        assert (await explainer.explain(change(script), never))["equal"]
+
+    asyncio.run(asked())
+
+
+@pytest.fixture
+def page(script: Path) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    server = page_server(str(script.parent / "changelog-data"), script=str(script), arguments=("words",))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wrong: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = browser.new_page()
+        opened.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        opened.on("pageerror", lambda error: wrong.append(str(error)))
+        opened.goto(server.address.url)
+        yield opened
+        browser.close()
+    server.stop()
+    thread.join(30)
+    assert wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_button_says_which_record(page: Any, script: Path):
+    address = page.url.split("?")[0]
+    page.goto(f"{address}?key=to")
+    buttons = page.locator("button[data-explain][data-state=count]")
+    buttons.last.click()
+    page.wait_for_selector(".answer .cause.record", timeout=60_000)
+    answer = page.locator(".answer").inner_text()
+    assert "record 'to' at 0 of split 'collection'" in answer
+    assert "record 'to' at 3 of split 'collection'" in answer
+    assert "words.py:22 process_element()" in answer
+    assert "# <script>alert(2)</script>" in answer
+    assert "it had read" in answer
+    assert "changelog-engine explain" in page.locator("tr.explained .command code").inner_text()
+
+    page.goto(f"{address}?key={SCRIPT}")
+    buttons.last.click()
+    page.wait_for_selector(".answer .cause.record", timeout=60_000)
+    assert f"record {SCRIPT!r} at 2" in page.locator(".answer").inner_text()
+    assert page.locator("main script, main b b, main i").count() == 0
+
+    (script.parent / "changed").touch()
+    buttons.last.click()  # folds it
+    buttons.last.click()
+    page.wait_for_selector(".answer .note:has-text('Not explained')", timeout=60_000)
+    assert page.locator(".answer .cause").count() == 0
+
+    (script.parent / "endless").touch()
+    buttons.last.click()
+    buttons.last.click()
+    page.wait_for_selector("tr.explained button:has-text('Cancel')").click()
+    page.wait_for_selector("tr.explained :text('Cancelled.')")
+    (script.parent / "endless").unlink()
+    (script.parent / "changed").unlink()
+    page.goto(f"{address}?key=be")
+    buttons.last.click()
+    page.wait_for_selector(".answer .cause.record", timeout=60_000)
+    assert run_on(script) == []
+
+    asked = urllib.request.Request(f"{address}/explain", data=b"key=to", method="POST")
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(asked, timeout=20)
+    own = {"Origin": address.split("/job/")[0], "X-Changelog-Engine": "explain"}
+    for body in (b"key=%00&checkpoint=1", b"x" * 200_000, b"checkpoint=%3Cscript%3E"):
+        asked = urllib.request.Request(f"{address}/explain", data=body, method="POST", headers=own)
+        with urllib.request.urlopen(asked, timeout=20) as answered:
+            assert b'class="error"' in (told := answered.read())
+            assert b"<script" not in told
