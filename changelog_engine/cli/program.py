@@ -36,6 +36,7 @@ _PLACES = {
     "sql": "sql",
     "savepoint": "savepoint",
     "fork": "fork",
+    "correct": "correct",
     "materialize": "materialize",
     "verify": "verify",
     "doctor": "doctor",

@@ -176,7 +176,7 @@ class _State:
         self.keys = key_codec_for(self.key_type)
         self.map_key_type = type_of(described.get("map_key_type"))
         self.map_keys = key_codec_for(self.map_key_type)
-        self.value_type = _user_type(described)
+        self.value_type = user_type(described)
         is_map = self.kind is StateKind.MAP
         self.changes = StateChanges(
             operator, described, [], [], [] if is_map else None, None if self.times is None else []
@@ -302,8 +302,12 @@ class _State:
 _NOTHING: Final = CLEARED  # there is no such entry
 
 
-def _user_type(described: dict[str, Any]) -> TypeInformation:
-    """The type of a state's values, without the time of the last access."""
+def user_type(described: dict[str, Any]) -> TypeInformation:
+    """The type of a state's values, without the time of the last access.
+
+    Args:
+        described: the state, as a checkpoint describes it.
+    """
     found = type_of(described["value_type"]) or Types.PICKLED_BYTE_ARRAY()
     if described.get("ttl") is None:
         return found

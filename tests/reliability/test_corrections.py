@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from support import window_jobs
 from support.functions import Count, by_key, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -23,13 +25,18 @@ from support.same import exact
 from support.script import Script
 
 import changelog_engine
+from api.common import Time
 from api.common.typeinfo import Types
+from api.datastream.functions import KeyedProcessFunction
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig
+from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.cli import main
 from changelog_engine.corrections import DELETE, UNCHANGED, FixedEntry
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.inspection.key_history import key_history
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.verification.verify import verify
 from materializer import state_at
 from materializer.materialize import materialize
@@ -181,6 +188,102 @@ def test_tables_of_corrections(base: Path) -> None:
     )
     assert state_at(f"{made.path}/changelog").states["process", "count"] == {0: 8, 1: 5, 2: 8, 4: 8, 9: 6}
     assert verify(find_job_folder(str(base), "mended")).faults == []
+
+
+def test_state_of_windows(tmp_path: Path) -> None:
+    """A window that is open has its corrected contents when it fires, in a fork that lies on another file system."""
+    elements = [("a", 1, "x"), ("a", 2, "y"), ("b", 3, "z"), ("a", 15, "w")]
+    windows = window_jobs.spec(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    job = window_jobs.graph(elements, windows, key_type=Types.STRING())
+    TestJob(tmp_path, Script(sizes=(2,))).run(job)
+    seen = []
+
+    def fixed(entry: FixedEntry) -> Any:
+        seen.append((entry.key, entry.namespace, entry.kind))
+        entry.value[0] = ("a", 1, "corrected")
+        return entry.value
+
+    other = tmp_path / "other"
+    other.mkdir()
+    with MemoryDisk(str(other)).mounted():
+        changelog_engine.repair(
+            str(tmp_path / "job"), 1, fixed, **SAID, target=f"{other}/mended", allow_pickle=True
+        )
+    assert seen == [("a", "[0,10]", "list")]
+    mended = TestJob(other, Script(sizes=(2,)))
+    mended.run_driver(replace(job, name="mended"))
+    assert sorted(mended.output) == [("a", 0, "correctedy"), ("a", 10, "w"), ("b", 0, "z")]
+
+
+class Remember(KeyedProcessFunction):
+    """Lists and maps that live for a second."""
+
+    def open(self, runtime_context: Any) -> None:
+        config = StateTtlConfig.new_builder(Time.seconds(1)).build()
+        listed = ListStateDescriptor("list", Types.STRING())
+        mapped = MapStateDescriptor("map", Types.STRING(), Types.LONG())
+        for descriptor in (listed, mapped):
+            descriptor.enable_time_to_live(config)
+        self.list = runtime_context.get_list_state(listed)
+        self.map = runtime_context.get_map_state(mapped)
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        self.list.add(value[1])
+        self.map.put(value[1], 1)
+        yield list(self.list.get()), dict(self.map.items())
+
+
+def test_state_with_a_time_to_live(tmp_path: Path) -> None:
+    """A correction is no access."""
+    elements = [("a", "x"), ("a", "y")]
+    job = keyed_job(elements, Remember(), key_type=Types.STRING())
+    TestJob(tmp_path, Script(sizes=(1,)), clock=lambda: 5_000).run(job)
+    tables = {
+        "list": {"key": ["a", "a"], "value": ["p", "q"]},
+        "map": {
+            "key": ["a", "a", "a"],
+            "map_key": ["x", "y", "n"],
+            "value": [7, None, 8],
+            "delete": [False, True, False],
+        },
+    }
+    made = changelog_engine.repair(
+        f"{tmp_path}/job", None, {"process": tables}, **SAID, target=f"{tmp_path}/mended", clock=lambda: 5.0
+    )
+    folded = state_at(f"{made.path}/changelog")
+    name = ("process", "list")
+    assert (folded.states[name]["a"], folded.accessed[name]["a"]) == (["p", "q"], [5_000, 5_000])
+    name = ("process", "map")
+    assert folded.states[name]["a"] == {"x": 7, "n": 8}
+    assert folded.accessed[name]["a"] == {"x": 5_000, "n": 5_000}
+
+
+def test_on_the_console(base: Path) -> None:
+    """Keys and values as the console shows them; a dry run makes nothing."""
+    said = ["--operator", "process", "--state", "count", "--who", "ann", "--why", "it was wrong"]
+
+    def correct(*arguments: str) -> Any:
+        return CliRunner().invoke(main, ["correct", str(base / "job"), *said, *arguments])
+
+    dry = correct("--set", "0", "100", "--delete", "3", "--dry-run", "--csv")
+    assert dry.output.splitlines() == ["key,before,after", "0,8,100", "3,8,deleted"]
+    assert sorted(path.name for path in base.iterdir()) == ["job"]
+    for arguments, message in (
+        (("--set", "x", "1", "--dry-run"), "'x' is not a key of the type LONG"),
+        (("--set", "1", '"x"', "--dry-run"), "LONG"),
+        (("--set", "1", "1"), "NEW_PATH is missing"),
+        (("--dry-run",), "give corrections"),
+        (("--set", "1", "1", "--map-key", "a", "--dry-run"), "is not a MapState"),
+        (("--delete", "77", "--dry-run"), "that could be deleted"),
+    ):
+        refused = correct(*arguments)
+        assert refused.exit_code in (1, 2)
+        assert message in refused.stderr, refused.stderr
+    made = correct(f"{base}/mended", "--set", "0", "100", "--delete", "3")
+    assert made.exit_code == 0, made.output
+    assert "starts with 2 corrections after checkpoint 8" in made.output
+    assert "--job mended" in made.output
+    assert state_at(f"{base}/mended/changelog").states["process", "count"] == {0: 100, 1: 8, 2: 8, 4: 8}
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [
