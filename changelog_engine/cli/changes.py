@@ -24,7 +24,7 @@ from changelog_engine.cli.shown import (
 )
 from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
-from changelog_engine.inspection.key_history import key_history
+from changelog_engine.inspection.key_history import TIME_TO_LIVE, key_history
 
 
 @click.command()
@@ -80,7 +80,8 @@ def history(
         ]
         cells += [change.namespace] if spaced else []
         cells += [None if change.map_key is None else Value(change.map_key)] if mapped else []
-        moment = "" if change.event_time_ms is None else f" at {iso(change.event_time_ms)}"
+        at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
+        moment = "" if at_ms is None else f" at {iso(at_ms)}"
         values = [None if each is None else Value(each) for each in (change.before, change.after)]
         by = "" if change.who is None else f" by {change.who}: {change.why}"
         rows.append((*cells, change.operation, *values, f"{change.cause}{by}{moment}"))

@@ -37,6 +37,9 @@ _THREADS = 2
 _TIMERS = dict(TIMER_DOMAINS)
 
 
+TIME_TO_LIVE = "time to live"
+
+
 @dataclass(frozen=True)
 class KeyChange:
     """One mutation of a key.
@@ -53,8 +56,9 @@ class KeyChange:
         time_ms: when the checkpoint's barrier was.
         event_time_ms: of the element or timer that caused it; None in streams without timestamps.
         cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
-            same time, or at any where no time is known), ``snapshot``, ``timer`` for what happened to a timer itself, or
-            ``correction`` by a person.
+            same time, or at any where no time is known), ``time to live`` for the removal of what had expired by the
+            checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for what
+            happened to a timer itself, or ``correction`` by a person.
         who, why: made the correction, and why; None for other changes.
     """
 
@@ -208,6 +212,7 @@ class _Times:
         self._lineage = lineage
         self._rows = lineage.checkpoints
         self._known: dict[int, int | None] = {}
+        self._runs = checkpoint.lineage
         # The checkpoint of corrections is the only one of its attempt.
         self._single = {run.first for run in checkpoint.lineage if run.first == run.last}
         self._corrections: dict[int, dict[str, Any] | None] = {}
@@ -220,11 +225,76 @@ class _Times:
             self._corrections[checkpoint] = self._lineage.checkpoint(checkpoint).correction
         return self._corrections[checkpoint]
 
+    def before(self, checkpoint: int) -> int | None:
+        """The time of the checkpoint before it on the lineage; None where that is not known."""
+        parents = [min(run.last, checkpoint - 1) for run in self._runs if run.first < checkpoint]
+        return self.of(max(parents)) if parents else None
+
     def of(self, checkpoint: int) -> int | None:
         if checkpoint not in self._known:
             entry = self._rows.get(checkpoint)
             self._known[checkpoint] = None if entry is None else self._rows.time_of(entry)
         return self._known[checkpoint]
+
+
+class _Expiry:
+    """Tells what a state's time to live may have removed, by the last accesses that its values have.
+
+    Args:
+        ttl_ms: the time to live.
+        times: of checkpoints.
+    """
+
+    def __init__(self, ttl_ms: int, times: _Times) -> None:
+        self._ttl_ms = ttl_ms
+        self._times = times
+        self._accessed: dict[str | None, dict[str | None, list[int | None]]] = {}  # by namespace and map key
+
+    def cause(
+        self,
+        operation: str,
+        place: tuple[str | None, str | None],
+        accessed: int | None,
+        checkpoint: int,
+        otherwise: str,
+    ) -> str:
+        """The cause of a mutation.
+
+        Args:
+            operation: its kind.
+            place: namespace and map key.
+            accessed: the last access that its value has; None for none.
+            checkpoint: which has it.
+            otherwise: the cause where it was not the time to live.
+        """
+        namespace, map_key = place
+        held = self._accessed.setdefault(namespace, {})
+        if operation == mutation_log.PUT:
+            held[map_key] = [accessed]
+            return otherwise
+        if operation == mutation_log.APPEND:
+            held.setdefault(map_key, []).append(accessed)
+            return otherwise
+        if operation == mutation_log.CLEAR:
+            gone = [each for times in held.values() for each in times]
+            held.clear()
+        else:
+            gone = held.pop(map_key, [])
+        either = f"{otherwise} or {TIME_TO_LIVE}"
+        by_now = self._expired(gone, self._times.of(checkpoint))
+        if (
+            operation == mutation_log.REPLACE
+        ):  # by a list that a function gave, or by what is left of the list
+            held[map_key] = [accessed]
+            return either if any(by_now) else otherwise
+        if gone and all(self._expired(gone, self._times.before(checkpoint))):
+            return TIME_TO_LIVE
+        return either if gone and all(by_now) else otherwise
+
+    def _expired(self, accessed: list[int | None], time_ms: int | None) -> list[bool]:
+        return [
+            each is not None and time_ms is not None and each + self._ttl_ms <= time_ms for each in accessed
+        ]
 
 
 def _window(lineage: Lineage, newest: Checkpoint, start: str | None, end: str | None) -> Any:
@@ -338,12 +408,14 @@ class _Reader:
         key: Any,
         fired: set[tuple[int, int | None]],
     ) -> Iterator[KeyChange]:
-        values = self._values(columns, at, described)
+        values, accessed = self._values(columns, at, described)
+        ttl = described.get("ttl")
+        expiry = None if ttl is None else _Expiry(ttl["ttl_ms"], self._times)
         map_key_type = type_of(described.get("map_key_type"))
         is_map, is_list = described["kind"] == "map", described["kind"] == "list"
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
         held: dict[str | None, Any] = {}  # of each namespace
-        for i, value, map_key in zip(at, values, map_keys, strict=True):
+        for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
             before: Any
             after: Any
@@ -375,6 +447,9 @@ class _Reader:
             event_ms = columns["event_ms"][i]
             timer = (columns["checkpoint_id"][i], event_ms) in fired
             cause = "element or timer" if timer else "element"
+            if expiry is not None:
+                place = namespace, columns["map_key"][i]
+                cause = expiry.cause(operation, place, since, columns["checkpoint_id"][i], cause)
             yield self._change(
                 columns, i, described["name"], described["kind"], key, map_key, before, after, cause
             )
@@ -416,9 +491,12 @@ class _Reader:
             None if correction is None else str(correction.get("why")),
         )
 
-    def _values(self, columns: dict[str, list[Any]], at: list[int], described: dict[str, Any]) -> list[Any]:
-        """Typed values; each as the attempt that wrote it had declared the state."""
+    def _values(
+        self, columns: dict[str, list[Any]], at: list[int], described: dict[str, Any]
+    ) -> tuple[list[Any], list[int | None]]:
+        """Typed values, each as the attempt that wrote it had declared the state; and last accesses, with a time to live."""
         found: list[Any] = []
+        accessed: list[int | None] = []
         runs: list[tuple[int, list[int]]] = []
         begins = self._begins
         for i in at:
@@ -432,6 +510,7 @@ class _Reader:
             payloads = [columns["payload"][i] for i in indices]
             gone = [text is None and payload is None for text, payload in zip(texts, payloads, strict=True)]
             spec = self._spec(described, end)
+            since: list[int | None] = [None] * len(indices)
             try:
                 value_type = type_of(spec["value_type"])
                 assert value_type is not None
@@ -442,6 +521,9 @@ class _Reader:
                     self._allow_pickle,
                 )
                 if spec.get("ttl") is not None:  # pairs of the last access and the user's value
+                    since = [
+                        None if isinstance(value, Withheld) or not value else value[0] for value in values
+                    ]
                     values = [
                         value if isinstance(value, Withheld) else value[1] if value else None
                         for value in values
@@ -449,7 +531,8 @@ class _Reader:
             except (ChangelogEngineError, ValueError, TypeError, KeyError, IndexError):
                 values = [Withheld(text, 0) for text in texts]  # of a type that the checkpoint does not tell
             found += [None if skip else value for value, skip in zip(values, gone, strict=True)]
-        return found
+            accessed += since
+        return found, accessed
 
     def _end_of(self, checkpoint: int) -> int:
         """The newest checkpoint of the lineage that the same attempt wrote: its row says the types."""

@@ -21,6 +21,7 @@ from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.cli import main
+from changelog_engine.clock import wall_ms
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.sinks import CollectSink
@@ -78,8 +79,9 @@ def run(
     function: Any = None,
     name: str = "words",
     restore: str = "auto",
+    ages: bool = False,
 ) -> Path:
-    """Run a job to its end in this process; returns its folder."""
+    """Run a job to its end in this process; returns its folder. Where it ages, its state has the checkpoints' clock."""
     elements = [(word, place) for place, word in enumerate(words.split())]
     nodes = (
         Node(0, NodeKind.SOURCE, "words", function=CollectionSource(elements)),
@@ -93,8 +95,9 @@ def run(
     run_id, plan = uuid.uuid4().hex, plan_job(JobGraph(name, nodes, 1))
     journal = JobJournal.open(str(base), name)
     try:
-        runner = InProcessRunner(ship(run_id, plan, settings, journal.parts_folder))
         ticks = itertools.count(1_700_000_000_000, 10)  # a checkpoint is due in each epoch
+        clock = (lambda: next(ticks)) if ages else wall_ms
+        runner = InProcessRunner(ship(run_id, plan, settings, journal.parts_folder), clock)
         coordinator = Coordinator(
             Job(run_id, plan, settings, runner, journal, Silent(), clock=OneClock(lambda: next(ticks)))
         )

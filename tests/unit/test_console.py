@@ -26,7 +26,7 @@ from test_cli import cells, cli, refused, run
 from api.common import Types
 from api.common.time import Time
 from api.datastream import KeyedProcessFunction
-from api.datastream.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
@@ -373,6 +373,39 @@ class Expiring(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> None:
         self.seen.update(value[1])
         self.kept.put("all", {value[1]})
+
+
+class Forgetting(KeyedProcessFunction):
+    """States that expire after a second, and are never read: each record cleans up. ``x`` clears its own."""
+
+    def open(self, runtime_context: Any) -> None:
+        config = StateTtlConfig.new_builder(Time.seconds(1)).cleanup_incrementally(100, True).build()
+        self.seen = ValueStateDescriptor("seen", Types.LONG())
+        self.places = MapStateDescriptor("places", Types.LONG(), Types.LONG())
+        self.listed = ListStateDescriptor("listed", Types.LONG())
+        for descriptor in (self.seen, self.places, self.listed):
+            descriptor.enable_time_to_live(config)
+        self.seen = runtime_context.get_state(self.seen)
+        self.places = runtime_context.get_map_state(self.places)
+        self.listed = runtime_context.get_list_state(self.listed)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        if value[0] == "x" and self.seen.value() is not None:
+            self.seen.clear()
+            return
+        self.seen.update(value[1])
+        self.places.put(value[1], 1)
+        self.listed.add(value[1])
+
+
+def test_what_the_time_to_live_removed_is_named(tmp_path: Path) -> None:
+    folder = run(tmp_path, f"a x x {'b ' * 40} a", function=Forgetting(), ages=True)
+    for state, added in (("seen", "put"), ("places", "put"), ("listed", "append")):
+        changes = key_history(str(folder), "a", state=state).changes
+        assert [each.operation for each in changes] == [added, "clear", added]
+        assert [each.cause for each in changes] == ["element", "element or time to live", "element"], state
+    cleared = key_history(str(folder), "x", state="seen").changes
+    assert [(each.operation, each.cause) for each in cleared] == [("put", "element"), ("clear", "element")]
 
 
 def test_time_to_live_and_pickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
