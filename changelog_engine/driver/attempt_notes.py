@@ -19,6 +19,8 @@ from changelog_engine.errors import (
 )
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.attempt_notes import (
+    FINISHED,
+    STOPPED,
     AttemptFailure,
     AttemptNote,
     OperatorEdge,
@@ -57,16 +59,23 @@ class AttemptNotes:
         except StorageError as error:
             log.warning("attempt %d could not be noted for people to look at: %s", attempt, error)
 
+    def ended(self, attempt: int, stopped: bool) -> None:
+        """An attempt has come to its end, perhaps without a checkpoint of its own; ``stopped``: somebody asked for it."""
+        self._over(AttemptNote(attempt, self._edges, ended=STOPPED if stopped else FINISHED))
+
     def failed(self, attempt: int, error: BaseException) -> None:
         """An attempt has ended with an error."""
         # What lies there now is not this job's any more.
-        if self._folder is None or isinstance(error, LostCommitError | ForeignPathError):
+        if not isinstance(error, LostCommitError | ForeignPathError):
+            self._over(AttemptNote(attempt, self._edges, failure_of(error, self._clock.wall_ms())))
+
+    def _over(self, note: AttemptNote) -> None:
+        if self._folder is None:
             return
-        note = AttemptNote(attempt, self._edges, failure_of(error, self._clock.wall_ms()))
         try:
             write_note(self._folder.changelog, note)
         except StorageError as fault:
-            log.warning("the error of attempt %d could not be noted: %s", attempt, fault)
+            log.warning("how attempt %d ended could not be noted: %s", note.attempt, fault)
 
 
 def edges_of(plan: JobPlan) -> tuple[OperatorEdge, ...]:

@@ -87,6 +87,7 @@ class Coordinator:
             except ChangelogEngineError as failure:
                 self._after_failure(failure, attempt)
         stopped = control.stopping and not attempt.input_ended
+        self._notes.ended(attempt.id, stopped)
         self._become("CANCELED" if stopped and not control.keeps_result else "FINISHED")
         return JobOutcome(
             job_id=job.id,

@@ -40,8 +40,8 @@ class JobSummary:
         path: its folder.
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), ended (killed or failed: nothing was
-            noted), empty (no checkpoint), damaged; a job on an object store or another machine may be running when it is
-            killed or ended.
+            noted), empty (nothing ran in it yet), damaged; a job on an object store or another machine may be running when
+            it is killed or ended.
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.
@@ -251,7 +251,7 @@ def _summary(
         state = "running"
     elif of_last is not None and (of_last.finished or of_last.stopped):
         state = "finished" if of_last.finished else "stopped"
-    elif newest is None and (last is None or last.failure is None):
+    elif newest is None and last is None:
         state = "empty"
     else:
         state = "ended" if last is None else end_of(last)

@@ -19,7 +19,7 @@ from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
 from changelog_engine.inspection.points import At, checkpoint_at, open_ledger, time_of
-from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, read_notes
+from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED, AttemptFailure, AttemptNote, read_notes
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
@@ -27,7 +27,7 @@ from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
 IMPORTED, FORKED = "imported", "forked"
-FINISHED, STOPPED, ENDED, RUNNING = "finished", "stopped", "killed or failed", "running"
+ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 
 
@@ -291,9 +291,11 @@ def _attempts(
 
 
 def end_of(note: AttemptNote | None) -> str:
-    """How an attempt ended that came neither to its end nor to a stop, and does not run any more."""
+    """How an attempt ended whose checkpoints do not say it, and that does not run any more."""
     if note is None:
         return ENDED
+    if note.ended is not None:
+        return note.ended
     if note.failure is None:
         return KILLED
     return CANCELLED if note.failure.cancelled else FAILED

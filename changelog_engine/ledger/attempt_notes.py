@@ -19,6 +19,8 @@ from changelog_engine.storage.protocol import Storage
 KEPT = 50
 """So many attempts, the newest, have notes."""
 
+FINISHED, STOPPED = "finished", "stopped"
+
 _FORMAT = 1
 _MOST_BYTES = {"message": 4_000, "traceback": 16_000}
 _MOST_OTHER_BYTES = 1_000
@@ -78,11 +80,13 @@ class AttemptNote:
         attempt: its number.
         edges: between its operators, in the order of stages.
         failure: the error that ended it. None while it runs, when it came to its end, and when it was killed.
+        ended: ``finished`` or ``stopped``, when it came to its end; None otherwise.
     """
 
     attempt: int
     edges: tuple[OperatorEdge, ...] = ()
     failure: AttemptFailure | None = None
+    ended: str | None = None
 
 
 def note_file(attempt: int) -> str:
@@ -109,6 +113,7 @@ def write_note(changelog: Storage, note: AttemptNote) -> None:
         "attempt": note.attempt,
         "edges": [asdict(edge) for edge in note.edges[:_MOST_EDGES]],
         "failure": failure,
+        "ended": note.ended,
     }
     changelog.write_durable(note_file(note.attempt), json.dumps(document).encode())
 
@@ -155,6 +160,7 @@ def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
         attempt,
         tuple(edge for edge in found if edge is not None),
         _made(AttemptFailure, document.get("failure")),
+        ended if (ended := document.get("ended")) in (FINISHED, STOPPED) else None,
     )
 
 

@@ -20,13 +20,12 @@ from changelog_engine.inspection.timeline import (
     CANCELLED,
     ENDED,
     FAILED,
-    FINISHED,
     IMPORTED,
     KILLED,
     REWOUND,
-    STOPPED,
     CheckpointRow,
 )
+from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
 from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
 from changelog_engine.ui.values import amount, bytes_text, duration

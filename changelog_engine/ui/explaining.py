@@ -24,7 +24,7 @@ from typing import Any
 from changelog_engine.errors import ChangelogEngineError
 
 _TIMEOUT_S = 300.0
-_PATIENCE_S = 5.0  # for a question before this one, whose asker has just gone
+_PATIENCE_S = 3.0  # for a question before this one, whose asker has just gone
 _END_S = 2.0
 _MOST_ANSWER_BYTES = 8_000_000
 _MOST_SAID_BYTES = 32_000

@@ -18,6 +18,7 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli.program import main
 from changelog_engine.driver.attempt_notes import failure_of
 from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.inspection.timeline import end_of
 from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
 from changelog_engine.storage.opening import open_storage
 
@@ -84,6 +85,21 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
     assert {each["stage"] for each in status["edges"]} <= uids
     shown = CliRunner().invoke(main, ["status", path]).stdout
     assert "process_element of operator" in " ".join(shown.split())
+
+
+class StoppedAtOnce(TestJob):
+    def on_commit(self, checkpoint: Any) -> None:
+        self.coordinator.control.stop()
+
+
+def test_an_end_is_noted_for_attempts_whose_checkpoints_do_not_tell_it(tmp_path: Path):
+    graph = keyed_job(["a", "b", "c"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    Fails.left = 0
+    StoppedAtOnce(tmp_path, Script((1,))).run_driver(graph)
+    TestJob(tmp_path).run_driver(graph, restore="latest")
+    notes = read_notes(open_storage(str(tmp_path / "job" / "changelog")), [1, 2])
+    assert [end_of(notes[attempt]) for attempt in (1, 2)] == ["stopped", "finished"]
+    assert end_of(None) == "killed or failed"
 
 
 def job_operators(path: str) -> list[dict[str, Any]]:
