@@ -29,8 +29,8 @@ from changelog_engine.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}")
-_SIZE = re.compile(r"[\d,]+ bytes")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:  +\d+(?=  +\d))?")  # and how many ms it took
+_SIZE = re.compile(r"[\d,.]+ (?:bytes|[kM]?B)\b")
 _LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
 # What a user's machine has by default takes longer for no more to see.
 _SPARK_DEFAULTS = """\
@@ -77,9 +77,9 @@ WITH_SCRIPTS = [document for document in DOCUMENTS if scripts(document) or files
 
 
 def tidy(text: str) -> list[str]:
-    """Lines without spaces at their ends and rules of their own length; empty lines left out, times and sizes taken out."""
-    text = _TIME.sub("TIME", _SIZE.sub("N bytes", text))
-    lines = (re.sub("─+", "─", line.rstrip()) for line in text.splitlines())
+    """Lines as they are compared: without moments and sizes of files, the width of columns and rules, and empty lines."""
+    text = _TIME.sub("TIME", _SIZE.sub("SIZE", text))
+    lines = (re.sub(" {2,}", "  ", re.sub("─+", "─", line.rstrip())) for line in text.splitlines())
     return [line for line in lines if line]
 
 
