@@ -248,7 +248,8 @@ def test_every_page_has_its_place_on_the_site() -> None:
     """A page that nobody finds is none. (`make docs` fails for it too, but later.)"""
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"^ +- (?:.+: )?(\S+\.md)$", site, re.MULTILINE)
-    assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+    pages = ["readme.md", *(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))]
+    assert sorted(listed) == sorted(pages)
 
 
 def test_the_first_page_shows_its_example() -> None:
