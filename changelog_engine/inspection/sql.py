@@ -10,7 +10,9 @@ Invariants:
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -28,11 +30,13 @@ from changelog_engine.history.sql_types import SqlType, key_sql_type, time_of_ms
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import At, open_point
+from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
 from materializer.fold import TIMER_DOMAINS
 
 _TIME = pa.timestamp("us")
+_MEMORY = "1GB"  # what DuckDB takes; more goes to a temporary folder
 _LONG, _TEXT = pa.int64(), pa.string()
 
 
@@ -64,36 +68,32 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
         ) from error
     ledger, checkpoint = open_point(path, at)
     views = Views(ledger, checkpoint)
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": "false",
-        "autoinstall_known_extensions": "false",
-    }
-    with duckdb.connect(":memory:", config=settings) as connection:
-        connection.execute("SET python_enable_replacements = false")
-        said = {word.lower() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
-        for name in views.names:
-            if name.lower() in said:
-                connection.register(name, views.table(name))
-        try:
-            connection.execute(text)
-            columns = tuple(column[0] for column in connection.description or ())
-            return QueryResult(columns, connection.fetchall())
-        except duckdb.Error as error:
-            raise ConfigurationError(_explained(str(error), views.names)) from None
+    said = {word.lower() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
+    with tempfile.TemporaryDirectory(prefix="changelog-sql-") as folder:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "memory_limit": _MEMORY,
+            "temp_directory": folder,
+        }
+        long = any(name.lower() in said for name in views.of_changes)
+        with duckdb.connect(f"{folder}/rows" if long else ":memory:", config=settings) as connection:
+            connection.execute("SET python_enable_replacements = false")
+            try:
+                for name in views.names:
+                    if name.lower() in said:
+                        views.make(connection, name)
+                connection.execute(text)
+                columns = tuple(column[0] for column in connection.description or ())
+                return QueryResult(columns, connection.fetchall())
+            except duckdb.Error as error:
+                raise ConfigurationError(_explained(str(error), views.names)) from None
 
 
 def _explained(message: str, names: Sequence[str]) -> str:
     """DuckDB's message; where a view is not there, which are."""
     missing = re.search(r"Table with name (\S+) does not exist", message)
-    if missing is None:
-        return message
-    wanted = missing[1]
-    if wanted.lower().endswith(HISTORY_SUFFIX):
-        return (
-            f"{named('view', wanted, names)}. Views of changes are Spark's: ask with --spark, or for one key with "
-            "`changelog-engine history`"
-        )
-    return named("view", wanted, names)
+    return message if missing is None else named("view", missing[1], names)
 
 
 class Views:
@@ -105,6 +105,7 @@ class Views:
 
     Attributes:
         names: of the views.
+        of_changes: those of them that show the log's rows.
     """
 
     def __init__(self, ledger: Ledger, checkpoint: Checkpoint) -> None:
@@ -120,27 +121,47 @@ class Views:
             "checkpoints": self._checkpoints,
             "states": self._states,
         }
+        self._changes: dict[str, Callable[[Changes], None]] = {
+            "mutations": lambda it: it.mutations("mutations")
+        }
         self._summary: list[dict[str, str]] = []
         for (uid, name), view in view_names(states, keyed).items():
+            changes = view + HISTORY_SUFFIX
             if name is None:
                 self._makers[view] = lambda uid=uid: self._timers(keyed[uid])  # type: ignore[misc]
+                self._changes[changes] = partial(_timers_history, view=changes, operator=keyed[uid])
             else:
                 columns = StateColumns.of(*states[uid, name])
                 self._makers[view] = lambda columns=columns: self._state(columns)  # type: ignore[misc]
+                self._changes[changes] = partial(_history, view=changes, columns=columns)
                 self._summary.append(
                     {
                         "operator": uid,
                         "state": name,
                         "kind": columns.kind,
                         "view": view,
+                        "history_view": changes,
                         "key_type": columns.key.name,
                     }
                     | {"value_type": columns.value_name}
                 )
-        self.names = tuple(self._makers)
+        self.of_changes = tuple(self._changes)
+        self.names = (*self._makers, *self.of_changes)
+
+    def make(self, connection: Any, name: str) -> None:
+        """Make a view in a database.
+
+        Args:
+            connection: to DuckDB.
+            name: one of ``names``.
+        """
+        if name in self._changes:
+            self._changes[name](Changes(connection, self._ledger, self._checkpoint, f"{name}_"))
+        else:
+            connection.register(name, self.table(name))
 
     def table(self, name: str) -> pa.Table:
-        """A view's rows."""
+        """The rows of a view that does not show the log's rows."""
         return self._makers[name]()
 
     def _live(self, uid: str) -> dict[tuple[str, str], pa.Table]:
@@ -178,7 +199,7 @@ class Views:
         return _table(shown)
 
     def _states(self) -> pa.Table:
-        names = ("operator", "state", "kind", "view", "key_type", "value_type")
+        names = ("operator", "state", "kind", "view", "history_view", "key_type", "value_type")
         return _table([(name, _TEXT, [row[name] for row in self._summary]) for name in names])
 
     def _checkpoints(self) -> pa.Table:
@@ -191,6 +212,14 @@ class Views:
         line = self._checkpoint.lineage
         shown.append(("on_lineage", pa.bool_(), [on_lineage(line, row.attempt, row.id) for row in found]))
         return _table(shown)
+
+
+def _history(changes: Changes, view: str, columns: StateColumns) -> None:
+    changes.history(view, columns)
+
+
+def _timers_history(changes: Changes, view: str, operator: dict[str, Any]) -> None:
+    changes.timers_history(view, operator)
 
 
 _Column = tuple[str, pa.DataType, list[Any]]

@@ -1,0 +1,315 @@
+"""The views of changes for SQL without Spark: ``mutations`` and ``..._history``, in DuckDB.
+
+Rows go file by file into a table of a database in a temporary folder, and DuckDB keeps to its memory limit, so that a long
+log takes space on the disk and not in memory. Names, columns and values are those of the Spark views, see
+``history.changes_sql``.
+
+Invariants:
+    * A file's rows are verified before any of them is shown; nothing is unpickled.
+    * Every row of the log is one row of a history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.history.pickles import pickled_type_of
+from changelog_engine.history.plain_rows import dated, loaded
+from changelog_engine.history.sql_types import (
+    NEWEST_MS,
+    OLDEST_MS,
+    SqlType,
+    key_sql_type,
+    type_of,
+    window_sql_type,
+)
+from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_file
+from changelog_engine.state import mutation_log
+from materializer.fold import TIMER_DOMAINS
+
+_IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
+_PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
+_ENTRY = "{'value': value, 'pickled_type': pickled_type, 'pickled_bytes': pickled_bytes, 'accessed_ms': accessed_ms}"
+_KEY = "PARTITION BY key, namespace"
+_BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+_TIMED = r"(?s)^\[(-?[0-9]+),(.*)\]$"  # the time of the last access, the user's value
+_SHOWN = [
+    "checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "namespace", "map_key", "operation",
+    "value", "pickled_type", "pickled_bytes", "event_time",
+]  # fmt: skip
+
+
+class Changes:
+    """Makes the views of changes in a database.
+
+    Args:
+        connection: to DuckDB.
+        ledger: the job's log.
+        checkpoint: which checkpoint the views show: history ends there.
+        prefix: of the names of what the views are made of.
+    """
+
+    def __init__(self, connection: Any, ledger: Ledger, checkpoint: Checkpoint, prefix: str) -> None:
+        self._connection = connection
+        self._ledger = ledger
+        self._checkpoint = checkpoint
+        self._prefix = prefix
+        self._made = 0
+
+    def mutations(self, view: str) -> None:
+        """All mutations of all branches."""
+        line = self._checkpoint.lineage
+
+        def rows() -> Iterator[pa.Table]:
+            for file in self._ledger.files:
+                table = read_part(self._ledger.storage, file)
+                table = table.filter(pc.is_valid(table["sequence"]))
+                attempt, checkpoint = table["attempt"], table["checkpoint_id"]
+                there: Any = pa.array([False] * table.num_rows)
+                for run in line:
+                    within = pc.and_(
+                        pc.greater_equal(checkpoint, run.first), pc.less_equal(checkpoint, run.last)
+                    )
+                    there = pc.or_(there, pc.and_(pc.equal(attempt, run.attempt), within))
+                yield _described(table).select(_SHOWN).append_column("on_lineage", there)
+
+        table = self._loaded(rows())
+        self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {table}")
+
+    def history(self, view: str, columns: StateColumns) -> None:
+        """The changes of a state on the checkpoint's lineage."""
+        table = self._loaded(self._rows(columns.operator, [columns.name]))
+        value, accessed = "value", "CAST(NULL AS BIGINT)"
+        if columns.ttl_ms is not None:
+            value = f"CASE WHEN regexp_matches(value, '{_TIMED}') THEN regexp_extract(value, '{_TIMED}', 2) ELSE value END"
+            accessed = f"TRY_CAST(regexp_extract(value, '{_TIMED}', 1) AS BIGINT)"
+        source = f"SELECT * REPLACE ({value} AS value), {accessed} AS accessed_ms, {_place()} AS place FROM {table}"
+        found = {"list": _list_history, "map": _map_history}.get(columns.kind, _value_history)()
+        is_list = columns.kind == "list"
+        to_value = self._function(columns.value, of_list=is_list)
+        shown = self._identity(zip(_IDENTITY, (columns.key, columns.window, columns.map_key), strict=True))
+        for name in ("before", "after"):
+            entry = f"entry_{name}"
+            if is_list:
+                texts = (
+                    f"list_transform({entry}, lambda e: CASE WHEN e.pickled_type IS NULL THEN e.value END)"
+                )
+                json = f"'[' || array_to_string(list_transform({entry}, lambda e: e.value), ',') || ']'"
+                shown += [f"{to_value}({texts}) AS value_{name}", f"{json} AS value_{name}_json"]
+            else:
+                typed = f"CASE WHEN {entry}.pickled_type IS NULL THEN {to_value}({entry}.value) END"
+                shown += [f"{typed} AS value_{name}", f"{entry}.value AS value_{name}_json"]
+        shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
+        if columns.ttl_ms is not None:
+            of_one = _time("e.accessed_ms") if is_list else _time("entry_after.accessed_ms")
+            shown.append(
+                f"list_transform(entry_after, lambda e: {of_one}) AS accessed"
+                if is_list
+                else f"{of_one} AS accessed"
+            )
+        shown += (
+            _pickled_of_list()
+            if is_list
+            else [f"entry_after.{n} AS {n}" for n in ("pickled_type", "pickled_bytes")]
+        )
+        self._connection.execute(
+            f"CREATE VIEW {view} AS WITH source AS ({source}), found AS ({found}) "
+            f"SELECT {', '.join([*shown, *self._valid()])} FROM found {self._joined()}"
+        )
+
+    def timers_history(self, view: str, operator: dict[str, Any]) -> None:
+        """What happened to an operator's timers on the checkpoint's lineage."""
+        table = self._loaded(self._rows(operator["uid"], [state for state, _ in TIMER_DOMAINS]))
+        windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
+        kinds = (
+            key_sql_type(type_of(operator.get("key_type"))),
+            window_sql_type(windows[0]) if windows else None,
+        )
+        shown = self._identity(zip(_IDENTITY, kinds, strict=False))
+        domains = " ".join(f"WHEN '{state}' THEN '{words}'" for state, words in TIMER_DOMAINS)
+        ms = "TRY_CAST(value AS BIGINT)"
+        shown += [f"CASE state {domains} END AS domain", f"{_time(ms)} AS time", f"{ms} AS time_ms"]
+        shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
+        found = (
+            "SELECT *, lead(checkpoint_id) OVER (PARTITION BY key, namespace, state, value ORDER BY place) "
+            f"AS valid_to_checkpoint FROM (SELECT *, {_place()} AS place FROM {table})"
+        )
+        self._connection.execute(
+            f"CREATE VIEW {view} AS WITH found AS ({found}) "
+            f"SELECT {', '.join([*shown, *self._valid()])} FROM found {self._joined()}"
+        )
+
+    def _rows(self, operator: str, states: Sequence[str]) -> Iterator[pa.Table]:
+        """The rows of an operator's states up to the checkpoint; after truncation those of a snapshot come first."""
+        ledger, uids = self._ledger, frozenset([operator])
+        base = ledger.oldest(self._checkpoint)
+        wanted = pa.array(states, pa.string())
+
+        def own(table: pa.Table, is_base: bool) -> pa.Table:
+            mask = pc.and_(
+                pc.equal(table["operator"], operator), pc.is_in(table["state"].cast(pa.string()), wanted)
+            )
+            table = _described(table.filter(mask)).select([*_SHOWN])
+            return table.append_column("is_base", pa.array([is_base] * table.num_rows, pa.bool_()))
+
+        if base.snapshot is not None:
+            for file in ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids):
+                yield own(read_part(ledger.snapshots.storage, file), True)
+        for file in ledger.log_files(base.suffix, ALL_KEY_GROUPS, uids):
+            yield own(read_file(ledger.storage, file, base.suffix, self._checkpoint.lineage), False)
+
+    def _loaded(self, tables: Iterable[pa.Table]) -> str:
+        """Put rows into a table of the database, one file after the other."""
+        name = self._name("rows")
+        first = True
+        for table in tables:
+            self._connection.register("__file", table)
+            made = f"CREATE TABLE {name} AS" if first else f"INSERT INTO {name}"
+            self._connection.execute(f"{made} SELECT * FROM __file")
+            self._connection.unregister("__file")
+            first = False
+        if first:
+            extra = [("is_base", pa.bool_()), ("on_lineage", pa.bool_())]
+            schema = pa.schema([*_schema(), *extra])
+            self._connection.register("__file", schema.empty_table())
+            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __file")
+            self._connection.unregister("__file")
+        return name
+
+    def _identity(self, kinds: Iterable[tuple[tuple[str, str], SqlType | None]]) -> list[str]:
+        return [
+            shown
+            for (name, source), kind in kinds
+            if kind is not None
+            for shown in (f"{self._function(kind)}({source}) AS {name}", f"{source} AS {name}_json")
+        ]
+
+    def _function(self, kind: SqlType, of_list: bool = False) -> str:
+        """Make a function of JSON text to a value of a type; its name."""
+        arrow = pa.list_(kind.arrow) if of_list else kind.arrow
+        empty = pa.table({"v": pa.array([], arrow)})
+        wanted = self._connection.from_arrow(empty).types[0]
+
+        def typed(texts: Any) -> Any:
+            if of_list:
+                return pa.array(
+                    [[kind.of_json(loaded(t)) for t in each] for each in texts.to_pylist()], arrow
+                )
+            return pa.array([kind.of_json(loaded(text)) for text in texts.to_pylist()], arrow)
+
+        name = self._name("typed")
+        given = "VARCHAR[]" if of_list else "VARCHAR"
+        self._connection.create_function(name, typed, [given], wanted, type="arrow")
+        return name
+
+    def _valid(self) -> list[str]:
+        return [
+            "found.checkpoint_id AS valid_from_checkpoint", "valid_to_checkpoint", "valid_from.time AS valid_from",
+            "valid_to.time AS valid_to", "event_time", "attempt", "sequence", "key_group",
+        ]  # fmt: skip
+
+    def _joined(self) -> str:
+        """When checkpoints were."""
+        index = self._ledger.lineage.checkpoints.index()
+        times = pa.table(
+            {"id": index.ids, "time": pa.array(index.times).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))}
+        )
+        name = self._name("times")
+        self._connection.register("__file", times)
+        self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __file")
+        self._connection.unregister("__file")
+        return (
+            f"LEFT JOIN {name} AS valid_from ON valid_from.id = found.checkpoint_id "
+            f"LEFT JOIN {name} AS valid_to ON valid_to.id = found.valid_to_checkpoint"
+        )
+
+    def _name(self, what: str) -> str:
+        self._made += 1
+        return f"__{self._prefix}{what}_{self._made}"
+
+
+def _schema() -> list[tuple[str, pa.DataType]]:
+    texts = dict.fromkeys(_SHOWN, pa.string())
+    numbers = dict.fromkeys(("checkpoint_id", "sequence"), pa.int64())
+    numbers |= dict.fromkeys(("attempt", "key_group", "pickled_bytes"), pa.int32())
+    return list({**texts, **numbers, "event_time": pa.timestamp("us")}.items())
+
+
+def _described(rows: pa.Table) -> pa.Table:
+    """Rows with the type and size of their payloads, and with times without a zone."""
+    rows = dated(rows)
+    payloads = rows["payload"]
+    types: Any = pa.nulls(rows.num_rows, pa.string())
+    if payloads.null_count < rows.num_rows:
+        types = pa.array([pickled_type_of(payload) for payload in payloads.to_pylist()], pa.string())
+    rows = rows.append_column("pickled_type", types)
+    rows = rows.append_column("pickled_bytes", pc.binary_length(payloads).cast(pa.int32()))
+    for name, wanted in _schema():
+        place = rows.schema.get_field_index(name)
+        if rows.field(place).type != wanted:
+            rows = rows.set_column(place, name, rows[name].cast(wanted))
+    return rows
+
+
+def _place() -> str:
+    return f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
+
+
+def _time(milliseconds: str) -> str:
+    return f"CASE WHEN {milliseconds} BETWEEN {OLDEST_MS} AND {NEWEST_MS} THEN make_timestamp({milliseconds} * 1000) END"
+
+
+def _value_history() -> str:
+    put = f"CASE WHEN operation = '{mutation_log.PUT}' THEN {_ENTRY} END"
+    over = f"OVER ({_KEY} ORDER BY place)"
+    return (
+        f"SELECT *, {put} AS entry_after, lag({put}) {over} AS entry_before, "
+        f"lead(checkpoint_id) {over} AS valid_to_checkpoint FROM source"
+    )
+
+
+def _map_history() -> str:
+    """A clear ends all of the key's entries; it is one row, without a map key."""
+    put = f"CASE WHEN operation = '{mutation_log.PUT}' THEN {_ENTRY} END"
+    own = f"OVER ({_KEY}, map_key ORDER BY place)"
+    cleared = f"CASE WHEN operation = '{mutation_log.CLEAR}' THEN place END"
+    after = "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
+    return (
+        "SELECT *, CASE WHEN operation <> 'clear' AND (last_clear IS NULL OR last_own > last_clear) THEN last_entry END "
+        "AS entry_before, CASE WHEN operation <> 'clear' THEN "
+        f"CAST(least(next_own, next_clear) // {1 << _PLACE_BITS}::HUGEINT AS BIGINT) END AS valid_to_checkpoint FROM ("
+        f"SELECT *, {put} AS entry_after, lag({put}) {own} AS last_entry, lag(place) {own} AS last_own, "
+        f"lead(place) {own} AS next_own, max({cleared}) OVER ({_KEY} ORDER BY place {_BEFORE}) AS last_clear, "
+        f"min({cleared}) OVER ({_KEY} ORDER BY place {after}) AS next_clear FROM source)"
+    )
+
+
+def _list_history() -> str:
+    """Each replace and clear begins the list anew; between them it grows."""
+    growing = f"OVER ({_KEY}, generation ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    begins = "CASE WHEN operation IN ('clear', 'replace') THEN 1 ELSE 0 END"
+    entries = f"list({_ENTRY}) FILTER (WHERE operation <> 'clear') {growing}"
+    return (
+        f"SELECT *, lag(entry_after) OVER ({_KEY} ORDER BY place) AS entry_before, "
+        f"lead(checkpoint_id) OVER ({_KEY} ORDER BY place) AS valid_to_checkpoint FROM ("
+        f"SELECT *, CASE WHEN operation <> 'clear' THEN {entries} END AS entry_after FROM ("
+        f"SELECT *, sum({begins}) OVER ({_KEY} ORDER BY place) AS generation FROM source))"
+    )
+
+
+def _pickled_of_list() -> list[str]:
+    names = "list_filter(list_transform(entry_after, lambda e: e.pickled_type), lambda n: n IS NOT NULL)"
+    sizes = "list_sum(list_transform(entry_after, lambda e: e.pickled_bytes))"
+    return [
+        f"nullif(array_to_string(list_distinct({names}), ', '), '') AS pickled_type",
+        f"CAST({sizes} AS INTEGER) AS pickled_bytes",
+    ]
