@@ -17,15 +17,13 @@ from changelog_engine.inspection.sql import QueryResult, query
 @click.argument("path", type=PATH)
 @click.argument("text", metavar="QUERY")
 @at_option
-@click.option(
-    "--spark", is_flag=True, help="Ask Spark, whose views have the changes of states, too. It takes a JVM."
-)
+@click.option("--spark", is_flag=True, help="Ask Spark, in its SQL. It takes a JVM.")
 @shows
 def sql(path: str, text: str, at: str | None, spark: bool) -> Answer:
     """Run a query over the typed views of a job's states.
 
     PATH is the job's folder, <base>/<job>. `SELECT * FROM states` says which views there are: <operator>_<state> for each
-    state, <operator>_timers, checkpoints. The SQL is DuckDB's, or Spark's with --spark.
+    state, <operator>_timers, their changes with _history behind the name, mutations, checkpoints. The SQL is DuckDB's, or Spark's with --spark.
     """
     found = _by_spark(path, text, at) if spark else query(path, text, at)
     columns = _distinct(found.columns)
