@@ -23,7 +23,8 @@ def sql(path: str, text: str, at: str | None, spark: bool) -> Answer:
     """Run a query over the typed views of a job's states.
 
     PATH is the job's folder, <base>/<job>. `SELECT * FROM states` says which views there are: <operator>_<state> for each
-    state, <operator>_timers, their changes with _history behind the name, mutations, checkpoints. The SQL is DuckDB's, or Spark's with --spark.
+    state, <operator>_timers, their changes with _history behind the name, mutations, checkpoints. The SQL is DuckDB's, or
+    Spark's with --spark.
     """
     found = _by_spark(path, text, at) if spark else query(path, text, at)
     columns = _distinct(found.columns)
