@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.coded import Coded, coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.fold import group_by_state, timers_of
@@ -27,16 +27,17 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ConfigurationError, NotSerializableError
+from changelog_engine.errors import ConfigurationError, CorruptChangelogError, NotSerializableError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import Withheld, keys_of, type_of
-from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, TIMER_DOMAINS, fold_rows
 
 MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each
+_THREADS = 2  # that read files; decoding runs outside of the interpreter's lock
 _CONDENSED = 5_000  # rows of a page from which on those that later ones make void are left out first
 _COLUMNS = (
     "checkpoint_id", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "operator", "state",
@@ -71,7 +72,8 @@ class KeysAt:
         checkpoint: the moment.
         keys: those of the page.
         total: how many keys the search found.
-        ever: how many keys the state had at any time.
+        ever: how many keys the state had at any time since ``begins``.
+        begins: the checkpoint of the snapshot with which the mutations that were read begin; 0: they begin with the branch.
         withheld: why values are not shown.
     """
 
@@ -79,6 +81,7 @@ class KeysAt:
     keys: tuple[KeyAt, ...]
     total: int
     ever: int
+    begins: int
     withheld: str | None
 
 
@@ -92,6 +95,8 @@ class StateOverTime:
         tip: the checkpoint at the branch's end.
         operator: uid.
         state: name; ``(event time timers)`` or ``(processing time timers)`` for timers.
+        since: the earliest moment that will be asked for: what is older than the newest snapshot before it is not read.
+            None: all that is kept of the branch.
 
     Raises:
         RestoreError: there is no such operator or state; names the nearest.
@@ -99,27 +104,35 @@ class StateOverTime:
         CorruptChangelogError: a file is missing or damaged.
     """
 
-    def __init__(self, ledger: Ledger, tip: Checkpoint, operator: str, state: str) -> None:
+    def __init__(
+        self, ledger: Ledger, tip: Checkpoint, operator: str, state: str, since: Checkpoint | None = None
+    ) -> None:
         self._timers = _TIMERS.get(state)
         check_names(tip, operator, None if self._timers else state)
         self.tip = tip
         self.operator, self.state = operator, state
-        self._begins, held, logged = _rows(ledger, tip, operator, self._timers or state)
+        self._begins, held, logged = _rows(ledger, tip, operator, self._timers or state, since)
         tables = [*held, *logged] or [pa.table({name: pa.array([], _TYPES[name]) for name in _COLUMNS})]
-        self._table = pa.concat_tables(tables).unify_dictionaries()
-        self._index(self._table, sum(table.num_rows for table in held))
-
-    def _index(self, table: pa.Table, held: int) -> None:
+        table = pa.concat_tables(tables)
         keys = coded(table["key"])
-        codes = np.asarray(keys.codes, np.int64)
-        used = np.unique(codes)
-        rank = np.full(len(keys.values) + 1, -1, np.int64)
-        rank[used] = np.arange(len(used))
-        codes = rank[codes]
-        self._texts: pa.Array = keys.values.take(pa.array(used)).cast(pa.string())
+        # Its texts are hashed once: from here on keys are numbers.
+        place = table.schema.get_field_index("key")
+        numbered = pa.DictionaryArray.from_arrays(pa.array(keys.codes, pa.int32()), keys.values)
+        self._table = table.set_column(place, "key", numbered).unify_dictionaries()
+        self._index(keys, sum(each.num_rows for each in held))
+
+    def _index(self, keys: Coded, held: int) -> None:
+        counts = np.bincount(keys.codes, minlength=len(keys.values))
+        used = np.flatnonzero(counts)
+        codes = keys.codes
+        texts = keys.values
+        if len(used) < len(counts):  # other states' keys
+            codes = (np.cumsum(counts > 0) - 1)[codes]
+            texts = texts.take(pa.array(used))
+        self._texts: pa.Array = texts.cast(pa.string())
         self._order: Numbers = np.argsort(codes, kind="stable")
-        self._starts: Numbers = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(used)))))
-        checkpoints = table["checkpoint_id"].to_numpy().copy()
+        self._starts: Numbers = np.concatenate(([0], np.cumsum(counts[used])))
+        checkpoints = self._table["checkpoint_id"].to_numpy().copy()
         checkpoints[:held] = self._begins  # a snapshot's rows are what was there then
         self._checkpoints: Numbers = checkpoints[self._order]
         self._shown: Numbers = _sorted(self._texts)
@@ -168,7 +181,7 @@ class StateOverTime:
             KeyAt(key, text, tuple(values.get(text, ())), count)
             for key, text, count in zip(keys, texts, counts, strict=True)
         ]
-        return KeysAt(checkpoint, tuple(entries), len(shown), len(self._texts), withheld)
+        return KeysAt(checkpoint, tuple(entries), len(shown), len(self._texts), self._begins, withheld)
 
     def _values(
         self, rows: pa.Table, described: dict[str, Any], key_type: TypeInformation | None, time_ms: int
@@ -201,10 +214,10 @@ class StateOverTime:
 
 
 def _rows(
-    ledger: Ledger, tip: Checkpoint, operator: str, state: str
+    ledger: Ledger, tip: Checkpoint, operator: str, state: str, since: Checkpoint | None
 ) -> tuple[int, list[pa.Table], list[pa.Table]]:
     """The checkpoint of a snapshot (0 for none), a state's rows in it, and those of the log from there to the tip."""
-    base = ledger.oldest(tip)
+    base = ledger.oldest(tip) if since is None else _nearest(ledger, tip, since)
     operators = frozenset([operator])
     point = RestorePoint(ledger.storage.root, tip.id, tip.lineage, base.checkpoint)
     files = [] if base.snapshot is None else ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, operators)
@@ -217,9 +230,17 @@ def _rows(
         )
     storage = ledger.snapshots.storage
     held = [read_part(storage, part, DICTIONARIES).select(_COLUMNS) for part in files]
-    logged = read_suffix(point, base.checkpoint, ALL_KEY_GROUPS, operators, DICTIONARIES, _COLUMNS)
+    logged = read_suffix(point, base.checkpoint, ALL_KEY_GROUPS, operators, DICTIONARIES, _COLUMNS, _THREADS)
     name = operator, state
     return base.checkpoint or 0, group_by_state(held).get(name, []), group_by_state(logged).get(name, [])
+
+
+def _nearest(ledger: Ledger, tip: Checkpoint, since: Checkpoint) -> Base:
+    """The newest snapshot at or before a moment, with the mutations from there to the tip."""
+    try:
+        return next(base for base in ledger.bases(tip.lineage) if (base.checkpoint or 0) <= since.id)
+    except (CorruptChangelogError, StopIteration):
+        return ledger.oldest(tip)
 
 
 _TYPES = {

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -115,6 +116,7 @@ def read_suffix(
     operators: frozenset[str] | None = None,
     dictionaries: Sequence[str] = (),
     columns: Sequence[str] | None = None,
+    threads: int = 1,
 ) -> Iterator[pa.Table]:
     """The log's rows of a lineage after a checkpoint, as ``read_parts`` gives them, without any snapshot.
 
@@ -125,11 +127,12 @@ def read_suffix(
         operators: see ``read_parts``.
         dictionaries: see ``read_part``.
         columns: see ``read_part``.
+        threads: how many read files at once, for one who keeps all rows: with several, files are read ahead without bound.
 
     Raises:
         CorruptChangelogError: a file is missing or isn't what it was.
     """
-    reader = _Reader(point, key_groups, operators, dictionaries, columns)
+    reader = _Reader(point, key_groups, operators, dictionaries, columns, threads=threads)
     return reader.suffix(reader.ledger.following(point.lineage, after))
 
 
@@ -197,8 +200,10 @@ class _Reader:
         columns: Sequence[str] | None = None,
         ledger: Ledger | None = None,
         tell: Tell | None = None,
+        threads: int = 1,
     ) -> None:
         self.point = point
+        self.threads = threads
         self.tell = tell
         self.key_groups = key_groups
         self.operators = operators
@@ -267,9 +272,16 @@ class _Reader:
         if any(part.name is None for part in files):
             yield self._interleaved(files, suffix)
             return
-        for part in files:
+
+        def read(part: PartFile) -> pa.Table:
             table = self._read(part, suffix.firsts.get(part.path), self.columns)
-            yield self._told(part, self._filtered(table)).select(self.columns)
+            return self._told(part, self._filtered(table)).select(self.columns)
+
+        if self.threads == 1:
+            yield from (read(part) for part in files)
+        else:
+            with ThreadPoolExecutor(self.threads) as pool:
+                yield from pool.map(read, files)
 
     def _read(self, part: PartFile, first: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         names = columns and [n for n in SCHEMA.names if n in (*columns, "key_group", "operator")]

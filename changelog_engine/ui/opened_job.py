@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.moments import StateOverTime
 from changelog_engine.inspection.points import checkpoint_at, open_ledger
 from changelog_engine.inspection.timeline import CheckpointRow, Timeline
@@ -157,10 +158,15 @@ class States:
             found = next((each for each in kept.states if each.covers(checkpoint)), None)
             if found is None:
                 tip = job.tip(checkpoint)
+                # As little as the moment needs; all of the branch once an earlier one is asked for.
+                since = None if any(each.tip.id == tip.id for each in kept.states) else checkpoint
                 # One that ends where this one goes on is of no use any more.
                 kept.states = [each for each in kept.states if not _goes_on(each.tip, tip)][-1:]
                 ledger = open_ledger(job.root)
-                found = StateOverTime(ledger, tip, operator, state)
+                try:
+                    found = StateOverTime(ledger, tip, operator, state, since)
+                except CorruptChangelogError:  # an older snapshot may do
+                    found = StateOverTime(ledger, tip, operator, state)
                 if not found.covers(checkpoint):  # the log between it and the tip is not whole any more
                     found = StateOverTime(ledger, checkpoint, operator, state)
                 kept.states.append(found)

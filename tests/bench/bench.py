@@ -31,6 +31,7 @@ from history import HistoryBench
 from jdbc import JdbcBench
 from kafka_bench import KafkaBench
 from materializing import MaterializerBench
+from page import PageBench
 from peers import Peers
 from report import evaluate, print_table
 from sizes import sizes_from_environment
@@ -64,6 +65,7 @@ def main() -> int:
         "history_key": state_history.key,
         "history_view": state_history.view,
         "console": state_history.console,
+        "page": PageBench(engine).answers,
         "explain": ExplainBench(work).key,
         "async": AsyncBench().rates,
         "files": FilesBench(work).rates,

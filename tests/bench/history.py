@@ -7,7 +7,6 @@ Spark runs in a process of its own, as a user's bare session: ``python history.p
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Any
 from changelog_engine.ledger.job_folder import JobFolder
 from engine import EngineBench
 from made_logs import make_log
-from processes import PREFIX, measure
+from processes import PREFIX, cpu_s_of, measure
 
 KEY = 77
 
@@ -97,10 +96,10 @@ def query(what: str, path: str) -> dict[str, Any]:
     def timed(frame: Callable[[], DataFrame]) -> dict[str, float]:
         """The second of two runs: wall clock and the JVM's CPU."""
         for _ in range(2):
-            began, cpu = time.perf_counter(), _cpu_s(java)
+            began, cpu = time.perf_counter(), cpu_s_of(java)
             made = frame()
             made.write.format("noop").mode("overwrite").save()
-            spent = {"seconds": time.perf_counter() - began, "cpu_s": _cpu_s(java) - cpu}
+            spent = {"seconds": time.perf_counter() - began, "cpu_s": cpu_s_of(java) - cpu}
         return spent
 
     if what == "key":
@@ -117,12 +116,6 @@ def query(what: str, path: str) -> dict[str, Any]:
     views._MANY_ROWS = 1 << 62
     windows = timed(lambda: opened.state("count", "count"))
     return {**sieved, "windows_cpu_s": windows["cpu_s"], "gain": windows["cpu_s"] / sieved["cpu_s"]}
-
-
-def _cpu_s(process: int) -> float:
-    """CPU seconds of a process, user and system."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -162,3 +162,9 @@ def resident_bytes(session: int) -> dict[str, int]:
         role = "jvm" if command.endswith(b"java") else "driver" if process == session else "workers"
         totals[role] = totals.get(role, 0) + int(resident) * 1024
     return totals
+
+
+def cpu_s_of(process: int) -> float:
+    """CPU seconds of a process, user and system."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -188,6 +188,14 @@ GOALS = (
         _ratio("words", "plain_java_cpu_s", "now_cpu_s"),
         "x",
     ),
+    Goal("page: first paint", ("page",), _field("page", "log_paint_s"), "s", 1, False),
+    Goal("page: first look at 10 M mutations", ("page",), _field("page", "log_first_look_s"), "s"),
+    Goal(
+        "page: the same, with a snapshot", ("page",), _field("page", "snapshot_first_look_s"), "s", 2, False
+    ),
+    Goal("page: a step of the slider", ("page",), _field("page", "log_step_s"), "s", 0.2, False),
+    Goal("page: search of keys", ("page",), _field("page", "log_search_s"), "s", 1, False),
+    Goal("page: a key's life", ("page",), _field("page", "log_key_s"), "s", 1, False),
     Goal("explain a key, 1 M records", ("explain",), _field("explain", "count_s"), "s", 10, False),
     Goal("the same, three deep", ("explain",), _field("explain", "count_deep_s"), "s", 10, False),
     Goal(

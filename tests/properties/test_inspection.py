@@ -5,6 +5,7 @@ The lives of ``support.branches``: rewinds, forks, savepoints, merged and trunca
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from typing import Any
 
@@ -155,8 +156,8 @@ def check_moments(path: str, rows: Any, held: Any, tip: Any) -> None:
     """The page's slider: what one reading of a branch says of every moment on it."""
     ledger = open_ledger(path)
     names = [(each["uid"], state["name"]) for each in tip.operators for state in each.get("states", ())]
-    for operator, state in names:
-        over_time = StateOverTime(ledger, tip, operator, state)
+    for (operator, state), since in itertools.product(names, (None, tip)):
+        over_time = StateOverTime(ledger, tip, operator, state, since)
         moments = [row for row in rows if over_time.covers(row)]
         assert tip in moments
         for row in reversed(moments):
