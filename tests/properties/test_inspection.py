@@ -5,7 +5,6 @@ The lives of ``support.branches``: rewinds, forks, savepoints, merged and trunca
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from typing import Any
 
@@ -18,11 +17,12 @@ from support.same import exact
 
 from changelog_engine.inspection.differences import ADDED, CHANGED, REMOVED, Differences, differences
 from changelog_engine.inspection.key_history import KeyChange, key_history
-from changelog_engine.inspection.moments import StateOverTime
+from changelog_engine.inspection.moments import KeysAt, StateOverTime
 from changelog_engine.inspection.points import checkpoint_at, open_ledger
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.ui.opened_job import OpenedJob, States
 
 STEPS = ("run", "rewind", "rewind", "materialize", "truncate", "fork", "savepoint")
 TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
@@ -156,18 +156,32 @@ def check_moments(path: str, rows: Any, held: Any, tip: Any) -> None:
     """The page's slider: what one reading of a branch says of every moment on it."""
     ledger = open_ledger(path)
     names = [(each["uid"], state["name"]) for each in tip.operators for state in each.get("states", ())]
-    for (operator, state), since in itertools.product(names, (None, tip)):
-        over_time = StateOverTime(ledger, tip, operator, state, since)
-        moments = [row for row in rows if over_time.covers(row)]
+    for operator, state in names:
+        whole = StateOverTime(ledger, tip, operator, state)
+        newest = StateOverTime(ledger, tip, operator, state, since=tip)
+        remembered, job = States(), OpenedJob(path)
+        moments = [row for row in rows if whole.covers(row)]
         assert tip in moments
         for row in reversed(moments):
-            page = over_time.page(row, limit=1_000)
+            # What the page has read by now, which is less than all until an old moment is asked for.
+            asked = remembered.get(job, row, operator, state)
+            assert asked.covers(row)
+            page = whole.page(row, limit=1_000)
+            for less in [asked, newest] if newest.covers(row) else [asked]:
+                if page.withheld is None:
+                    assert entries_of(less.page(row, limit=1_000)) == entries_of(page)
             there = {exact(key.key): key for key in page.keys if key.entries}
             wanted = states_of(held[row.attempt, row.id]).get((operator, state), {})
             assert len(page.keys) == page.total == page.ever >= len(there)
             if page.withheld is None:
                 found = {key: pictured(state, each.entries[0][1]) for key, each in there.items()}
                 assert found == wanted, f"{operator} {state}, checkpoint {row.id} on the way to {tip.id}"
+
+
+def entries_of(page: KeysAt) -> Any:
+    """What is there at a moment. Keys that were gone before the oldest moment that is read are not listed."""
+    assert page.withheld is None
+    return [(exact(key.key), exact(key.entries)) for key in page.keys if key.entries]
 
 
 def check_timeline(path: str, rows: Any) -> None:
