@@ -1,9 +1,9 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
-snapshot, restore10m, beside, small_epochs, restore, first_record, words, pyflink_restore, memory, and the jobs of
-workloads.py with and without ``pyflink_`` before their names. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look.
-``BENCH_WORK`` names another work folder than ``.bench``.
+snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, restore, first_record, words,
+pyflink_restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their names. Sizes: see sizes.py,
+``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
 The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
@@ -66,6 +66,9 @@ def main() -> int:
         "history_view": state_history.view,
         "console": state_history.console,
         "page": PageBench(engine).answers,
+        "flights_reference": functools.partial(engine.flights, "reference"),
+        "flights": functools.partial(engine.flights, "spark"),
+        "flights_cpu": functools.partial(engine.flights, "in_process"),
         "explain": ExplainBench(work).key,
         "async": AsyncBench().rates,
         "files": FilesBench(work).rates,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from first_records import Notes
+from flights import cut
 from log_figures import (
     acknowledgement_ms,
     epoch_ms,
@@ -149,6 +150,15 @@ class EngineBench:
         command = [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)]
         result = self._measure(name, command).result
         result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))
+        return result
+
+    def flights(self, how: str) -> dict[str, Any]:
+        """The demo's job, unpaced; see flights.py."""
+        path = cut(self.work, self.sizes.flights)
+        name = f"flights-{how}"
+        result = self._measure(name, [sys.executable, str(HERE / "flights.py"), how, str(path)]).result
+        if how != "reference":
+            result["flights_per_s"] = result["flights"] / result["seconds"]
         return result
 
     def _run(

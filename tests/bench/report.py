@@ -68,6 +68,10 @@ def _ratio(part: str, above: str, below: str) -> Callable[[Results], float]:
     return lambda results: results[part][above] / results[part][below]
 
 
+def _us_per_flight(results: Results, part: str) -> float:
+    return 1e6 * float(results[part]["cpu_s"]) / float(results[part]["flights"])
+
+
 _WORKLOADS = {
     "tumbling": "event-time tumbling window sum",
     "session": "session windows",
@@ -138,6 +142,26 @@ GOALS = (
         ("snapshot",),
         _field("snapshot", "restore_from_log_s"),
         "s",
+    ),
+    Goal("flights job, unpaced", ("flights",), _field("flights", "flights_per_s"), "flights/s"),
+    Goal(
+        "the same, of two plain references",
+        ("flights", "flights_reference"),
+        lambda results: results["flights_reference"]["cpu_s"] / results["flights"]["seconds"] / 2,
+        "x",
+        0.13,
+    ),
+    Goal(
+        "its subtasks, CPU",
+        ("flights_cpu",),
+        lambda results: _us_per_flight(results, "flights_cpu"),
+        "us a flight",
+    ),
+    Goal(
+        "its plain reference, CPU",
+        ("flights_reference",),
+        lambda results: _us_per_flight(results, "flights_reference"),
+        "us a flight",
     ),
     Goal("snapshot of 10 M keys", ("restore10m",), _field("restore10m", "snapshot_s"), "s"),
     Goal("its fold process, at most", ("restore10m",), _field("restore10m", "fold_process_peak_mb"), "MB"),

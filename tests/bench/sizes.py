@@ -31,6 +31,7 @@ class Sizes:
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py
     row_workload: int = 1_000_000  # and those of Rows
+    flights: int = 336_776  # a year; its job, unpaced
     pyflink_workload: int = 150_000  # its session windows need time by the square
 
 
@@ -42,7 +43,7 @@ def sizes_from_environment() -> Sizes:
         default = field.default if isinstance(field.default, int) else 0
         scaled = (
             max(1, int(default * scale))
-            if default >= 1_000_000 or field.name in ("spark_batch", "pyflink_workload")
+            if default >= 1_000_000 or field.name in ("spark_batch", "flights", "pyflink_workload")
             else default
         )
         values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))

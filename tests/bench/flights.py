@@ -1,0 +1,115 @@
+"""The job of the demo, unpaced: three keyed stages, Rows, all kinds of state, event time, timers; and its plain reference.
+
+``python flights.py spark|in_process|reference FILE [KEY=VALUE ...]``; the last line printed is the result as JSON. Both ways
+of running the job compare the state at its end with the reference, value by value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from keyed_count import leave_own_folder, report
+
+JOB = Path(__file__).resolve().parents[2] / "docs" / "examples" / "flights"
+UNPACED = 10**9  # flights a second
+
+
+def cut(target: Path, flights: int) -> Path:
+    """The first flights of the year, as a file beside the whole year's."""
+    sys.path.append(str(JOB))
+    from prepare import prepare
+
+    year = target / "flights.csv"
+    prepare(year)
+    path = target / f"flights-{flights}.csv"
+    with year.open() as lines:
+        path.write_text("".join([line for _, line in zip(range(flights), lines, strict=False)]))
+    return path
+
+
+def reference(path: Path) -> dict[str, Any]:
+    """Seconds of one core for all final states, in plain Python: the best of three."""
+    from reference import expected_state
+
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        expected_state(path)
+        best = min(best, time.process_time() - began)
+    return {"cpu_s": best}
+
+
+def run(path: Path, settings: dict[str, str]) -> dict[str, Any]:
+    """Run the job to its end; the seconds of execute()."""
+    from changelog_engine.api.common import Configuration
+    from changelog_engine.api.datastream import StreamExecutionEnvironment
+    from compare import differences
+    from flights_job import build
+
+    configuration = Configuration()
+    for key, value in settings.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    build(env, str(path), UNPACED)
+    began = time.perf_counter()
+    env.execute("flights")
+    seconds = time.perf_counter() - began
+    table = Path(settings["state.changelog.dstl.dfs.base-path"]) / "flights" / "changelog"
+    compared, wrong = differences(table, path)
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} of {compared} values are wrong; the first: {wrong[0]}")
+    return {"seconds": seconds, "values_compared": compared}
+
+
+def run_in_process(path: Path, settings: dict[str, str]) -> dict[str, Any]:
+    """The same without Spark: CPU seconds of the subtasks, by stage, which other programs on the machine hardly change."""
+    from changelog_engine.in_process.capture import without_spark
+    from changelog_engine.spark.task import collect_rarely
+    from changelog_engine.spark.worker import Registry
+
+    by_stage: Counter[int] = Counter()
+    subtask_epoch = Registry.run
+
+    def timed(self: Registry, job: Any, order: Any, stage: int, *others: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return subtask_epoch(self, job, order, stage, *others)
+        finally:
+            by_stage[stage] += time.thread_time() - began  # type: ignore[assignment]
+
+    Registry.run = timed  # type: ignore[method-assign]
+    collect_rarely()  # as workers do
+    with without_spark():
+        result = run(path, settings)
+    return {**result, "cpu_s": sum(by_stage.values()), "cpu_s_by_stage": dict(sorted(by_stage.items()))}
+
+
+def main() -> None:
+    """Command line: how, file, KEY=VALUE settings."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("how", choices=["spark", "in_process", "reference"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in arguments.settings)
+    sys.path.append(str(JOB))
+    if arguments.how == "reference":
+        result = reference(arguments.file)
+    elif arguments.how == "spark":
+        result = run(arguments.file, settings)
+    else:
+        result = run_in_process(arguments.file, settings)
+    with arguments.file.open() as lines:
+        flights = sum(1 for _ in lines)
+    report({**result, "flights": flights})
+
+
+if __name__ == "__main__":
+    leave_own_folder()
+    main()
