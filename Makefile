@@ -22,7 +22,7 @@ DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream change
     changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
     changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
-.PHONY: help setup servers demo test test-fast search lint format docs bench soak golden clean check-java
+.PHONY: help setup servers demo test test-fast search lint format docs pictures bench soak golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -108,6 +108,9 @@ docs: $(STAMP)  ## the documentation as a site, site/index.html, with the API re
 	test -s docs/api/changelog_engine/api/datastream.html
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict 2>&1 | { grep -v '^INFO' || true; }  # --quiet would count no warnings
 	echo "The site is site/index.html"
+
+pictures: $(STAMP)  ## the documentation's screenshots, by Chromium, for the next make docs; kept out of git
+	@$(PY) docs/making/pictures.py
 
 bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
 	@$(PY) tests/bench/bench.py
