@@ -217,8 +217,8 @@ def _written(
         bytes=sum(part.size for part in parts),
         parts=len(parts),
         operator_state=small,
-        finished=False,
-        stopped=False,
+        finished=False,  # the job goes on from here, not empty
+        stopped=parent.stopped or parent.finished,  # and then no sink has anything left to commit
         figures={"correction": note},
     )
     return Amendment(row, parts)

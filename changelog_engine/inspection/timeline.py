@@ -266,8 +266,8 @@ def _attempts(
         last = first if first is None or len(ids) == 1 else lineage.checkpoint(int(ids[-1]))
         if last is not None and last.finished:
             end = FINISHED
-        elif last is not None and last.stopped:
-            end = STOPPED
+        elif last is not None and (last.stopped or last.correction is not None):
+            end = STOPPED  # whoever made corrections ran nothing
         else:
             end = RUNNING if running and number == numbers[-1] else end_of(notes.get(number))
         found.append(

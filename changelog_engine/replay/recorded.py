@@ -53,6 +53,11 @@ class RecordedRange:
                     f"checkpoint {row.id} was made without the changelog, so its mutations are not known: choose a range "
                     "that was recorded with state.changelog.enabled=true"
                 )
+            if row.correction is not None:
+                raise RestoreError(
+                    f"the mutations of checkpoint {row.id} are corrections that {row.correction.get('who')} made: no "
+                    f"input led to them, so a replay can't. Begin with checkpoint {row.id}, or end before it"
+                )
 
     def point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where the state of a checkpoint is read."""

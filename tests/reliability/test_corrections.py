@@ -32,9 +32,18 @@ from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateT
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.cli import main
 from changelog_engine.corrections import DELETE, UNCHANGED, FixedEntry
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    RestoreError,
+    StorageError,
+    TypeMismatchError,
+)
+from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.inspection.key_history import key_history
+from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.replay.job import replay_graph
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.verification.verify import verify
@@ -90,6 +99,10 @@ def test_a_job_goes_on_from_its_corrections(base: Path) -> None:
     assert by_key(job.output) == {0: [101], 1: [1], 2: [8], 3: [8], 4: [8]}
     folder = find_job_folder(str(base), "mended")
     assert verify(folder).faults == []
+    settings = JobSettings(base_path=str(base), checkpoint_interval_ms=1000, changelog=True)
+    with pytest.raises(RestoreError, match="checkpoint 8 are corrections that ann made"):
+        replay_graph(graph("mended"), settings, 7)
+    assert replay_graph(graph("mended"), settings, 8).equal
     for _ in range(2):  # out of the log, and beside a snapshot that is newer
         changes = key_history(folder.storage.root, "1").changes
         told = [(c.operation, c.before, c.after, c.who, c.why) for c in changes if c.cause == "correction"]
