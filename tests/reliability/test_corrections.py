@@ -93,9 +93,10 @@ def test_a_job_goes_on_from_its_corrections(base: Path) -> None:
     assert logged_state(str(base), "mended") == {
         ("process", "count"): {exact(k): v for k, v in ((0, 100), (2, 7), (3, 7), (4, 7))}
     }
+    attempt = Timeline(made.path or "").attempts[-1]
+    assert (attempt.how, attempt.end, attempt.checkpoints) == ("forked", "stopped", 1)
     job = TestJob(base, Script(sizes=(5,)))
-    more = graph("mended", parallelism=3)
-    job.run_driver(more)
+    job.run_driver(graph("mended", parallelism=3))
     assert by_key(job.output) == {0: [101], 1: [1], 2: [8], 3: [8], 4: [8]}
     folder = find_job_folder(str(base), "mended")
     assert verify(folder).faults == []
