@@ -160,8 +160,7 @@ def diff(
             (*cells, *[None if each is None else Value(each) for each in (entry.before, entry.after)])
         )
     notes = [note for each in found.states for note in _notes(each)]
-    if found.equal:
-        notes += ["timers are not compared", "no difference"]
+    notes += ["timers are not compared", *(["no difference"] if found.equal else [])]
     sheets = [
         Sheet(columns, rows),
         Sheet(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
