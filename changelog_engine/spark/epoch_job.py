@@ -92,6 +92,11 @@ class SparkEpochRunner:
         self._group_before: list[tuple[str, str | None]] | None = None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
+        if context.master.startswith("local") and not self._located:
+            with contextlib.suppress(*LOST):  # the first epoch's failure says more
+                self._functions.start_workers(
+                    (stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)
+                )
 
     def run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
         """Run one epoch.

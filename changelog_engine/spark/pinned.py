@@ -5,6 +5,9 @@ so each (stage, subtask) gets a variable of its own. PySpark's own ``RDD.mapPart
 40 calls through py4j a time (0.2 ms each): it converts the environment, the includes and the broadcast variables anew.
 Here they are made once per job; an epoch makes four calls a subtask.
 
+Workers of a session that the engine started are there before the first epoch, and import side by side: left to itself, Spark
+starts those of a stage when the stage before it is done.
+
 Jobs that run at the same time on one SparkContext never share a process: each takes the lowest free slot, which is part of
 the variable. The next job finds the processes of the one before.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark import SparkContext
@@ -23,6 +27,32 @@ from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.session import engine_path
 from changelog_engine.spark.task import SubtaskTask
 
+_DAEMON = "changelog_engine.spark.daemon"
+_SESSION = {
+    "spark.python.daemon.module": _DAEMON,
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+}
+# Spark finds a process by all its variables; it adds these to a function's, and with other settings others.
+_OF_A_TASK = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1",
+    "PYTHON_UDF_BATCH_SIZE": "100",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_JOB_ARTIFACT_UUID": "default",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+    "SPARK_REUSE_WORKER": "1",
+}
+_OTHER_WORKERS = (
+    "spark.buffer.size",
+    "spark.python.authenticate.socketTimeout",
+    "spark.executorEnv.OMP_NUM_THREADS",
+    "spark.executor.pyspark.memory",
+    "spark.python.use.daemon",
+    "spark.python.worker.module",
+    "spark.task.cpus",
+)
 _slots_taken: set[tuple[str, int]] = set()  # (application, slot)
 _slots_lock = threading.Lock()
 
@@ -85,6 +115,30 @@ class PinnedFunctions:
                 known.put(name, value)
             known.put(PIN_VARIABLE, f"{self._slot[1]}/{stage}/{subtask}")
         return known
+
+    def start_workers(self, subtasks: Iterable[tuple[int, int]]) -> None:
+        """Have Spark start the processes of subtasks, as their first tasks would; a task that finds none has one started.
+
+        Args:
+            subtasks: pairs of stage and subtask; none of them has a task under way.
+        """
+        conf = self._context.getConf()
+        if any(conf.get(key) != value for key, value in _SESSION.items()) or any(
+            map(conf.contains, _OTHER_WORKERS)
+        ):
+            return
+        jvm: Any = self._context._jvm
+        scala_context: Any = self._context._jsc.sc()
+        spark = scala_context.env()
+        folders = list(spark.blockManager().diskBlockManager().localDirsString())
+        for subtask in subtasks:
+            variables = self._hash_map(self._environment(*subtask))
+            variables["SPARK_LOCAL_DIRS"] = ",".join(folders)
+            for name, value in _OF_A_TASK.items():
+                variables[name] = value
+            process = (self._python, "pyspark.worker", _DAEMON, jvm.PythonUtils.toScalaMap(variables))
+            worker = spark.createPythonWorker(*process, True)._1()
+            spark.releasePythonWorker(*process, worker)
 
     def close(self) -> None:
         """Give the slot back."""
