@@ -155,7 +155,7 @@ def _run_tasks(connection: socket.socket) -> bool:
     """Run tasks until the connection is closed; whether the last one left the process as it should be."""
     pyspark = import_module("pyspark.daemon")  # after the fork, and after Spark knows the process
     with suppress(Exception):  # the task says it again
-        import_module("changelog_engine.spark.worker")  # the first task may be a while in coming
+        import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
     authenticated = _by_path()
     with pyspark.enable_faulthandler():
         while _open(connection):
