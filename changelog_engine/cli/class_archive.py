@@ -33,7 +33,7 @@ from changelog_engine.spark.class_archive import (
 from changelog_engine.storage.locks import LockTakenError, lock_file
 
 _WAIT_S = 60.0
-_LONGEST_S = 300.0
+_LONGEST_S = 600.0
 _UNUSED_MS = 30 * 86_400_000
 _UNFINISHED = ".unfinished"
 # Both kinds of stage, a checkpoint, a restore's checks, and output by the program: what most jobs load.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.slow
-MAKE_S = 300
+MAKE_S = 600
 PROGRAM = """
 from pathlib import Path
 
