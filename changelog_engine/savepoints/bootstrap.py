@@ -207,7 +207,7 @@ def _refuse_unknown(argument: str, given: Mapping[str, Any], uids: list[str]) ->
         if uid not in uids:
             raise ConfigurationError(
                 f"{argument} has the operator {uid!r}, for which there is no table; the tables are of "
-                f"{', '.join(map(repr, uids))}"
+                f"{', '.join([repr(uid) for uid in uids])}"
             )
 
 

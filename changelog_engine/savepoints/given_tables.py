@@ -96,7 +96,8 @@ def check_columns(
     for name in wanted:
         if name not in names:
             raise ConfigurationError(
-                f"{where} has no column {name!r}; it has {', '.join(map(repr, names)) or 'none'}. It needs the columns "
+                f"{where} has no column {name!r}; it has {', '.join([repr(name) for name in names]) or 'none'}. "
+                f"It needs the columns "
                 f"{needs}: rename its columns"
             )
     for name in names:
