@@ -124,7 +124,7 @@ class PinnedFunctions:
         """
         conf = self._context.getConf()
         if any(conf.get(key) != value for key, value in _SESSION.items()) or any(
-            map(conf.contains, _OTHER_WORKERS)
+            conf.contains(key) for key in _OTHER_WORKERS
         ):
             return
         jvm: Any = self._context._jvm
