@@ -14,6 +14,7 @@ STAMP := $(VENV)/.set-up
 PY := $(VENV)/bin/python
 BASE_PYTHON ?= $(firstword $(shell command -v python3.11 || command -v python3) python3)
 SHARED ?= ../shared
+BASE ?= main
 # The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -22,7 +23,7 @@ DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream change
     changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
     changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
-.PHONY: help setup servers demo test test-fast search lint format docs pictures bench soak golden clean check-java
+.PHONY: help setup servers demo test test-fast search lint format docs pictures bench bench-quick soak golden clean check-java
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
@@ -114,6 +115,9 @@ pictures: $(STAMP)  ## the documentation's screenshots, by Chromium, for the nex
 
 bench: $(STAMP) check-java  ## throughput, checkpoints, restore and memory against the peers, in one table
 	@$(PY) tests/bench/bench.py
+
+bench-quick: $(STAMP) check-java  ## this tree against another (BASE=main), in turns, five minutes; fails on 5 % more CPU
+	@$(PY) tests/bench/quick.py $(BASE)
 
 soak: $(STAMP) check-java  ## one job for an hour (SOAK_MINUTES=10), with kills: is everything flat? A report with plots
 	@$(PY) tests/soak/soak.py

@@ -32,11 +32,13 @@ class EngineBench:
     Args:
         work: folder for tables and logs.
         sizes: how much to do.
+        tree: the checkout whose engine runs; None for this one.
     """
 
-    def __init__(self, work: Path, sizes: Sizes) -> None:
+    def __init__(self, work: Path, sizes: Sizes, tree: Path | None = None) -> None:
         self.work = work
         self.sizes = sizes
+        self.environment = None if tree is None else {"PYTHONPATH": str(tree)}
 
     def throughput(self) -> dict[str, Any]:
         """The main run: 1 s checkpoints, changelog on."""
@@ -147,8 +149,7 @@ class EngineBench:
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
         records = self.sizes.row_workload if name in OF_ROWS else self.sizes.workload
-        command = [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)]
-        result = self._measure(name, command).result
+        result = self.measured_workload(name, records).result
         result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))
         return result
 
@@ -160,6 +161,14 @@ class EngineBench:
         if how != "reference":
             result["flights_per_s"] = result["flights"] / result["seconds"]
         return result
+
+    def keyed_count(self, records: int) -> Outcome:
+        """The keyed count with so many records, for a comparison."""
+        return self._run("keyed-count", records, self.sizes.keys)
+
+    def measured_workload(self, name: str, records: int) -> Outcome:
+        """One of workloads.py with so many records, for a comparison."""
+        return self._measure(name, [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)])
 
     def _run(
         self,
@@ -194,7 +203,7 @@ class EngineBench:
             **(settings or {}),
         }
         command += [f"{key}={value}" for key, value in merged.items()]
-        return measure(name, command, self.work / "logs", stop_when=stop_when)
+        return measure(name, command, self.work / "logs", self.environment, stop_when=stop_when)
 
     def epochs_of(self, records: int) -> dict[str, str]:
         """Settings for epochs of a fixed size, a checkpoint at the end of each."""

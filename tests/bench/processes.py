@@ -42,12 +42,16 @@ class Memory:
 
 @dataclass
 class Outcome:
-    """What a measured process left: its result, its memory, and when it ran (epoch seconds)."""
+    """What a measured process left.
+
+    Its result, its memory, when it ran (epoch seconds), and the CPU seconds of it and of all that it started.
+    """
 
     result: dict[str, Any]
     memory: Memory
     started: float
     ended: float
+    cpu_s: float
 
 
 def result_line(output: str) -> dict[str, Any] | None:
@@ -85,6 +89,7 @@ def measure(
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{name}.log"
     memory = Memory()
+    cpu: dict[int, float] = {}
     started = time.time()
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -104,6 +109,7 @@ def measure(
                     stopped = True
                     break
                 sample = resident_bytes(process.pid)
+                cpu |= cpu_seconds(process.pid)
                 if sample:
                     memory.samples.append((time.time() - started, sample))
                 threading.Event().wait(SAMPLE_SECONDS)
@@ -112,13 +118,13 @@ def measure(
             process.wait()
     ended = time.time()
     if stopped:
-        return Outcome({}, memory, started, ended)
+        return Outcome({}, memory, started, ended, sum(cpu.values()))
     text = log.read_text(errors="replace")
     result = read(text)
     if process.returncode != 0 or result is None:
         tail = "\n".join(text.splitlines()[-15:])
         raise MeasurementError(f"{name} ended with status {process.returncode}; the end of {log}:\n{tail}")
-    return Outcome(result, memory, started, ended)
+    return Outcome(result, memory, started, ended, sum(cpu.values()))
 
 
 def session_members(session: int) -> list[int]:
@@ -132,6 +138,19 @@ def session_members(session: int) -> list[int]:
         if int(fields[3]) == session and fields[0] != "Z":
             members.append(int(entry.name))
     return members
+
+
+def cpu_seconds(session: int) -> dict[int, float]:
+    """CPU seconds of each live process of a session so far; empty where there is no /proc."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = {}
+    for process in session_members(session):
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[process] = (int(fields[11]) + int(fields[12])) / ticks
+    return found
 
 
 def kill_session(session: int) -> None:

@@ -1,0 +1,79 @@
+"""``make bench-quick``: is this tree slower than another one? The same jobs in both, in turns, five minutes.
+
+``python tests/bench/quick.py [BASE]`` compares what lies in this checkout, committed or not, with the commit BASE (main).
+What decides is the CPU that a whole run takes, driver, JVM and workers together: it depends less on what else the machine
+does than the rate. Each round runs both, and the median of the rounds' ratios counts. The exit status is 1 when a job takes
+5 % more, and 2 when it could not be measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from engine import EngineBench
+from processes import MeasurementError, Outcome
+from sizes import sizes_from_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST = 1.05
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+RECORDS = {"keyed count": 3_000_000, "map_state": 1_000_000, "chain": 200_000}
+
+
+def main() -> int:
+    """The exit status."""
+    base = sys.argv[1] if len(sys.argv) > 1 else "main"
+    work = ROOT / ".bench" / "quick"
+    shutil.rmtree(work, ignore_errors=True)
+    tree = work / "base"
+    subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), base], cwd=ROOT, check=True)
+    for place in (tree, ROOT):  # or the first run compiles it, and pays for it
+        packages = [str(place / name) for name in ("api", "changelog_engine", "materializer")]
+        subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True)
+    try:
+        slower = [name for name in RECORDS if _compare(name, work, tree, base)]
+    except MeasurementError as error:
+        print(error, file=sys.stderr)
+        return 2
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
+    return 1 if slower else 0
+
+
+def _compare(name: str, work: Path, tree: Path, base: str) -> bool:
+    """Whether this tree takes too much more than the other."""
+    sizes = dataclasses.replace(sizes_from_environment(), keys=100_000)
+    there, here = (
+        EngineBench(work / side, sizes, place) for side, place in (("there", tree), ("here", ROOT))
+    )
+    cpu, rate = [], []
+    for turn in range(ROUNDS):
+        first, second = (there, here) if turn % 2 == 0 else (here, there)
+        outcomes = {first: _run(first, name), second: _run(second, name)}
+        before, after = outcomes[there], outcomes[here]
+        cpu.append(after.cpu_s / before.cpu_s)
+        rate.append(after.result["records_per_s"] / before.result["records_per_s"])
+    ratio = statistics.median(cpu)
+    spread = f"{min(cpu):.2f} to {max(cpu):.2f}"
+    print(
+        f"{name}: {ratio:.2f} of the CPU of {base} ({spread}), {statistics.median(rate):.2f} of its rate, "
+        f"{ROUNDS} rounds: {'slower' if ratio > MOST else 'ok'}",
+        flush=True,
+    )
+    return ratio > MOST
+
+
+def _run(bench: EngineBench, name: str) -> Outcome:
+    records = RECORDS[name]
+    return bench.keyed_count(records) if name == "keyed count" else bench.measured_workload(name, records)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
