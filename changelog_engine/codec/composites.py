@@ -11,6 +11,7 @@ import orjson
 
 from changelog_engine.codec import forms
 from changelog_engine.codec.forms import JsonForm, NotExact
+from changelog_engine.errors import EnvironmentNotReadyError
 from changelog_engine.types import (
     ElementsTypeInfo,
     IntegerTypeInfo,
@@ -190,6 +191,24 @@ def dumps(value: Any) -> str:
     """
     return orjson.dumps(value).decode()
 
+
+def check_spelling() -> None:
+    """Refuse an orjson that spells numbers in another way: a float key would be another key than the one in the log.
+
+    Raises:
+        EnvironmentNotReadyError: it does, as versions before 3.13 did.
+    """
+    if orjson.dumps(_NUMBERS) != _SPELLED:
+        raise EnvironmentNotReadyError(
+            f"orjson {orjson.__version__} writes {_NUMBERS} as {orjson.dumps(_NUMBERS).decode()}, and the keys in logs are "
+            f"written as {_SPELLED.decode()}",
+            "Install the version that changelog-engine asks for: pip install 'orjson>=3.13,<4'",
+        )
+
+
+_NUMBERS = [1e20, 1e-7, 5e-324, 1.0, -0.0, 0.1, 2**63]
+_SPELLED = b"[1e+20,1e-7,5e-324,1.0,-0.0,0.1,9223372036854775808]"
+check_spelling()
 
 _SCALARS: dict[str, JsonForm] = {
     "STRING": forms.StringForm(),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import uuid
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_codec import anything, of_type, same, texts
 
+from changelog_engine.codec import composites
 from changelog_engine.codec.canonical import canonical_text
+from changelog_engine.codec.composites import check_spelling
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import NotSerializableError, TypeMismatchError
+from changelog_engine.errors import EnvironmentNotReadyError, NotSerializableError, TypeMismatchError
 from changelog_engine.types import Row, RowKind, Types
 
 
@@ -268,3 +271,13 @@ def test_large_columns():
         identities = codec.identities(keys, "key")
         assert codec.from_texts(codec.texts(identities)) == identities
     assert key_codec_for(None).from_texts([]) == []
+
+
+def test_an_orjson_that_spells_numbers_in_another_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def older(value: Any) -> bytes:
+        return json.dumps(value, separators=(",", ":")).replace("e+", "e").encode()
+
+    check_spelling()
+    monkeypatch.setattr(composites.orjson, "dumps", older)
+    with pytest.raises(EnvironmentNotReadyError, match=r"1e20.*written as \[1e\+20.*orjson>=3.13"):
+        check_spelling()
