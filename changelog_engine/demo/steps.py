@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.demo.child import console_command, environment_of, process_of
 from changelog_engine.demo.folder import DATA, JOB, JOBS, OUTPUT, SCRIPT, empty_job
 from changelog_engine.demo.payments import AccountCount, count_payments, write_payments
@@ -79,7 +80,7 @@ class Demo:
             JobExecutionError: the job failed, or stands still; with the end of what it printed.
             StorageError: a file cannot be written or read.
         """
-        began = time.monotonic()
+        began = monotonic_s()
         payments, accounts, _ = self.extent
         write_payments(self.folder / DATA, payments, accounts)
         self._expected = count_payments(self.folder / DATA)
@@ -100,7 +101,7 @@ class Demo:
         )
         verdict = compare(self._expected, accounts_of(str(self.job)))
         self._say("[bold]4[/] Its state against what a plain loop counts:")
-        self.screen.print(self._summary(finished, verdict, time.monotonic() - began))
+        self.screen.print(self._summary(finished, verdict, monotonic_s() - began))
         if verdict.exact:
             self._look_back(killed)
         return verdict
@@ -129,7 +130,7 @@ class Demo:
         """
         where = () if self.spark else ("--without-spark",)
         command = console_command("run", *where, "--quiet", SCRIPT, str(per_second))
-        seen, since = look(str(self.job)), time.monotonic()
+        seen, since = look(str(self.job)), monotonic_s()
         busiest = sorted(self._expected, key=lambda name: (-self._expected[name].payments, name))
         watched = tuple(busiest[:_WATCHED])
         with (
@@ -141,7 +142,7 @@ class Demo:
                 status = process.poll()  # before the look, which so sees all that it has done
                 now = look(str(self.job))
                 if now != seen:
-                    seen, since = now, time.monotonic()
+                    seen, since = now, monotonic_s()
                     show(self._frame(doing, seen, counters(str(self.job), seen.checkpoint, watched)))
                 if status is not None:
                     if status != 0:
@@ -150,7 +151,7 @@ class Demo:
                 if stop is not None and stop(seen) and not seen.finished:
                     time.sleep(_UNCOMMITTED_S)
                     return process.poll() is None
-                if time.monotonic() - since > _LONGEST_STANDSTILL_S:
+                if monotonic_s() - since > _LONGEST_STANDSTILL_S:
                     raise JobExecutionError(
                         self._failure(f"the job has made no checkpoint for {_LONGEST_STANDSTILL_S} s")
                     )

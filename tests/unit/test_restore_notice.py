@@ -45,7 +45,7 @@ def test_a_long_restore_says_what_it_reads_and_that_it_goes_on(
             if record.levelno == logging.WARNING:
                 warned.set()
 
-    logger, handler = logging.getLogger("changelog_engine"), Listening()
+    logger, handler = logging.getLogger(), Listening()  # after what records: it has the message by then
     logger.addHandler(handler)
     try:
         with RestoreNotice("mine", point):
