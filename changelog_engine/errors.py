@@ -51,6 +51,9 @@ class RefusedByFlink(Py4JJavaError):  # type: ignore[misc] # Py4J has no types
     There is no Java behind these errors: ``str(error)`` is all of the message.
     """
 
+    def __init__(self, *args: Any) -> None:
+        Exception.__init__(self, *args)  # Py4J's wants a Java exception
+
     def __str__(self) -> str:
         """The message."""
         return Exception.__str__(self)
