@@ -91,7 +91,7 @@ def iso(time_ms: float) -> str:
     try:
         when = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
-        return f"{time_ms:.0f} ms"
+        return f"{time_ms} ms" if isinstance(time_ms, int) else f"{time_ms:.0f} ms"
     return when.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
 
 

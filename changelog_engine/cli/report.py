@@ -30,7 +30,7 @@ _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
     type=click.IntRange(0, 1_000),
     default=10,
     show_default=True,
-    help="Most entries of each state; 0 for none, where a report goes to people who may not see them.",
+    help="Most entries of each state; 0 for none, and no words of errors, where readers may not see them.",
 )
 @click.option(
     "--checkpoints",

@@ -24,7 +24,8 @@ def jobs(base: str) -> Answer:
     """List the jobs and savepoints below a base path.
 
     BASE is the folder or URI in which the folders of jobs lie. A job that is `killed` left no error; one that is `ended`
-    was killed or has failed. One on an object store may also run on another machine.
+    was killed or has failed. Whether one on an object store or another machine runs can't be seen: it is `killed or
+    running` until it notes its end.
     """
     found = list_jobs(base)
     columns = ("attempts", "checkpoints", "newest", "size", "time (UTC)", "state", "job")
@@ -168,7 +169,8 @@ def _state(found: JobStatus) -> str:
     if driver.running:
         return f"running:{who}"
     if driver.running is None:
-        return f"{found.summary.state}, or running elsewhere{f' (the last driver known here:{who})' if who else ''}"
+        state = found.summary.state.removesuffix(" or running")
+        return f"{state}, or running elsewhere{f' (the last driver known here:{who})' if who else ''}"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -23,6 +24,7 @@ from changelog_engine.demo.folder import DATA, JOB, JOBS, OUTPUT, SCRIPT, empty_
 from changelog_engine.demo.payments import AccountCount, count_payments, write_payments
 from changelog_engine.demo.verdict import Verdict, accounts_of, compare
 from changelog_engine.demo.watching import JobSeen, counters, look
+from changelog_engine.display import printable
 from changelog_engine.errors import JobExecutionError
 
 _WATCHED = 4
@@ -86,7 +88,7 @@ class Demo:
         self._expected = count_payments(self.folder / DATA)
         self._say(
             f"[bold]1[/] {payments:,} payments of {accounts:,} accounts, made up by a seed. The job: "
-            f"{shown_from_here(self.folder / SCRIPT)}"
+            f"{escape(printable(shown_from_here(self.folder / SCRIPT)))}"
         )
         killed = self._killed_run()
         self._say(

@@ -39,9 +39,9 @@ class JobSummary:
         name: the job's name.
         path: its folder.
         kind: job or savepoint.
-        state: running, finished, stopped, failed, cancelled, killed (it left no error), ended (killed or failed: nothing was
-            noted), empty (nothing ran in it yet), damaged; a job on an object store or another machine may be running when
-            it is killed or ended.
+        state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise, and on
+            an object store or another machine it may run), ended (killed or failed: nothing was noted; there, it may run as
+            well), empty (nothing ran in it yet), damaged.
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.
@@ -254,7 +254,7 @@ def _summary(
     elif newest is None and last is None:
         state = "empty"
     else:
-        state = "ended" if last is None else end_of(last)
+        state = "ended" if last is None else end_of(last, driver.running is None)
     return JobSummary(
         folder.name,
         folder.storage.root,

@@ -29,6 +29,7 @@ BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound
 IMPORTED, FORKED = "imported", "forked"
 ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
+UNTOLD = "killed or running"
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class AttemptRow:
             first checkpoint came out of a savepoint), ``forked`` (the job was made with it, out of another; seen while the
             first commits of the log are kept).
         end: ``finished``, ``stopped``, ``running``, ``failed`` (with an error), ``cancelled`` (at once, by somebody),
-            ``killed`` (it left no error: as SIGKILL does, or a disk that was full), or ``killed or failed``, where
-            nothing was noted of it.
+            ``killed`` (it left no error: as SIGKILL does, or a disk that was full), ``killed or running`` (the newest, which
+            left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``, where nothing was
+            noted of it.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
@@ -120,7 +122,7 @@ class Timeline(Displayed):
             ids = self._index.ids
             self._on_line |= (self._index.attempts == attempt) & (ids >= first) & (ids <= last)
         self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
-        running = bool(driver_of(open_job(path)).running)
+        running = driver_of(open_job(path)).running
         self.attempts = tuple(_attempts(self._ledger, self._index, self._on_line, running))
         self._by_number = {row.attempt: row for row in self.attempts}
         self._cut = {  # attempts whose first checkpoints were truncated: the first that is left did not begin them
@@ -252,7 +254,7 @@ def _detailed(row: CheckpointRow, read: Checkpoint) -> CheckpointRow:
 
 
 def _attempts(
-    ledger: Ledger, index: Index, on_line: npt.NDArray[np.bool_], running: bool
+    ledger: Ledger, index: Index, on_line: npt.NDArray[np.bool_], running: bool | None
 ) -> list[AttemptRow]:
     lineage = ledger.lineage
     found: list[AttemptRow] = []
@@ -269,7 +271,8 @@ def _attempts(
         elif last is not None and (last.stopped or last.correction is not None):
             end = STOPPED  # whoever made corrections ran nothing
         else:
-            end = RUNNING if running and number == numbers[-1] else end_of(notes.get(number))
+            newest = number == numbers[-1]
+            end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
         found.append(
             AttemptRow(
                 number,
@@ -290,14 +293,19 @@ def _attempts(
     return found
 
 
-def end_of(note: AttemptNote | None) -> str:
-    """How an attempt ended whose checkpoints do not say it, and that does not run any more."""
+def end_of(note: AttemptNote | None, may_run: bool = False) -> str:
+    """How an attempt ended whose checkpoints do not say it.
+
+    Args:
+        note: of it; None for none.
+        may_run: whether it perhaps runs, where this machine cannot see it.
+    """
     if note is None:
         return ENDED
     if note.ended is not None:
         return note.ended
     if note.failure is None:
-        return KILLED
+        return UNTOLD if may_run else KILLED
     return CANCELLED if note.failure.cancelled else FAILED
 
 

@@ -270,7 +270,9 @@ class Page:
     # What they share
 
     def _html(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self._templates.get_template(template).render(**values), code)
+        text = self._templates.get_template(template).render(**values)
+        # Half a surrogate pair in a name of the job's has no bytes of its own.
+        return HTMLResponse(text.encode("utf-8", "backslashreplace"), code)
 
     def _listed(self) -> list[JobSummary]:
         try:
@@ -305,7 +307,10 @@ async def _form(request: Request) -> dict[str, str]:
             raise CannotExplainError(
                 f"a key of over {_MOST_FORM_BYTES:,} bytes is not explained here: use the command"
             )
-    found = parse_qsl(data.decode("utf-8", errors="replace"), keep_blank_values=True, max_num_fields=20)
+    try:
+        found = parse_qsl(data.decode("utf-8", errors="replace"), keep_blank_values=True, max_num_fields=20)
+    except ValueError as error:
+        raise CannotExplainError(f"this is not what the page asks: {error}") from error
     if any("\0" in value for _, value in found):
         raise CannotExplainError("a key with a NUL character cannot be given to a command")
     return dict(found)

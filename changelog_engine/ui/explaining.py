@@ -178,5 +178,10 @@ def _answer_in(answer: Path, status: int | None, said: str) -> dict[str, Any]:
         raise CannotExplainError(
             f"the explanation has over {_MOST_ANSWER_BYTES / 1_000_000:g} MB: use the command", said
         )
-    found: dict[str, Any] = json.loads(data)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):  # it ended while it wrote, as where a disk is full
+        found = None
+    if not isinstance(found, dict):
+        raise CannotExplainError("explain left only a part of its answer", said)
     return found

@@ -2,6 +2,7 @@
 
 Invariants:
     * The file is bounded however large the job is: what is left out is counted where it is missing.
+    * Without entries it has no text in which a key or value may stand, what errors say included.
     * The browser is told to run no script and use no style but those that the file was made with, by their hashes.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -17,17 +18,19 @@ from markupsafe import Markup
 from changelog_engine import clock
 from changelog_engine.errors import RestoreError
 from changelog_engine.inspection.differences import differences
-from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.jobs import JobStatus, job_status
 from changelog_engine.inspection.live import state_samples
+from changelog_engine.ledger.attempt_notes import AttemptFailure
 from changelog_engine.ui.commands import commands_at, timeline_command
 from changelog_engine.ui.drawing import timeline_values
-from changelog_engine.ui.now import now_of
+from changelog_engine.ui.now import Now, now_of
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.rendering import HERE, templates
 
 _WIDTH = 1160
 _MOST_STATES = 200
 _DIFFERENCES = 200
+_WITHHELD = "what it says is left out, as keys and values are"
 
 
 class Asset(NamedTuple):
@@ -66,7 +69,7 @@ def make_report(
         path: its folder, or a savepoint's.
         at: whose state is shown, see ``inspection.points``; None for the newest checkpoint.
         compare: two points whose differences are shown; also of other jobs.
-        entries: the most entries of each state; with 0 the report has no keys and values at all.
+        entries: the most entries of each state; with 0 the report has no keys and values at all, and of errors no words.
         checkpoints: how many of the newest are listed.
 
     Raises:
@@ -78,6 +81,9 @@ def make_report(
         raise RestoreError(f"there is no checkpoint in {job.root} yet, so there is nothing to report")
     moment = job.checkpoint(at)
     status = job_status(job.root)
+    now = now_of(job, status)
+    if not entries:
+        status, now = _without_words(status, now)
     samples = state_samples(job.ledger, moment, entries)
     before, after = (None, None) if compare is None else compare
     found = (
@@ -101,7 +107,7 @@ def make_report(
             found=found,
             limit=_DIFFERENCES,
             status=status,
-            now=now_of(job, status),
+            now=now,
             commands=commands_at(job.root, job.name, moment.id),
             timeline_command=timeline_command(job.root, len(job.rows)),
             style=_asset("page.css"),
@@ -109,6 +115,17 @@ def make_report(
         )
     )
     return JobReport(job.name, moment.id, html)
+
+
+def _without_words(status: JobStatus, now: Now) -> tuple[JobStatus, Now]:
+    """The same without what errors say: that has keys, elements and whatever a user's function tells of them."""
+    failures = tuple(replace(each, failure=_withheld(each.failure)) for each in status.failures)
+    attempts = tuple(replace(each, failure=each.failure and _withheld(each.failure)) for each in now.attempts)
+    return replace(status, failures=failures), replace(now, attempts=attempts)
+
+
+def _withheld(failure: AttemptFailure) -> AttemptFailure:
+    return replace(failure, message=_WITHHELD, traceback="", key=None, element=None)
 
 
 def _asset(name: str) -> Asset:

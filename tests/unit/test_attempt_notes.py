@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.inspection.timeline import end_of
 from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
 from changelog_engine.storage.opening import open_storage
+from changelog_engine.ui.app import Page
+from changelog_engine.ui.report import make_report
 
 
 class Fails(KeyedProcessFunction):
@@ -61,6 +64,12 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
         job.run_driver(graph)
     path = str(tmp_path / "job")
     assert asked("status", path)["state"] == "killed"
+    lock = tmp_path / "job" / "driver.lock"
+    lock.write_text(json.dumps({**json.loads(lock.read_text()), "host": "elsewhere"}))
+    assert asked("status", path)["state"] == "killed or running"
+    assert asked("jobs", str(tmp_path))[0]["state"] == "killed or running"
+    assert asked("timeline", path)["attempts"][0]["end"] == "killed or running"
+    assert "killed, or running elsewhere" in CliRunner().invoke(main, ["status", path]).stdout
     job.at, Fails.left = 0, 2
     job.run_driver(graph)  # restarts twice by itself
 
@@ -118,6 +127,43 @@ def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp
     status = asked("status", str(tmp_path / "job"))
     assert (status["state"], status["newest_checkpoint"]) == ("failed", None)
     assert status["failures"][0]["failure"]["operator"]
+
+
+def test_a_report_without_entries_has_no_words_of_errors(tmp_path: Path):
+    """They have keys and elements."""
+    Fails.left = 1
+    graph = keyed_job(["a", "bad"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    TestJob(tmp_path).run_driver(graph)
+    path = str(tmp_path / "job")
+    [failed] = [each for each in asked("timeline", path)["attempts"] if each["failure"]]
+    for words in ("<b>no</b>", "'bad'"):
+        assert words in failed["failure"]["message"]
+    whole, told = make_report(path).html, make_report(path, entries=0).html
+    assert "UserFunctionError" in told
+    for words in ("&lt;b&gt;no&lt;/b&gt;", "&#39;bad&#39;", "&#39;b&#39;", "Traceback"):
+        assert (words in whole, words in told) == (True, False), words
+
+
+def test_a_hostile_note_breaks_neither_status_nor_page(tmp_path: Path):
+    Fails.left = 0
+    graph = keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    TestJob(tmp_path).run_driver(graph)
+    failure = {"time_ms": 10**400, "error": "\ud800<i>", "message": "m", "traceback": "t"}
+    note = {"format": 1, "attempt": 1, "failure": failure}
+    (tmp_path / "job" / "changelog" / "_attempt-1.json").write_text(json.dumps(note))
+    assert CliRunner().invoke(main, ["status", str(tmp_path / "job")]).exit_code == 0
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/job/job/now", "query_string": b"", "headers": []}
+    asyncio.run(Page(str(tmp_path)).app()(scope, receive, send))
+    assert sent[0]["status"] == 200
+    assert "\\ud800&lt;i&gt;" in sent[1]["body"].decode()
 
 
 def test_a_note_is_bounded_and_a_damaged_one_is_none(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from changelog_engine.demo.folder import DATA, JOB, JOBS, MARK, SCRIPT, demo_folder
 from changelog_engine.demo.payments import (
@@ -19,6 +21,7 @@ from changelog_engine.demo.payments import (
     count_payments,
     write_payments,
 )
+from changelog_engine.demo.steps import Demo, Extent
 from changelog_engine.demo.verdict import compare
 from changelog_engine.errors import ForeignPathError, StorageError
 
@@ -95,6 +98,21 @@ def test_only_what_the_demo_made_is_removed(tmp_path: Path) -> None:
     ):
         pass
     assert (ours / SCRIPT).read_text().endswith("user's\n")
+
+
+def test_a_folders_name_is_no_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a[/b]\x1b[2J"
+    folder.mkdir(parents=True)
+    said = io.StringIO()
+    demo = Demo(folder, Extent(100, 10, 100), False, Console(file=said, width=500), lambda arguments: None)
+
+    def stop(self: Demo) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Demo, "_killed_run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        demo.run()
+    assert "a[/b]\\x1b[2J/payments.py" in said.getvalue()
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import pytest
 
 from changelog_engine.cli.ui import page_server
 from changelog_engine.clock import monotonic_s
-from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program
+from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program, _answer_in
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SCRIPT = "<script>alert(1)</script>"
@@ -140,6 +140,15 @@ def test_a_replay_is_bounded_and_nothing_of_it_stays(script: Path):
         assert (await explainer.explain(change(script), never))["equal"]
 
     asyncio.run(asked())
+
+
+def test_half_an_answer_is_none(tmp_path: Path):
+    """As where the disk was full."""
+    answer = tmp_path / "answer.json"
+    for half in ('{"equal": tr', "", "[1]", "[" * 100_000):
+        answer.write_text(half)
+        with pytest.raises(CannotExplainError, match="only a part of its answer"):
+            _answer_in(answer, 1, "")
 
 
 @pytest.fixture
