@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -18,7 +21,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import key_identities, type_of
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 
 
 @click.command()
@@ -168,15 +171,17 @@ def _key(text: str, key_type: TypeInformation | None, option: str) -> Any:
 def _values(text: str, value_type: TypeInformation, is_list: bool) -> list[Any]:
     """The value that a text means, or the elements of a list."""
     try:
-        parsed = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        orjson.loads(text)  # json would take NaN, too
+        parsed = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
         parsed = text
     if value_type.kind in ("STRING", "CHAR") and not is_list:
         return [parsed if isinstance(parsed, str) else text]
     if is_list and not isinstance(parsed, list):
         raise click.UsageError(f"--set ... {text}: the state is a ListState: give a list as JSON")
     try:
-        texts = [orjson.dumps(each).decode() for each in (parsed if is_list else [parsed])]
+        elements = parsed if is_list else [parsed]
+        texts = [orjson.dumps(_as_written(each, value_type)).decode() for each in elements]
         return codec_for(value_type).decode_many(texts)
     except (
         ChangelogEngineError,
@@ -190,3 +195,30 @@ def _values(text: str, value_type: TypeInformation, is_list: bool) -> list[Any]:
         raise click.UsageError(
             f"--set ... {text}: {text!r} is not a {value_type.name} as JSON, as docs/table-format.md says"
         ) from None
+
+
+def _as_written(value: Any, type_info: TypeInformation | None) -> Any:
+    """A value of JSON as the log has it: numbers of any size and precision are text there.
+
+    Raises:
+        ValueError: a row has a field that its type has not.
+    """
+    if isinstance(value, list):
+        types: Sequence[TypeInformation | None] = [None] * len(value)
+        if isinstance(type_info, ElementsTypeInfo):
+            types = [type_info.elem_type] * len(value)
+        elif isinstance(type_info, TupleTypeInfo) and len(value) == len(type_info.get_field_types()):
+            types = type_info.get_field_types()
+        return [_as_written(each, one) for each, one in zip(value, types, strict=True)]
+    if isinstance(value, dict):
+        fields: dict[str, TypeInformation] = {}
+        if isinstance(type_info, RowTypeInfo):
+            fields = dict(zip(type_info.get_field_names(), type_info.get_field_types(), strict=True))
+            if spare := value.keys() - fields.keys():
+                raise ValueError(f"there is no field {sorted(spare)[0]!r}")
+        elif isinstance(type_info, MapTypeInfo):
+            fields = dict.fromkeys(value, type_info.value_type)
+        return {name: _as_written(each, fields.get(name)) for name, each in value.items()}
+    if type_info is not None and type_info.kind in ("BIG_INT", "BIG_DEC") and type(value) in (int, Decimal):
+        return str(value)
+    return float(value) if isinstance(value, Decimal) else value

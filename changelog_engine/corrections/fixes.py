@@ -254,7 +254,7 @@ class _State:
 
     def _change(self, key: Any, namespace: str | None, map_key: Any, before: Any, given: Any) -> None:
         deleted = given is DELETE
-        after = None if deleted else self._checked(key, given)
+        after = None if deleted else self._copied(self._checked(key, given))  # a fix may change it later
         if self.kind is StateKind.LIST and not deleted and not after:
             deleted, after = True, None  # an empty list is no list
         if not deleted and before is not _NOTHING and self._text(before) == self._text(after):
@@ -279,7 +279,7 @@ class _State:
             return self.value_type.check(value, what)
         if not isinstance(value, (list, tuple)):
             raise TypeMismatchError(f"{what} must be a list, got {shown(value)}")
-        if None in value:
+        if any(each is None for each in value):
             raise TypeMismatchError(f"{what} has None in it, which a list state does not hold: leave it out")
         return [self.value_type.check(each, what) for each in value]
 

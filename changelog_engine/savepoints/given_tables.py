@@ -8,13 +8,16 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.fs import FileSystem, FileType
 
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
@@ -22,6 +25,17 @@ from changelog_engine.types.instant import Instant
 from changelog_engine.types.typeinfo import shown
 
 BATCH_ROWS = 131_072
+_ARROW_GIVES_BACK = (
+    "string",
+    "bytes",
+    "boolean",
+    "integer",
+    "floating",
+    "date",
+    "time",
+    "datetime64",
+    "empty",
+)
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 Column: TypeAlias = Any  # an array of Arrow, or a list of Python objects
@@ -67,7 +81,10 @@ def batches(given: Any, where: str, wanted: Collection[str], optional: Collectio
         names = [str(name) for name in given.columns]
         check_columns(names, where, wanted, optional)
         yield from _of_columns(
-            {name: _of_pandas(given.iloc[:, at]) for at, name in enumerate(names)}, where, wanted, optional
+            {name: _of_pandas(given.iloc[:, at], where, name) for at, name in enumerate(names)},
+            where,
+            wanted,
+            optional,
         )
         return
     names, found = _arrow_batches(given, where)
@@ -133,7 +150,7 @@ def _plain(column: Any, where: str, name: str) -> Column:
     if isinstance(column, (pa.Array, list)):
         return column
     if type(column).__module__ == "numpy":
-        return column.tolist()
+        return _of_numpy(column, where, name)
     if isinstance(column, (str, bytes)) or not isinstance(column, Sequence):
         raise ConfigurationError(
             f"column {name!r} of {where} is {shown(column)}: give a list, or an array of Arrow or numpy"
@@ -141,14 +158,49 @@ def _plain(column: Any, where: str, name: str) -> Column:
     return list(column)
 
 
-def _of_pandas(series: Any) -> Column:
-    """A column of pandas': its missing values are nulls."""
+def _of_numpy(column: Any, where: str, name: str) -> Column:
+    """An array of numpy; its times stay times, which ``tolist`` makes ints of where they are finer than Python's."""
+    if column.dtype.kind not in "mM":
+        return column.tolist()
     try:
-        found = pa.array(series, from_pandas=True)
-    except pa.ArrowException:  # objects of several classes
-        missing = series.isna().tolist()
-        return [None if gone else value for value, gone in zip(series.tolist(), missing, strict=True)]
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        return pa.array(column)
+    except pa.ArrowException as error:
+        raise ConfigurationError(
+            f"column {name!r} of {where} has the type {column.dtype}, which Arrow has not: cast it, such as by "
+            f"astype('datetime64[us]') ({error})"
+        ) from error
+
+
+def _of_pandas(series: Any, where: str, name: str) -> Column:
+    """A column of pandas': its missing values are nulls; objects of which Arrow would make others stay as they are."""
+    if series.dtype != object or _one_class(series):
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            found = pa.array(series, from_pandas=True)
+            return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    missing = series.isna().tolist()
+    return [
+        None if gone else _without_arrays(value, where, name)
+        for value, gone in zip(series.tolist(), missing, strict=True)
+    ]
+
+
+def _one_class(series: Any) -> bool:
+    """Whether Arrow has one type for a column of objects that gives equal objects back, of the same classes."""
+    kind = sys.modules["pandas"].api.types.infer_dtype(
+        series, skipna=True
+    )  # loaded by whoever made the series
+    if kind == "datetime":
+        return len({value.tzinfo is None for value in series.dropna()}) == 1
+    return kind in _ARROW_GIVES_BACK
+
+
+def _without_arrays(value: Any, where: str, name: str) -> Any:
+    """Arrays of numpy, which pandas has in place of lists, as lists."""
+    if type(value).__module__ != "numpy" or not getattr(value, "ndim", 0):
+        return value
+    plain = _of_numpy(value, where, name)
+    plain = plain if isinstance(plain, list) else plain.to_pylist()
+    return [_without_arrays(each, where, name) for each in plain]
 
 
 def _arrow_batches(given: Any, where: str) -> tuple[list[str], Iterator[pa.RecordBatch]]:
@@ -173,15 +225,28 @@ def _arrow_batches(given: Any, where: str) -> tuple[list[str], Iterator[pa.Recor
 
 
 def _parquet(path: str, where: str) -> ds.Dataset:
-    if os.path.isdir(os.path.join(path, "_delta_log")):
+    try:
+        found = ds.dataset(path, format="parquet")
+        folder = FileSystem.from_uri(path)[1] if "://" in path else path
+        log = found.filesystem.get_file_info(f"{folder.rstrip('/')}/_delta_log")
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StorageError(f"{where}: can't read {path} as Parquet: {error}") from error
+    if log.type is FileType.Directory:
         raise ConfigurationError(
             f"{where}: {path} is a Delta table, whose list of files says which count. Read it first, such as by "
             "deltalake.DeltaTable(path).to_pyarrow_table() or spark.read.format('delta').load(path)"
         )
-    try:
-        return ds.dataset(path, format="parquet")
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise StorageError(f"{where}: can't read {path} as Parquet: {error}") from error
+    for fragment in found.get_fragments():  # columns that the first file lacks would be left out
+        try:
+            names = fragment.physical_schema.names
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(f"{where}: can't read {fragment.path} as Parquet: {error}") from error
+        if sorted(names) != sorted(found.schema.names):
+            raise ConfigurationError(
+                f"{where}: {fragment.path} has the columns {', '.join(names)}, and other files of {path} have "
+                f"{', '.join(found.schema.names)}: give all of them the same columns"
+            )
+    return found
 
 
 def python_values(column: Column, type_info: TypeInformation) -> list[Any]:
@@ -202,6 +267,13 @@ def python_values(column: Column, type_info: TypeInformation) -> list[Any]:
     convert = _converter(column.type, type_info)
     if pa.types.is_timestamp(column.type):
         return _moments(column, type_info)
+    if column.type == pa.time64("ns"):
+        try:
+            column = column.cast(pa.time64("us"))
+        except pa.ArrowInvalid as error:
+            raise TypeMismatchError(
+                f"the column has times finer than a microsecond: round them ({error})"
+            ) from error
     values: list[Any] = column.to_pylist()
     if convert is None:
         return values

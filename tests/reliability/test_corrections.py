@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -25,7 +28,7 @@ from support.same import exact
 from support.script import Script
 
 import changelog_engine
-from api.common import Time
+from api.common import Row, Time
 from api.common.typeinfo import Types
 from api.datastream.functions import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig
@@ -51,6 +54,7 @@ from materializer import state_at
 from materializer.materialize import materialize
 
 ELEMENTS = rounds(5, 40)
+correct_command: Any = import_module("changelog_engine.cli.correct")
 SAID = {"who": "ann", "why": "refund 17 was booked twice"}
 
 
@@ -298,6 +302,48 @@ def test_on_the_console(base: Path) -> None:
     assert "starts with 2 corrections after checkpoint 8" in made.output
     assert "--job mended" in made.output
     assert state_at(f"{base}/mended/changelog").states["process", "count"] == {0: 100, 1: 8, 2: 8, 4: 8}
+
+
+def test_numbers_of_any_size_on_the_console() -> None:
+    """None goes through a float; a field that a row has not is refused."""
+    decimal, large = "12345678901234567890.10", 12345678901234567890123
+    assert correct_command._values(decimal, Types.BIG_DEC(), False) == [Decimal(decimal)]
+    assert correct_command._values(f"[{large}, 5]", Types.BIG_INT(), True) == [large, 5]
+    row = Types.ROW_NAMED(["a", "b"], [Types.MAP(Types.STRING(), Types.BIG_DEC()), Types.DOUBLE()])
+    nested = Types.TUPLE([row, Types.LIST(Types.BIG_INT())])
+    found = correct_command._values(f'[{{"a": {{"x": 1.10}}, "b": 1.5}}, [{large}]]', nested, False)
+    assert exact(found) == exact([(Row(a={"x": Decimal("1.10")}, b=1.5), [large])])
+    for text, declared in (
+        ('{"a": {}, "b": 1.5, "c": 2}', row),
+        ("1.5", Types.BIG_INT()),
+        (str(large), Types.PICKLED_BYTE_ARRAY()),
+    ):
+        with pytest.raises(click.UsageError, match="as JSON"):
+            correct_command._values(text, declared, False)
+
+
+def test_a_fix_may_use_one_object_again(tmp_path: Path) -> None:
+    """What it gave back counts as it was then."""
+    windows = window_jobs.spec(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    elements = [("a", 1, "x"), ("b", 3, "z"), ("c", 4, "w"), ("a", 15, "w")]
+    TestJob(tmp_path, Script(sizes=(3,))).run(window_jobs.graph(elements, windows, key_type=Types.STRING()))
+    one: list[Any] = []
+
+    def fixed(entry: FixedEntry) -> Any:
+        one[:] = [[entry.key]]
+        return one
+
+    def nested(entry: FixedEntry) -> Any:
+        inner.clear()
+        inner.append(entry.key)
+        return [inner]
+
+    inner: list[Any] = []
+    for each in (fixed, nested):
+        done = changelog_engine.repair(
+            str(tmp_path / "job"), 1, each, **SAID, dry_run=True, allow_pickle=True
+        )
+        assert sorted((c.key, c.after) for c in done.corrections) == [(k, [[k]]) for k in "abc"]
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [

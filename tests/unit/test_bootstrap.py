@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ import pytest
 import changelog_engine
 from api.common import Duration, Types
 from api.common.time import Instant
-from api.datastream.state import StateTtlConfig, ValueStateDescriptor
+from api.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.savepoints import state_parts
 from materializer import state_at
@@ -159,3 +161,52 @@ def test_kinds_of_values(tmp_path: Path) -> None:
     folded = made(tmp_path / "4", GOOD, live, clock=lambda: 5_000)
     assert folded.states["op", "s"] == {"a": 1, "b": 2}
     assert folded.accessed["op", "s"] == {"a": 5_000, "b": 5_000}
+
+
+def test_objects_stay_what_they_are(tmp_path: Path) -> None:
+    """Columns of objects, whose types Arrow would guess: equal keys as of a job, maps without entries of other rows."""
+
+    def state(name: str, keys: list[Any], values: list[Any], **types: Any) -> Any:
+        frame = pd.DataFrame({"key": pd.Series(keys, dtype=object), "value": pd.Series(values, dtype=object)})
+        return made(tmp_path / name, frame, **types).states["op", "s"]
+
+    maps = [{"a": 1}, {"b": 2}]
+    assert (
+        list(state("1", ["x", "y"], maps, declared=Types.MAP(Types.STRING(), Types.LONG())).values()) == maps
+    )
+    decimals = [Decimal("1.5"), Decimal("1.25")]
+    assert list(map(str, state("2", decimals, [1, 2], key_type=Types.BIG_DEC()))) == ["1.5", "1.25"]
+    assert list(map(repr, state("3", [1, 2.5], [1, 2], key_type=Types.PICKLED_BYTE_ARRAY()))) == ["1", "2.5"]
+    lists = [np.array([1, 2]), np.array([3])]
+    assert list(state("4", ["x", "y"], lists, declared=Types.LIST(Types.LONG())).values()) == [[1, 2], [3]]
+    assert state("5", ["x"], [2**70], declared=Types.BIG_INT()) == {"x": 2**70}
+
+
+def test_times_are_no_numbers(tmp_path: Path) -> None:
+    """Those of numpy that are finer than Python's; and no time loses what is finer."""
+    days = np.array(["2026-01-31"], "datetime64[ns]")
+    assert made(tmp_path / "1", {"key": ["a"], "value": days}, Types.SQL_TIMESTAMP()).states["op", "s"] == {
+        "a": datetime(2026, 1, 31)
+    }
+    for column in (days, np.array([5], "timedelta64[ns]"), np.array(["2026"], "datetime64[Y]")):
+        with pytest.raises(ChangelogEngineError, match=r"declared LONG|which Arrow has not"):
+            made(tmp_path / "2", {"key": ["a"], "value": column})
+        with pytest.raises(ChangelogEngineError, match=r"no zone|declared LONG|which Arrow has not"):
+            made(tmp_path / "2", GOOD, timers={"op": {"event time": {"key": ["a"], "timestamp": column}}})
+    fine = pa.table({"key": ["a"], "value": pa.array([1001], pa.time64("ns"))})
+    with pytest.raises(TypeMismatchError, match="finer than a microsecond"):
+        made(tmp_path / "3", fine, Types.SQL_TIME())
+
+
+def test_folders_that_are_more_than_their_files(tmp_path: Path) -> None:
+    """A Delta table by its URI; files with columns that the first has not."""
+    folder = tmp_path / "delta"
+    (folder / "_delta_log").mkdir(parents=True)
+    pq.write_table(pa.table(GOOD), folder / "1.parquet")
+    with pytest.raises(ConfigurationError, match="is a Delta table"):
+        made(tmp_path / "sp", folder.as_uri())
+    (folder / "_delta_log").rmdir()
+    assert made(tmp_path / "fine", folder.as_uri()).states["op", "s"] == {"a": 1, "b": 2}
+    pq.write_table(pa.table({**GOOD, "position": [1, 2]}), folder / "2.parquet")
+    with pytest.raises(ConfigurationError, match=r"2\.parquet has the columns key, value, position"):
+        made(tmp_path / "sp", str(folder), ListStateDescriptor("s", Types.LONG()))
