@@ -46,7 +46,9 @@ class Block(NamedTuple):
 
 def encode_block(block: Block) -> bytes:
     """A block as bytes."""
-    return _dump(("block", block.edge, block.channel, *[_pack(column) for column in block[2:5]], *block[5:]))
+    return _dump(
+        ("block", block.edge, block.channel, *[_packed(column) for column in block[2:5]], *block[5:])
+    )
 
 
 def encode_report(report: EpochReport) -> bytes:
@@ -75,6 +77,13 @@ def decode(data: bytes) -> Block | EpochReport:
         return report
     edge, channel, keys, times, values, watermark, idle = fields
     return Block(edge, channel, _unpack(keys), _unpack(times), _unpack(values), watermark, idle)
+
+
+def _packed(column: Column) -> Any:
+    try:
+        return _pack(column)
+    except RecursionError:  # a row that holds itself has no end of columns; pickle knows it again
+        return column
 
 
 def _pack(column: Column) -> Any:

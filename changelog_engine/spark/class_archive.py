@@ -153,7 +153,7 @@ def recording_options(archive: Path) -> tuple[str, ...]:
 
 def _make_later(stem: Path) -> None:
     """Start the process that makes an archive: when its input ends, and so when this process does, or in a minute."""
-    if _makers or failure_note(stem).exists():
+    if _makers:
         return
     environment = {
         name: value
@@ -161,6 +161,8 @@ def _make_later(stem: Path) -> None:
         if name in _STAYS or not name.startswith(_OF_THE_PROGRAM)
     }
     try:
+        if failure_note(stem).exists():  # raises where the way there is closed to this user
+            return
         stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_ours(stem.parent):
             return

@@ -15,6 +15,8 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 EXTRA = "spark.driver.extraJavaOptions"
 _DEFAULT = "spark.driver.defaultJavaOptions"
 _OF_THE_USER = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_TO_SUBMIT = re.compile(r"--driver-java-options|--properties-file|JavaOptions")
+_TO_SCRIPTS = re.compile(rf"^[^#\n]*\b({'|'.join(_OF_THE_USER)})=", re.MULTILINE)
 _ONE_PROCESS = re.compile(r"local(\[.*\])?")
 _LAUNCHER = ("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -44,7 +46,13 @@ def driver_options(master: str, spark: Mapping[str, str], wanted: JvmSettings) -
     if EXTRA in spark or _in_defaults(EXTRA):
         return None
     options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
-    given = _DEFAULT in spark or _in_defaults(_DEFAULT) or any(os.environ.get(name) for name in _OF_THE_USER)
+    given = (
+        _DEFAULT in spark
+        or _in_defaults(_DEFAULT)
+        or any(os.environ.get(name) for name in _OF_THE_USER)
+        or _TO_SUBMIT.search(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+        or _TO_SCRIPTS.search(_of_the_installation("spark-env.sh"))
+    )
     if _ONE_PROCESS.fullmatch(master) and not given:
         options += wanted.options.split()
         if wanted.class_archive:
@@ -68,9 +76,14 @@ def fast_launcher() -> Iterator[None]:
 
 def _in_defaults(key: str) -> bool:
     """Whether the Spark installation's own file of options has a key."""
+    text = _of_the_installation("spark-defaults.conf")
+    return re.search(rf"^\s*{re.escape(key)}[\s=:]", text, re.MULTILINE) is not None
+
+
+def _of_the_installation(name: str) -> str:
+    """The text of a file in Spark's folder of settings; empty when there is none."""
     folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
     try:
-        text = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+        return Path(folder, name).read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
-    return re.search(rf"^\s*{re.escape(key)}[\s=:]", text, re.MULTILINE) is not None
+        return ""

@@ -140,6 +140,15 @@ def test_rows_that_are_alike_travel_as_columns() -> None:
     assert same(decode(encode_block(Block(0, 0, None, None, mixed, 0, False)))[4], mixed)
 
 
+def test_a_row_that_holds_itself_travels() -> None:
+    row = Row(a=1, b=None)
+    row["b"] = [row]
+    row["a"] = row
+    back = decode(encode_block(Block(0, 0, None, None, [row], 0, False)))
+    assert isinstance(back, Block)
+    assert back.values[0].a.b[0].a.get_row_kind() is RowKind.INSERT
+
+
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
 @pytest.mark.parametrize("declared", [True, False])
 def test_what_waits_in_the_log_never_changes(kind: StateKind, declared: bool) -> None:

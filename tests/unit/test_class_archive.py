@@ -73,7 +73,19 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
         assert "SPARK_LAUNCHER_OPTS" in os.environ
     assert "SPARK_LAUNCHER_OPTS" not in os.environ
 
+    with monkeypatch.context() as patch:
+        patch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
+        assert driver_options("local[2]", {}, WANTED) == ours
+        for argument in ("--driver-java-options -Xss4m", "--conf spark.driver.defaultJavaOptions=-Xss4m"):
+            patch.setenv("PYSPARK_SUBMIT_ARGS", f"{argument} pyspark-shell")
+            assert driver_options("local[2]", {}, WANTED) == only_logging
+
     (home / "conf").mkdir()
+    scripts = home / "conf" / "spark-env.sh"
+    scripts.write_text("# SPARK_SUBMIT_OPTS=-XX:+UseG1GC\nSPARK_PUBLIC_DNS=x\n")
+    assert driver_options("local[2]", {}, WANTED) == ours
+    scripts.write_text("export SPARK_SUBMIT_OPTS=-XX:+UseG1GC\n")
+    assert driver_options("local[2]", {}, WANTED) == only_logging
     (home / "conf" / "spark-defaults.conf").write_text(
         "# none\nspark.driver.extraJavaOptions  -XX:+UseG1GC\n"
     )
@@ -94,6 +106,8 @@ def test_an_archive_is_of_one_java_and_one_set_of_jars(home: Path, monkeypatch: 
     done = CliRunner().invoke(main, ["class-archive"])
     assert done.exit_code == 1
     assert class_archive.CACHE_VARIABLE in done.output
+    monkeypatch.setenv(class_archive.CACHE_VARIABLE, str(home / ("x" * 300)))  # asking for it is an error
+    assert class_archive.archive_options() == ()
     assert "Traceback" not in done.output
 
 
