@@ -1,7 +1,8 @@
 """Another job's state changes as a source: each mutation of one state, exactly once.
 
 A split is a range of key groups. A position is ``{"reached": the newest checkpoint of which mutations were read, with its
-lineage; "row": how many of its mutations, or null for all}``.
+lineage; "row": how many of its mutations, or null for all; "max_parallelism": of how many key groups the splits are
+ranges}``.
 
 Invariants:
     * Within a checkpoint a split's mutations come by subtask and sequence number: merging files does not change their order.
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import refusing_objects
@@ -129,7 +130,7 @@ class StateChangesSource(Source):
 
     def splits(self, parallelism: int) -> list[Split]:
         """Ranges of key groups."""
-        start = {"reached": self.follower().start(self.start).to_json(), "row": None}
+        start = _position(self.follower().start(self.start), None, self.max_parallelism)
         count = min(parallelism, self.max_parallelism)
         ranges = [key_group_range(part, self.max_parallelism, count) for part in range(count)]
         return [Split(f"{groups.start}-{groups.stop - 1}", dict(start)) for groups in ranges]
@@ -175,6 +176,7 @@ class StateChangesReader(SplitReader):
     def __init__(self, source: StateChangesSource, groups: range) -> None:
         self._source = source
         self._groups = groups
+        self._key_groups = source.max_parallelism
         self._follower = source.follower()
         self._piece: _Piece | None = None
         self._held: _Changes | None = None
@@ -182,13 +184,14 @@ class StateChangesReader(SplitReader):
     def read(self, position: Position, max_records: int) -> Range:
         """Mutations from a position on, of one checkpoint at most."""
         reached, row = Reached.from_json(position["reached"]), position["row"]
+        self._key_groups = position["max_parallelism"]
         for _ in range(_LOOKS):
             further = self._follower.after(reached, 1, self._source.last)
             if row is not None and not reached.prefix_of(self._follower.newest().lineage):
                 row = None  # the checkpoint was taken back, and the reader goes on from the fork
             if row is None:
                 if further == reached:
-                    return Range([], _position(reached, None), self._source.bounded)
+                    return Range([], self._position(reached, None), self._source.bounded)
                 reached, row = further, 0
             changes = self._changes(reached)
             rows = changes.rows.slice(row, max_records)
@@ -196,9 +199,12 @@ class StateChangesReader(SplitReader):
                 row += rows.num_rows
                 ended = row >= changes.rows.num_rows
                 values, times = self._elements(changes, rows)
-                return Range(values, _position(reached, None if ended else row), False, times)
+                return Range(values, self._position(reached, None if ended else row), False, times)
             row = None
-        return Range([], _position(reached, None), False)
+        return Range([], self._position(reached, None), False)
+
+    def _position(self, reached: Reached, row: int | None) -> dict[str, Any]:
+        return _position(reached, row, self._key_groups)
 
     def close(self) -> None:
         """Let go of the rows that are held."""
@@ -233,6 +239,7 @@ class StateChangesReader(SplitReader):
     def _of_checkpoint(self, piece: _Piece, reached: Reached) -> _Changes:
         ledger, number = self._follower.ledger, reached.checkpoint
         row = ledger.lineage.checkpoint(number)
+        self._check_key_groups(row)
         tables = [
             self._wanted(read_file(ledger.storage, file, piece.suffix, piece.line))
             for file in piece.files.get(number, ())
@@ -255,6 +262,16 @@ class StateChangesReader(SplitReader):
         ordered = table.append_column("subtask", subtasks)
         ordered = ordered.sort_by([("subtask", "ascending"), ("sequence", "ascending")])
         return _Changes(reached, row.time_ms, ordered)
+
+    def _check_key_groups(self, row: Checkpoint) -> None:
+        """With another max parallelism keys are in other groups, and some of these in no split."""
+        uid = self._source.operator
+        found = next((each for each in row.operators if each["uid"] == uid and "states" in each), None)
+        if found is not None and found["max_parallelism"] != self._key_groups:
+            raise ConnectorError(
+                f"operator {uid!r} of {self._source.path} has max parallelism {found['max_parallelism']} at checkpoint "
+                f"{row.id}, and {self._key_groups} when reading began: begin anew, with a start from which on it is the same"
+            )
 
     def _wanted(self, table: pa.Table) -> pa.Table:
         groups = table["key_group"]
@@ -322,8 +339,8 @@ class StateChangesReader(SplitReader):
         )
 
 
-def _position(reached: Reached, row: int | None) -> dict[str, Any]:
-    return {"reached": reached.to_json(), "row": row}
+def _position(reached: Reached, row: int | None, max_parallelism: int) -> dict[str, Any]:
+    return {"reached": reached.to_json(), "row": row, "max_parallelism": max_parallelism}
 
 
 def _specs(operator: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:

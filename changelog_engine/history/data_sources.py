@@ -41,7 +41,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history.mutation_rows import COLUMNS, MutationFile, mutation_files
 from changelog_engine.history.names import quoted
@@ -91,6 +91,7 @@ class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
         checkpoint = tables.checkpoint(int(at) if at is not None and at.strip().isdecimal() else at)
         operator, state = described_state(checkpoint, self._operator, self._state)
         self._checkpoint = checkpoint.id
+        self._table = tables.table
         self._columns = StateColumns.of(operator, state).shown()
 
     @classmethod
@@ -105,23 +106,37 @@ class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the state."""
         _check_schema(STATE, schema, self._columns)
-        return self.reader_class(self._path, self._checkpoint, self._operator, self._state, schema)
+        return self.reader_class(
+            self._path, self._table, self._checkpoint, self._operator, self._state, schema
+        )
 
 
 class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types
     """Folds a state, range by range of key groups."""
 
-    def __init__(self, path: str, checkpoint: int, operator: str, state: str, schema: StructType) -> None:
+    def __init__(
+        self, path: str, table: str, checkpoint: int, operator: str, state: str, schema: StructType
+    ) -> None:
         self._path = path
+        self._table = table
         self._number = checkpoint
         self._operator = operator
         self._state = state
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._keys: frozenset[str] | None = None  # texts of the keys that are asked for; None for all
 
+    def _tables(self) -> Tables:
+        tables = Tables(self._path)
+        if tables.table != self._table:
+            raise ForeignPathError(
+                f"{self._path} is another changelog than the one that the DataFrame or view was made of: the job's folder "
+                "was made anew. Make the DataFrame or view anew"
+            )
+        return tables
+
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of key groups, as many as the rows are worth."""
-        tables = Tables(self._path)
+        tables = self._tables()
         checkpoint = tables.lineage.checkpoint(self._number)
         operator = described_operator(checkpoint, self._operator)
         groups = operator["max_parallelism"]
@@ -145,7 +160,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no type
         assert isinstance(partition, StatePartition)
         if partition.first == partition.last:
             return
-        tables = Tables(self._path)
+        tables = self._tables()
         checkpoint = tables.lineage.checkpoint(self._number)
         columns = StateColumns.of(*described_state(checkpoint, self._operator, self._state))
         live = self._live(tables, checkpoint, range(partition.first, partition.last))
@@ -175,7 +190,7 @@ class PushingStateReader(StateReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
         """Take what filters say of the key. Spark looks at the rows again: nothing is left to this alone."""
-        tables = Tables(self._path)
+        tables = self._tables()
         operator = described_operator(tables.lineage.checkpoint(self._number), self._operator)
         for each in filters:
             texts = _key_texts(each, operator)
@@ -387,6 +402,8 @@ def _key_texts(condition: Filter, operator: dict[str, Any]) -> frozenset[str] | 
         values = condition.value
     else:
         return None
+    if isinstance(condition, EqualNullSafe) and None in values:
+        return None  # rows whose key is null, or does not fit its type
     values = [value for value in values if value is not None]
     if condition.attribute not in (("key",), ("key_json",)) or len(values) > _MOST_KEYS:
         return None

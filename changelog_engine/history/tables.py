@@ -60,11 +60,16 @@ class Tables:
         StorageError: there is no changelog.
         ForeignPathError: it is a Delta table of somebody else, or does not lie in a job's folder.
         FormatVersionError: a newer engine wrote it.
+
+    Attributes:
+        table: id of the changelog's table.
     """
 
     def __init__(self, path: str) -> None:
         self.folder = open_job(path)
-        self.ledger = Ledger(self.folder.open_changelog())
+        log = self.folder.open_changelog()
+        self.ledger = Ledger(log)
+        self.table = log.table_id()
         self.lineage = self.ledger.lineage
         _refuse_links(self.ledger.storage, self.lineage.files)
         if self.ledger.snapshots.listing is not None:

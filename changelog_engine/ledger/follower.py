@@ -126,9 +126,12 @@ class LogFollower:
 
         Raises:
             CorruptChangelogError: its end was lost; see ``Lineage``.
+            ForeignPathError: the folder was made anew since it was opened.
         """
         if self._log.refresh() != self._ledger.lineage.version:
-            self._ledger, self._newest = Ledger(self._log), None
+            ledger = Ledger(self._log)
+            self._check_table(self._log.table_id())
+            self._ledger, self._newest = ledger, None
         return self._ledger
 
     def newest(self) -> Reached:
@@ -230,12 +233,8 @@ class LogFollower:
 
     def _shared(self, reached: Reached, end: Reached) -> tuple[Segment, ...]:
         """What both have, where a reader may go on from there."""
+        self._check_table(reached.table)
         root = self._ledger.storage.root
-        if reached.table != self._table:
-            raise ForeignPathError(
-                f"{root} is another changelog than the one that was read before: the job's folder was made anew. "
-                f"Begin anew (a streaming query of Spark: with another checkpointLocation)"
-            )
         shared = _common(reached.lineage, end.lineage)
         if shared == reached.lineage or self._on_rewind == CONTINUE:
             return shared
@@ -249,6 +248,13 @@ class LogFollower:
             f"Undo what was made of them and begin anew with {self._start_option} = {at}, or set {self._rewind_option} = "
             f"{CONTINUE!r} to be given what follows {on} on the new branch"
         )
+
+    def _check_table(self, table: str) -> None:
+        if table != self._table:
+            raise ForeignPathError(
+                f"{self._log.storage.root} is another changelog than the one that was read before: the job's folder was "
+                f"made anew. Begin anew (a streaming query of Spark: with another checkpointLocation)"
+            )
 
     def _base(self, end: Reached) -> int | None:
         """The checkpoint after which all mutations up to a point are there; None: all of the lineage's are."""

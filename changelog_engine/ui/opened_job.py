@@ -55,6 +55,7 @@ class OpenedJob:
         self._load()
 
     def _load(self) -> None:
+        self.table = open_changelog(self.root).table_id()
         self.timeline = Timeline(self.root)
         self.rows: list[CheckpointRow] = self.timeline.checkpoints()
         self.tree: Tree = build_tree(
@@ -69,7 +70,11 @@ class OpenedJob:
     def refresh(self) -> None:
         """Look whether there is more."""
         with self.lock:
-            if open_changelog(self.root).version != self.version or self._attempts_end() != self._ends:
+            log = open_changelog(self.root)
+            if log.table_id() != self.table:  # the folder was made anew
+                self._details.clear()
+                self._load()
+            elif log.version != self.version or self._attempts_end() != self._ends:
                 self._load()
 
     def _attempts_end(self) -> object:
@@ -144,11 +149,11 @@ class States:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, str, str], _Kept] = OrderedDict()
 
     def get(self, job: OpenedJob, checkpoint: Checkpoint, operator: str, state: str) -> StateOverTime:
         """A state on the branch of a moment; one that is remembered if it covers the moment."""
-        name = (job.root, operator, state)
+        name = (job.table, job.root, operator, state)
         with self._lock:
             kept = self._kept.setdefault(name, _Kept())
             self._kept.move_to_end(name)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from properties.test_followed_log import OPERATORS, Model
+from pyspark.sql.datasource import EqualNullSafe, EqualTo
+from pyspark.sql.types import StructType
 from support.functions import Count, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -15,10 +19,20 @@ from support.visits import UID, visited
 from api.common import Types, WatermarkStrategy
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine.connectors.state_changes import StateChangesSource
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ConnectorError, RestoreError
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConfigurationError,
+    ConnectorError,
+    ForeignPathError,
+    RestoreError,
+)
+from changelog_engine.history.data_sources import StateReader, _key_texts
+from changelog_engine.history.tables import Tables
+from changelog_engine.ledger.follower import LogFollower
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.testing import without_spark
 from changelog_engine.testing.conformance import check_source
+from changelog_engine.ui.opened_job import OpenedJob, States
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -108,3 +122,59 @@ def test_a_job_reads_another_ones_state(tmp_path: Path) -> None:
     values = read(start="oldest")
     assert values
     assert max(values) == 10
+
+
+def test_a_folder_made_anew_is_never_taken_for_the_one_that_was_read(tmp_path: Path) -> None:
+    def made(checkpoints: int) -> Model:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        model = Model(str(tmp_path))
+        for _ in range(checkpoints):
+            model.checkpoint(["11"])
+        return model
+
+    path = made(3).path
+    follower, page, states = LogFollower(path), OpenedJob(path), States()
+    start = follower.newest()
+    frame = StateReader(path, Tables(path).table, 3, "count", "n", StructType())
+    assert frame.partitions()
+    assert _shown(page, states, 3) == 30
+    page.details([0])
+    again = made(2)
+    again.checkpoint(["11", "11111"])
+    with pytest.raises(ForeignPathError, match="made anew"):
+        frame.partitions()
+    page.refresh()
+    assert _shown(page, states, 3, "11111") == 31
+    for _ in range(4):
+        again.checkpoint(["11"])
+    with pytest.raises(ForeignPathError, match="made anew"):
+        follower.after(start)
+
+
+def _shown(job: OpenedJob, states: States, checkpoint: int, key: str = "11") -> Any:
+    """The value of a key, as the page shows it."""
+    at = job.checkpoint(checkpoint)
+    page = states.get(job, at, "count", "n").page(at)
+    return {each.text: each.entries[0][1] for each in page.keys}.get(key)
+
+
+def test_other_key_groups_than_the_splits_have_are_an_error(tmp_path: Path) -> None:
+    model = Model(str(tmp_path))
+    model.checkpoint(["11"])
+    changes = StateChangesSource(model.path, "count", "n", on_rewind="continue")
+    (split,) = changes.splits(1)
+    read = changes.reader(split).read(split.start, 10)
+    assert [row.value for row in read.values] == [10]
+    model.rewind(1)
+    model.driver.operators = [{**OPERATORS[0], "max_parallelism": 16}]
+    model.checkpoint(["1" * 12])
+    for later in (changes, StateChangesSource(model.path, "count", "n", on_rewind="continue")):
+        with pytest.raises(ConnectorError, match="max parallelism 16 at checkpoint 2, and 8 when"):
+            later.reader(split).read(read.next, 10)
+
+
+def test_a_filter_that_asks_for_no_key_keeps_the_rows_without_one() -> None:
+    operator = {"key_type": Types.LONG().spec()}
+    assert _key_texts(EqualNullSafe(("key",), None), operator) in (None, {"null"})
+    assert _key_texts(EqualNullSafe(("key",), 5), operator) == {"5"}
+    assert _key_texts(EqualTo(("key_json",), "null"), operator) == {"null"}
