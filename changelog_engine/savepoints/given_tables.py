@@ -186,9 +186,8 @@ def _of_pandas(series: Any, where: str, name: str) -> Column:
 
 def _one_class(series: Any) -> bool:
     """Whether Arrow has one type for a column of objects that gives equal objects back, of the same classes."""
-    kind = sys.modules["pandas"].api.types.infer_dtype(
-        series, skipna=True
-    )  # loaded by whoever made the series
+    types = sys.modules["pandas"].api.types  # loaded by whoever made the series
+    kind = types.infer_dtype(series, skipna=True)
     if kind == "datetime":
         return len({value.tzinfo is None for value in series.dropna()}) == 1
     return kind in _ARROW_GIVES_BACK
@@ -196,7 +195,7 @@ def _one_class(series: Any) -> bool:
 
 def _without_arrays(value: Any, where: str, name: str) -> Any:
     """Arrays of numpy, which pandas has in place of lists, as lists."""
-    if type(value).__module__ != "numpy" or not getattr(value, "ndim", 0):
+    if type(value).__module__ != "numpy" or not value.ndim:  # its scalars have no dimensions
         return value
     plain = _of_numpy(value, where, name)
     plain = plain if isinstance(plain, list) else plain.to_pylist()
