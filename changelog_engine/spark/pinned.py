@@ -14,9 +14,11 @@ the variable. The next job finds the processes of the one before.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark import SparkContext
@@ -27,6 +29,9 @@ from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.session import engine_path
 from changelog_engine.spark.task import SubtaskTask
 
+log = logging.getLogger("changelog_engine")
+
+_SLOW_START_S = 60.0
 _DAEMON = "changelog_engine.spark.daemon"
 _SESSION = {
     "spark.python.daemon.module": _DAEMON,
@@ -131,19 +136,36 @@ class PinnedFunctions:
         scala_context: Any = self._context._jsc.sc()
         spark = scala_context.env()
         folders = list(spark.blockManager().diskBlockManager().localDirsString())
-        for subtask in subtasks:
-            variables = self._hash_map(self._environment(*subtask))
-            variables["SPARK_LOCAL_DIRS"] = ",".join(folders)
-            for name, value in _OF_A_TASK.items():
-                variables[name] = value
-            process = (self._python, "pyspark.worker", _DAEMON, jvm.PythonUtils.toScalaMap(variables))
-            worker = spark.createPythonWorker(*process, True)._1()
-            spark.releasePythonWorker(*process, worker)
+        with _told_when_slow(self._python, _SLOW_START_S):
+            for subtask in subtasks:
+                variables = self._hash_map(self._environment(*subtask))
+                variables["SPARK_LOCAL_DIRS"] = ",".join(folders)
+                for name, value in _OF_A_TASK.items():
+                    variables[name] = value
+                process = (self._python, "pyspark.worker", _DAEMON, jvm.PythonUtils.toScalaMap(variables))
+                worker = spark.createPythonWorker(*process, True)._1()
+                spark.releasePythonWorker(*process, worker)
 
     def close(self) -> None:
         """Give the slot back."""
         with _slots_lock:
             _slots_taken.discard(self._slot)
+
+
+@contextlib.contextmanager
+def _told_when_slow(python: str, after_s: float) -> Iterator[None]:
+    """Within it, a warning says that processes take long to start: no epoch's time limit is about that."""
+    told = (
+        "after %.0f s, Spark still waits for the job's Python processes to start. If it goes on, see what keeps %s from "
+        "starting on this machine (a sitecustomize, a disk that does not answer); Ctrl-C ends the job"
+    )
+    timer = threading.Timer(after_s, log.warning, [told, after_s, python])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _take_slot(application: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import select
 import socket
@@ -14,10 +15,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from changelog_engine.spark import daemon
+from changelog_engine.spark import daemon, pinned
+from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.task import collect_rarely
 from changelog_engine.spark.worker import REGISTRY
 
@@ -144,6 +147,28 @@ def test_case_60_a_worker_with_state_waits_for_its_next_connection(monkeypatch: 
     assert not worker.is_alive()
     ours.close()
     theirs.close()
+
+
+def test_processes_that_do_not_start_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No epoch runs yet whose time limit would end it."""
+    monkeypatch.setattr(pinned, "_SLOW_START_S", 0.0)
+    context, spark, told = mock.MagicMock(), mock.MagicMock(), threading.Event()
+    context.getConf().get.side_effect = pinned._SESSION.get
+    context.getConf().contains.return_value = False
+    context.environment = {}
+    context._jsc.sc().env.return_value = spark
+    spark.blockManager().diskBlockManager().localDirsString.return_value = ["/tmp"]
+    spark.createPythonWorker.side_effect = lambda *process: told.wait(60) and mock.MagicMock()
+    monkeypatch.setattr(
+        pinned.log, "warning", lambda *message: (logging.getLogger().warning(*message), told.set())
+    )
+    functions = pinned.PinnedFunctions(context, mock.MagicMock(), WorkerFiles("/opt/python", {}))
+    functions.start_workers([(0, 0), (1, 0)])
+    functions.close()
+    assert spark.releasePythonWorker.call_count == 2
+    assert "/opt/python from starting" in caplog.text
 
 
 def test_case_60_a_worker_that_nobody_comes_back_to_ends(monkeypatch: pytest.MonkeyPatch) -> None:
