@@ -245,7 +245,9 @@ def _add_user_metric(families: dict[str, Metric], job: str, metric: MetricFigure
     labels = {"job": job, "operator": metric.operator, "uid": metric.uid, "subtask": str(metric.subtask)}
     for key, value in metric.variables.items():
         plain = _plain(key)
-        labels[f"group_{plain}" if plain in labels or plain[:1].isdigit() else plain] = value
+        # Names that begin with __ are Prometheus's own: a second __name__ spoils the whole scrape.
+        taken = plain in labels or plain[:1].isdigit() or plain.startswith("__")
+        labels[f"group_{plain}" if taken else plain] = value
     doc = f"{metric.kind} {'.'.join(metric.names)} of user functions"
     figure = metric.figure
     if metric.kind == "meter":

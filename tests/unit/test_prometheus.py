@@ -170,6 +170,14 @@ def test_a_figure_of_a_functions_that_cannot_be_shown_hides_no_other(kind: str, 
     assert not any("bad" in name for name in shown)
 
 
+def test_a_group_takes_no_label_that_is_prometheus_own():
+    """Of a sample with two names Prometheus refuses the whole scrape."""
+    named = MetricFigure("op", 0, "gauge", ("__name__", "mine", "level"), {"__name__": "mine"}, 1)
+    [shown] = [each for each in families([JobFigures(job="j", metrics=(named,))]) if "level" in each.name]
+    [sample] = shown.samples
+    assert (sample.labels.get("__name__"), sample.labels["group___name__"]) == (None, "mine")
+
+
 def test_operators_of_one_name_and_names_that_cannot_be_encoded_spoil_no_scrape(tmp_path: Path) -> None:
     name = "same \ud800"
     build = GraphBuilder(parallelism=1)
