@@ -162,9 +162,7 @@ def _key(text: str, key_type: TypeInformation | None, option: str) -> Any:
     if len(found) > 1:
         codec = key_codec_for(key_type)
         could = ", ".join([repr(codec.key_of(each)) for each in found])
-        raise click.UsageError(
-            f"{option} {text}: the keys have no declared type, so {text!r} may mean {could}. Use changelog_engine.repair"
-        )
+        raise click.UsageError(f"{option} {text}: {text!r} may mean {could}. Use changelog_engine.repair")
     return key_codec_for(key_type).key_of(found[0])
 
 

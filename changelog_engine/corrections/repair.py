@@ -8,7 +8,7 @@ Steps (a crash after 1 or 2 leaves what a fork leaves that was not completed: no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -36,6 +36,7 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
 from changelog_engine.types import Types
+from changelog_engine.types.typeinfo import shown
 from materializer.fold import fold_at
 
 _MOST_CHARACTERS = 10_000  # of who and why: they are in the checkpoint's row
@@ -130,6 +131,16 @@ def repair(
         writable(text, argument)
     if target is None and not dry_run:
         raise ConfigurationError("target is missing: name the folder of the new job, or ask for a dry_run")
+    if not callable(fix):
+        tables: Any = fix
+        if not isinstance(tables, Mapping) or not all(isinstance(each, Mapping) for each in tables.values()):
+            raise ArgumentTypeError(
+                f"fix must be a function, or tables of corrections, uid -> name of a state -> table; got {shown(fix)}"
+            )
+        if operator is not None or state is not None:
+            raise ConfigurationError(
+                "operator and state go with a function as fix: tables of corrections say themselves what they are of"
+            )
     job = open_job(path)
     ledger = Ledger(job.open_changelog())
     checkpoint = checkpoint_at(ledger.lineage, at)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.codec.canonical import refusing_objects
+from changelog_engine.codec.forms import NotExact
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
@@ -65,7 +66,7 @@ def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdent
                 found[codec.identity(key)] = None
         for written in (text.strip(), json.dumps(text.strip())):
             with suppress(
-                ChangelogEngineError, ValueError, TypeError, KeyError, OverflowError, AttributeError
+                ChangelogEngineError, ValueError, TypeError, KeyError, OverflowError, AttributeError, NotExact
             ):
                 json.loads(written)
                 found[codec.identity(codec.key_of(codec.from_texts([written])[0]))] = None

@@ -36,6 +36,7 @@ from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.cli import main
 from changelog_engine.corrections import DELETE, UNCHANGED, FixedEntry
 from changelog_engine.errors import (
+    ArgumentTypeError,
     ChangelogEngineError,
     ConfigurationError,
     RestoreError,
@@ -350,6 +351,13 @@ REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [
     (lambda entry: None, {}, ConfigurationError, "fix gave back None for the entry of key"),
     (lambda entry: "x", {}, TypeMismatchError, "new value of key .* declared LONG but got 'x'"),
     (lambda entry: UNCHANGED, {}, ConfigurationError, "changes nothing"),
+    (None, {}, ArgumentTypeError, "fix must be a function, or tables"),
+    (
+        {"process": {"count": {"key": [1], "value": [1]}}},
+        {"state": "x"},
+        ConfigurationError,
+        "say themselves",
+    ),
     (fix, {"who": " "}, ConfigurationError, "who must be a str"),
     (fix, {"why": None}, ConfigurationError, "why must be a str"),
     (fix, {"target": None}, ConfigurationError, "target is missing"),

@@ -289,6 +289,8 @@ def test_keys_are_typed_as_they_are_declared() -> None:
     row = RowTypeInfo([Types.LONG(), Types.STRING()], ["a", "b"])
     assert key_identities("7", Types.LONG()) == [7]
     assert key_identities("x", Types.LONG()) == []
+    large = "[12345678901234567890123]"  # a number that no float has, and not written as the log has it
+    assert key_identities(large, Types.TUPLE([Types.BIG_INT()]))[0] == b'["12345678901234567890123"]'
     assert key_identities("7", Types.STRING())[0] == "7"
     assert key_identities("'to'", Types.STRING()) == ["'to'", "to"]
     assert key_identities("(1, 'a')", Types.TUPLE([Types.LONG(), Types.STRING()])) == [b'[1,"a"]']
