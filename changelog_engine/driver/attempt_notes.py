@@ -95,7 +95,7 @@ def edges_of(plan: JobPlan) -> tuple[OperatorEdge, ...]:
 def failure_of(error: BaseException, now_ms: int) -> AttemptFailure:
     """An error as it is kept."""
     cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
-    told = str(error)
+    told = str(error) if isinstance(error, ChangelogEngineError) else ""  # others' may have passwords in it
     if not isinstance(error, UserFunctionError):
         return AttemptFailure(now_ms, type(error).__name__, told, _frames(error), cancelled)
     lines = error.traceback
