@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import socket
 import urllib.request
 from pathlib import Path
@@ -57,10 +58,9 @@ def test_a_job_on_spark_shows_itself(
 
     assert notes[0] == 2
     assert not [name for name in os.listdir(context._temp_dir) if name.startswith("note-")]
-    assert 'changelog_engine_records_in_total{job="shown",source="numbers"} 50.0' in scraped[0]
-    assert any(
-        'changelog_engine_records_in_total{job="shown",source="numbers"} 200.0' in each for each in scraped
-    )
+    read = 'changelog_engine_records_in_total{job="shown",source="numbers",uid="[^"]+"} '
+    assert re.search(read + "50.0", scraped[0])
+    assert any(re.search(read + "200.0", each) for each in scraped)
     assert any(name.startswith("stage 0: numbers") for name in names), names
     assert any(name.startswith("stage 1: count") for name in names), names
     assert context.getLocalProperty("callSite.short") is None
