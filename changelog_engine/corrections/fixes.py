@@ -123,6 +123,9 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         RestoreError: a state has entries of two types at the checkpoint.
     """
     tables = None if callable(fix) else {(uid, name) for uid, states in fix.items() for name in states}
+    empty = [] if callable(fix) else [uid for uid, states in fix.items() if not states]
+    if empty:
+        raise ConfigurationError(f"the fix of operator {empty[0]!r} names no state: leave the operator out")
     found = []
     for described_operator, described in _states(folded.checkpoint):
         uid, name = described_operator["uid"], described["name"]

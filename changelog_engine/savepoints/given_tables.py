@@ -210,6 +210,7 @@ def _arrow_batches(given: Any, where: str) -> tuple[list[str], Iterator[pa.Recor
     if isinstance(given, pa.Table):
         return given.column_names, iter(given.to_batches())
     if isinstance(given, ds.Dataset):
+        _check_pieces(given, where)
         # With several files at once the order of rows would be up to threads.
         return given.schema.names, given.to_batches(use_threads=False)
     if not isinstance(given, pa.RecordBatchReader):
@@ -221,6 +222,21 @@ def _arrow_batches(given: Any, where: str) -> tuple[list[str], Iterator[pa.Recor
                 "files, or a DataFrame of Spark"
             ) from None
     return given.schema.names, iter(given)
+
+
+def _check_pieces(given: ds.Dataset, where: str) -> None:
+    """Refuse a dataset with a file that lacks a column: its rows would have None there."""
+    for fragment in given.get_fragments():
+        try:
+            names = {*fragment.physical_schema.names, *ds.get_partition_keys(fragment.partition_expression)}
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(f"{where}: can't read {fragment} of the dataset: {error}") from error
+        missing = [name for name in given.schema.names if name not in names]
+        if missing:
+            raise ConfigurationError(
+                f"{where}: {fragment} has no column {missing[0]!r}, and other "
+                "files of the dataset have one: give all of them the same columns"
+            )
 
 
 def _parquet(path: str, where: str) -> ds.Dataset:

@@ -351,6 +351,7 @@ REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [
     (lambda entry: None, {}, ConfigurationError, "fix gave back None for the entry of key"),
     (lambda entry: "x", {}, TypeMismatchError, "new value of key .* declared LONG but got 'x'"),
     (lambda entry: UNCHANGED, {}, ConfigurationError, "changes nothing"),
+    ({"process": {}}, {}, ConfigurationError, "'process' names no state"),
     (None, {}, ArgumentTypeError, "fix must be a function, or tables"),
     (
         {"process": {"count": {"key": [1], "value": [1]}}},

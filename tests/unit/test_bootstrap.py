@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -210,3 +211,8 @@ def test_folders_that_are_more_than_their_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({**GOOD, "position": [1, 2]}), folder / "2.parquet")
     with pytest.raises(ConfigurationError, match=r"2\.parquet has the columns key, value, position"):
         made(tmp_path / "sp", str(folder), ListStateDescriptor("s", Types.LONG()))
+    whole = ds.dataset(
+        str(folder), schema=pa.schema([*pa.table(GOOD).schema, pa.field("position", pa.int64())])
+    )
+    with pytest.raises(ConfigurationError, match=r"1\.parquet.* has no column 'position'"):
+        made(tmp_path / "sp", whole, ListStateDescriptor("s", Types.LONG()))

@@ -87,7 +87,7 @@ ENTRY = Entries([])
         (Types.SQL_DATE(), datetime.datetime(2020, 1, 1)),
         (Types.SQL_DATE(), np.datetime64("2020-01-01T01:00")),
         (Types.SQL_TIMESTAMP(), pd.NaT),
-        (Types.SQL_TIMESTAMP(), np.datetime64("NaT")),
+        (Types.SQL_TIMESTAMP(), np.datetime64("NaT", "ns")),
         (Types.SQL_TIMESTAMP(), np.datetime64(1, "ns")),
         (Types.SQL_TIMESTAMP(), pd.Timestamp(1, unit="ns")),
         (Types.SQL_TIMESTAMP(), datetime.date(2020, 1, 1)),
