@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -72,12 +73,12 @@ class Document(NamedTuple):
     text: str = ""
 
 
-class Displayed:
+class Displayed(ABC):
     """What Python shows by itself: ``repr`` on a terminal, ``_repr_html_`` in a notebook."""
 
+    @abstractmethod
     def display(self) -> Document:
         """What is shown."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return text_of(self.display())

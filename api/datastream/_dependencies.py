@@ -180,7 +180,7 @@ def archive(path: str, target: str | None, what: str) -> Archive:
         what: names method and parameter in errors.
 
     Raises:
-        ConfigurationError: there is no such file, it is not an archive, or the target leads elsewhere.
+        ConfigurationError: the file does not exist or is not an archive, or the target is outside the working folder.
     """
     found = existing(path, what)
     if not os.path.isfile(found) or not found.lower().endswith(_ARCHIVE_ENDINGS):

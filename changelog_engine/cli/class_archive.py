@@ -1,6 +1,6 @@
 """``changelog-engine class-archive``: make the archive of Spark's classes from which drivers start sooner.
 
-1. **A1** Take the lock of the cache folder; whoever does not get it leaves the work to the one who has it.
+1. **A1** Take the lock of the cache folder; a process that does not get it leaves the work to the one that has it.
 2. **A2** A small job runs in a process of its own; its JVM writes a temporary file when it ends.
 3. **A3** The file is made durable and takes its name; archives that nobody used for a month go.
 
@@ -71,7 +71,7 @@ def class_archive(waits: bool) -> None:
     stem = archive_stem()
     if stem is None:
         raise EnvironmentNotReadyError(
-            "there is no place for an archive of Spark's classes, or no Java to make it",
+            "the archive of Spark's classes has no folder that it can be written to, or Java is missing",
             f"Set {CACHE_VARIABLE} to a folder whose path has letters, digits and ._-+@/ only, and install Java",
         )
     stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

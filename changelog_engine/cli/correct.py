@@ -154,7 +154,7 @@ def _table(
 
 
 def _key(text: str, key_type: TypeInformation | None, option: str) -> Any:
-    """The key that a text means."""
+    """The key that was given as text."""
     found = key_identities(text, key_type)
     if not found:
         wanted = "undeclared" if key_type is None else key_type.name
@@ -167,7 +167,7 @@ def _key(text: str, key_type: TypeInformation | None, option: str) -> Any:
 
 
 def _values(text: str, value_type: TypeInformation, is_list: bool) -> list[Any]:
-    """The value that a text means, or the elements of a list."""
+    """The value that was given as text, or the elements of a list."""
     try:
         orjson.loads(text)  # json would take NaN, too
         parsed = json.loads(text, parse_float=Decimal)
@@ -213,7 +213,7 @@ def _as_written(value: Any, type_info: TypeInformation | None) -> Any:
         if isinstance(type_info, RowTypeInfo):
             fields = dict(zip(type_info.get_field_names(), type_info.get_field_types(), strict=True))
             if spare := value.keys() - fields.keys():
-                raise ValueError(f"there is no field {sorted(spare)[0]!r}")
+                raise ValueError(f"the row has no field {sorted(spare)[0]!r}")
         elif isinstance(type_info, MapTypeInfo):
             fields = dict.fromkeys(value, type_info.value_type)
         return {name: _as_written(each, fields.get(name)) for name, each in value.items()}
