@@ -12,9 +12,9 @@ from changelog_engine.cli.shown import at_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.display import printable
-from changelog_engine.inspection.points import checkpoint_at
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.savepoints.forks import fork_job
 
 

@@ -14,9 +14,9 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.inspection.points import checkpoint_at
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import checkpoint_at
 from materializer.fold_task import fold_range
 from materializer.materialize import Runner
 from materializer.materialize import materialize as make_snapshot

@@ -33,6 +33,7 @@ from changelog_engine.errors import (
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
+from changelog_engine.ledger.points import FORMS
 
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 _OPTIONS = {
@@ -68,8 +69,8 @@ class _OneLine(click.Command):
 @click.option(
     "--restore",
     metavar="POINT",
-    help="Where the run begins: auto (after an attempt that did not finish, the default), latest, none, a checkpoint id, "
-    "or as-of:TIME with an ISO time.",
+    help="Where the run begins: auto (after an attempt that did not finish, the default), none, or a point of the job: "
+    f"{FORMS}.",
 )
 @click.option(
     "-p",

@@ -13,9 +13,9 @@ from changelog_engine.cli.console import console, table_of
 from changelog_engine.cli.shown import at_option
 from changelog_engine.display import printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
-from changelog_engine.inspection.points import checkpoint_at
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.savepoints.writer import create_savepoint
 

@@ -21,8 +21,8 @@ from rich.text import Text
 from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.cli.console import console, table_of
 from changelog_engine.display import iso, printable
-from changelog_engine.inspection.points import FORMS
 from changelog_engine.inspection.values import as_json
+from changelog_engine.ledger.points import FORMS
 
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it
 PATH = click.Path(path_type=str)
@@ -124,7 +124,7 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
 
 
 def point_option(*names: str, what: str, left_out: str = "", required: bool = False) -> Callable[[Any], Any]:
-    """An option that takes a point of a job, in every form that ``inspection.points`` knows.
+    """An option that takes a point of a job, in every form that ``ledger.points`` knows.
 
     Args:
         names: of the option, and of the parameter.

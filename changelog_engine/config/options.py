@@ -305,7 +305,8 @@ RESTORE = Option(
     "changelog.restore",
     "string",
     "auto",
-    "Where a new run begins: auto, none, latest, a checkpoint id, as-of:<ISO time>, or the path of a savepoint.",
+    "Where a new run begins: auto, none, latest, a checkpoint id, -2, attempt:3, a time such as 12:00:05 or "
+    "2026-01-31T12:00:05 (UTC), or the path of a savepoint.",
 )
 REMOVED_STATE = Option(
     "changelog.restore.removed-state",

@@ -230,7 +230,7 @@ class JobSettings:
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: exponential delay with its
             defaults; off: none).
         same_failure_limit: the same mistake so often in a row without a new checkpoint is final; 0 for never.
-        restore: changelog.restore: auto, none, latest, a checkpoint id, as-of:<ISO time>, or a savepoint's path.
+        restore: changelog.restore: auto, none, a point (see ``ledger.points``), or a savepoint's path.
         claim_savepoint: the job owns the savepoint it starts from, and disposes of it after its first checkpoint.
         ignore_unclaimed_state: state of a savepoint may belong to operators that the job doesn't have.
         drop_removed_state: states that operators no longer declare when they are opened are removed; else they are kept.

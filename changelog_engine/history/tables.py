@@ -23,7 +23,7 @@ from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Base, Ledger
-from changelog_engine.ledger.lineage import moment
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.snapshots import warn_unusable
 from changelog_engine.storage.protocol import Storage
 
@@ -77,32 +77,18 @@ class Tables:
         self.snapshots: dict[int, set[int]] = {}  # checkpoint -> attempts that made one that can be used
         for snapshot in self.ledger.snapshots.usable():
             self.snapshots.setdefault(snapshot.checkpoint, set()).add(snapshot.attempt)
-        self._documents: dict[int, Checkpoint] = {}
 
     def checkpoint(self, at: When = None) -> Checkpoint:
         """The checkpoint of a point in time.
 
         Args:
-            at: its id; a time (a datetime or ISO text, without a zone: UTC) for the newest whose barrier was not after
-                it, on whichever branch the job was then; None for the newest.
+            at: a datetime (without a zone: UTC), or any form that ``ledger.points`` knows; None for the newest.
 
         Raises:
             RestoreError: there is none, or it was truncated.
         """
-        if at is None:
-            newest = self.lineage.newest_checkpoint()
-            if newest is None:
-                raise RestoreError(f"there is no checkpoint in {self.folder.changelog.root} yet")
-            return newest
-        if isinstance(at, int):
-            return self._document(at)
-        when = _time(at)
-        found = self.lineage.at_or_before(int(when.timestamp() * 1000))
-        if found is None:
-            raise RestoreError(
-                f"there is no checkpoint at or before {when.isoformat()} in {self.folder.changelog.root}"
-            )
-        return found
+        text = at.isoformat() if isinstance(at, datetime) else at
+        return checkpoint_at(self.lineage, text)
 
     def attempts(self) -> list[Attempt]:
         """All attempts, oldest first."""
@@ -211,11 +197,6 @@ class Tables:
         lineage = tuple(checkpoint.lineage) if mixed else ()
         return Selection(base.checkpoint, _paths(first), _paths(chosen), _rows(chosen), _rows(first), lineage)
 
-    def _document(self, number: int) -> Checkpoint:
-        if number not in self._documents:
-            self._documents[number] = self.lineage.checkpoint(number)
-        return self._documents[number]
-
 
 def _rows(files: Sequence[PartFile]) -> int:
     return sum(file.rows or 0 for file in files)
@@ -229,10 +210,3 @@ def _refuse_links(storage: Storage, listing: pa.Table) -> None:
 
 def _paths(files: Sequence[PartFile]) -> tuple[str, ...]:
     return tuple(file.path for file in files)
-
-
-def _time(at: str | datetime) -> datetime:
-    try:
-        return moment(at if isinstance(at, str) else at.isoformat())
-    except ValueError as error:
-        raise RestoreError(f"{at!r} is not an ISO time such as 2026-01-31T12:00:00+00:00") from error

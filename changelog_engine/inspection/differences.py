@@ -151,7 +151,7 @@ def differences(
 
     Args:
         path: the job's folder.
-        before: the one point, see ``inspection.points``; also ``OTHER@POINT`` of another job.
+        before: the one point, see ``ledger.points``; also ``OTHER@POINT`` of another job.
         after: the other.
         operator: only of the one with this uid.
         state: only the one of this name.

@@ -20,11 +20,12 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, iso
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.inspection.points import At, checkpoint_at, open_point, time_of
+from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import Withheld, key_identities, keys_of, type_of, values_of
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.state import mutation_log
 from changelog_engine.storage.protocol import Storage
@@ -169,7 +170,7 @@ def key_history(
         key: as text, see ``values.key_identities``.
         operator: only in the one with this uid.
         state: only in the state of this name.
-        at: on whose lineage, see ``inspection.points``; None for the newest checkpoint's.
+        at: on whose lineage, see ``ledger.points``; None for the newest checkpoint's.
         start: only from this point on; a time counts by itself, any other point by its checkpoint's id.
         end: only up to this point, as ``start``.
         allow_pickle: load pickled values, which runs what is in them.
@@ -180,7 +181,7 @@ def key_history(
     """
     ledger, checkpoint = open_point(path, at)
     check_names(checkpoint, operator, state)
-    wanted = _window(ledger.lineage, checkpoint, start, end)
+    wanted = _window(ledger.lineage, start, end)
     base = ledger.oldest(checkpoint)
     times = _Times(ledger.lineage, checkpoint)
     found: list[KeyChange] = []
@@ -297,9 +298,9 @@ class _Expiry:
         ]
 
 
-def _window(lineage: Lineage, newest: Checkpoint, start: str | None, end: str | None) -> Any:
+def _window(lineage: Lineage, start: str | None, end: str | None) -> Any:
     """Which changes are asked for."""
-    low, high = (None if text is None else time_of(text, newest) for text in (start, end))
+    low, high = (None if text is None else time_of(text, lineage) for text in (start, end))
     first = 0 if start is None or low is not None else checkpoint_at(lineage, start).id
     last = None if end is None or high is not None else checkpoint_at(lineage, end).id
 

@@ -29,9 +29,10 @@ from changelog_engine.history.plain_rows import dated, naive, state_values, type
 from changelog_engine.history.sql_types import SqlType, key_sql_type, time_of_ms, type_of, window_sql_type
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.inspection.nearest import named
-from changelog_engine.inspection.points import At, open_point
+from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from materializer.fold import TIMER_DOMAINS
 
@@ -53,7 +54,7 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
     Args:
         path: the job's folder.
         text: the query.
-        at: which checkpoint the views of states show, see ``inspection.points``.
+        at: which checkpoint the views of states show, see ``ledger.points``.
 
     Raises:
         EnvironmentNotReadyError: DuckDB is not installed.

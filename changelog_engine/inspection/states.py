@@ -10,9 +10,10 @@ from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.nearest import named, nearest
-from changelog_engine.inspection.points import At, open_point
+from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities, type_of
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.points import At
 from materializer.fold import FoldedState, fold_at
 
 _UNDECLARED = "undeclared"
@@ -143,7 +144,7 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
 
     Args:
         path: the job's folder.
-        at: the point, see ``inspection.points``.
+        at: the point, see ``ledger.points``.
         allow_pickle: count keys of states with pickled values, too, which loads them.
         counts: count keys, which folds the log; without, only the checkpoint's row is read.
 
@@ -192,7 +193,7 @@ def entries_at(
 
     Args:
         path: the job's folder.
-        at: the point, see ``inspection.points``.
+        at: the point, see ``ledger.points``.
         operator: only of the one with this uid.
         state: only the one of this name.
         key: only this key, as text: see ``values.key_identities``. Only files that can hold its key group are read.

@@ -18,11 +18,12 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
-from changelog_engine.inspection.points import At, checkpoint_at, open_ledger, time_of
+from changelog_engine.inspection.points import open_ledger
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED, AttemptFailure, AttemptNote, read_notes
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
+from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
@@ -187,8 +188,7 @@ class Timeline(Displayed):
             if at is None:
                 bounds.append(None)
                 continue
-            newest = None if self.newest is None else self._ledger.lineage.checkpoint(self.newest)
-            time_ms = None if newest is None else time_of(str(at), newest)
+            time_ms = time_of(str(at), self._ledger.lineage)
             if time_ms is None:
                 bounds.append(checkpoint_at(self._ledger.lineage, at).id)
                 continue

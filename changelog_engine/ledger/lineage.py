@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +18,11 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
-from changelog_engine.changelog.row_files import ListedRow, Rows, merged_rows_file, rows_of
+from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
+from changelog_engine.display import iso
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.commits import check_commits
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
 
@@ -64,16 +65,6 @@ def extend(lineage: tuple[Segment, ...], attempt: int, checkpoint: int) -> tuple
     if lineage and lineage[-1].attempt == attempt and lineage[-1].last == checkpoint - 1:
         return (*lineage[:-1], lineage[-1]._replace(last=checkpoint))
     return (*lineage, Segment(attempt, checkpoint, checkpoint))
-
-
-def moment(text: str) -> datetime:
-    """A time out of ISO text; without a zone it is UTC.
-
-    Raises:
-        ValueError: it is not ISO text of a time.
-    """
-    when = datetime.fromisoformat(text.strip())
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
 
 class Lineage:
@@ -187,11 +178,11 @@ class Lineage:
         """Where a run starts.
 
         Args:
-            restore: ``auto`` (go on with the newest attempt unless its input ended), ``none``, ``latest``, a checkpoint id,
-                or ``as-of:<ISO time>`` (without a zone: UTC).
+            restore: ``auto`` (go on with the newest attempt unless its input ended), ``none``, or a point, see
+                ``ledger.points``.
 
         Raises:
-            RestoreError: there is no such checkpoint; lists what there is.
+            RestoreError: there is no such checkpoint; names the nearest.
             CorruptChangelogError: its row can't be read.
         """
         wanted = restore.strip()
@@ -199,18 +190,14 @@ class Lineage:
             return RestoreDecision(None, "changelog.restore = none")
         if wanted == "auto":
             return self._auto()
-        if wanted == "latest":
-            newest = self.newest_checkpoint()
-            if newest is None:
-                return RestoreDecision(None, "there is no checkpoint yet")
-            return RestoreDecision(newest, "the newest checkpoint")
-        if wanted.startswith("as-of:"):
-            return self._as_of(wanted.removeprefix("as-of:"))
-        if wanted.isdecimal():
-            return RestoreDecision(self.checkpoint(int(wanted)), f"changelog.restore = {wanted}")
-        raise RestoreError(
-            f"changelog.restore = {restore!r} is none of auto, none, latest, a checkpoint id, as-of:<ISO time>"
-        )
+        if wanted == "latest" and self.newest_checkpoint() is None:
+            return RestoreDecision(None, "there is no checkpoint yet")
+        try:
+            return RestoreDecision(checkpoint_at(self, wanted), f"changelog.restore = {wanted}")
+        except RestoreError as error:
+            raise RestoreError(
+                f"changelog.restore = {restore} is neither auto nor none, and as a point: {error}"
+            ) from error
 
     def _auto(self) -> RestoreDecision:
         attempt = self.newest_attempt()
@@ -227,29 +214,13 @@ class Lineage:
             self.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
         )
 
-    def _as_of(self, text: str) -> RestoreDecision:
-        try:
-            when = moment(text)
-        except ValueError as error:
-            raise RestoreError(
-                f"changelog.restore = as-of:{text} is not an ISO time such as as-of:2026-01-31T12:00:00+00:00"
-            ) from error
-        found = self.at_or_before(int(when.timestamp() * 1000))
-        if found is None:
-            raise RestoreError(f"there is no checkpoint at or before {when.isoformat()}: {self._available()}")
-        return RestoreDecision(found, f"the newest checkpoint at or before {when.isoformat()}")
-
     def _available(self) -> str:
         ids = sorted(self.checkpoints)
         if not ids:
             return "there are no checkpoints"
-        first, last = (self._iso(self.checkpoints[identity]) for identity in (ids[0], ids[-1]))
+        first, last = (iso(self.checkpoints.time_of(self.checkpoints[each])) for each in (ids[0], ids[-1]))
         gaps = "" if len(ids) == ids[-1] - ids[0] + 1 else f" ({len(ids)} of them)"
         return f"there are checkpoints {ids[0]} ({first}) to {ids[-1]} ({last}){gaps}"
-
-    def _iso(self, entry: ListedRow) -> str:
-        when = datetime.fromtimestamp(self.checkpoints.time_of(entry) / 1000, UTC)
-        return when.isoformat(timespec="seconds")
 
     def _check_newest_rows(self) -> None:
         """The newest checkpoint and the newest attempt have rows as long as there is anything of them."""

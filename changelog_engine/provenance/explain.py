@@ -31,11 +31,11 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.in_process.capture import capture_job
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.inspection.points import At, checkpoint_at
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.provenance.answers import Answers

@@ -22,8 +22,8 @@ from changelog_engine.errors import ConfigurationError, RestoreError, UserFuncti
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
 from changelog_engine.in_process.capture import capture_job
-from changelog_engine.inspection.points import At
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.replay.compare import Difference, StateTypes, differences, types_of
 from changelog_engine.replay.recorded import RecordedRange

@@ -12,9 +12,9 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.inspection.points import At, checkpoint_at
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.restore_plan import plan_restore
 
@@ -24,7 +24,7 @@ class RecordedRange:
 
     Args:
         folder: the job's.
-        start: the checkpoint before the first, see ``inspection.points``; None or 0 for the start of the job.
+        start: the checkpoint before the first, see ``ledger.points``; None or 0 for the start of the job.
         end: the last one, likewise; None for the newest.
 
     Raises:

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.moments import StateOverTime
-from changelog_engine.inspection.points import checkpoint_at, open_ledger
+from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import CheckpointRow, Timeline
 from changelog_engine.ledger.attempt_notes import note_file
 from changelog_engine.ledger.job_path import open_changelog, open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ui.tree import Tree, build_tree
 
 _MOST_STATES = 3  # in memory, of all jobs

@@ -67,7 +67,7 @@ def make_report(
 
     Args:
         path: its folder, or a savepoint's.
-        at: whose state is shown, see ``inspection.points``; None for the newest checkpoint.
+        at: whose state is shown, see ``ledger.points``; None for the newest checkpoint.
         compare: two points whose differences are shown; also of other jobs.
         entries: the most entries of each state; with 0 the report has no keys and values at all, and of errors no words.
         checkpoints: how many of the newest are listed.

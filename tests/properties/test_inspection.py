@@ -18,9 +18,10 @@ from support.same import exact
 from changelog_engine.inspection.differences import ADDED, CHANGED, REMOVED, Differences, differences
 from changelog_engine.inspection.key_history import KeyChange, key_history
 from changelog_engine.inspection.moments import KeysAt, StateOverTime
-from changelog_engine.inspection.points import checkpoint_at, open_ledger
+from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.timeline import Timeline
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.ui.opened_job import OpenedJob, States
 

@@ -35,10 +35,11 @@ from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.key_history import key_history
-from changelog_engine.inspection.points import FORMS, checkpoint_at, open_ledger, open_point
+from changelog_engine.inspection.points import open_ledger, open_point
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.points import FORMS, checkpoint_at
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.types import RowTypeInfo

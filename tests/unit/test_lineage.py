@@ -13,6 +13,7 @@ from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
@@ -69,7 +70,7 @@ def test_decisions(tmp_path: Path) -> None:
     driver = Driver.start(tmp_path)
     lineage = Lineage(driver.log)
     assert lineage.decide_restore("latest").checkpoint is None
-    with pytest.raises(RestoreError, match=r"no checkpoint 3 .*there are no checkpoints"):
+    with pytest.raises(RestoreError, match=r"changelog.restore = 3 .*there is no checkpoint in .* yet"):
         lineage.decide_restore("3")
     made = [driver.checkpoint({"a": i}, time_ms=1_700_000_000_000 + i * 60_000) for i in range(5)]
     lineage = Lineage(driver.log)
@@ -79,15 +80,31 @@ def test_decisions(tmp_path: Path) -> None:
     assert lineage.decide_restore("as-of:2023-11-14T22:15:30").checkpoint == made[2]
     assert lineage.decide_restore("as-of:2023-11-14T23:15:30+01:00").checkpoint == made[2]
     assert lineage.decide_restore("as-of:2100-01-01").checkpoint == made[4]
+    assert lineage.decide_restore("22:15:30").checkpoint == made[2]
+    assert lineage.decide_restore("-2").checkpoint == made[3]
     for wrong, words in (
-        ("9", r"no checkpoint 9 .*checkpoints 1 \(2023-11-14T22:13:20\+00:00\) to 5"),
-        ("as-of:2001-01-01", "at or before 2001.*checkpoints 1"),
-        ("as-of:yesterday", "not an ISO time"),
-        ("newest", "none of auto"),
-        ("-1", "none of auto"),
+        ("9", r"no checkpoint 9 .*the nearest: 5"),
+        ("as-of:2001-01-01", "at or before 2001.*nearest is checkpoint 1"),
+        ("as-of:yesterday", "neither auto nor none.*not a point"),
+        ("newest", "neither auto nor none.*not a point"),
     ):
         with pytest.raises(RestoreError, match=words):
             lineage.decide_restore(wrong)
+
+
+def test_a_time_of_day_is_that_of_one_day(tmp_path: Path) -> None:
+    day, midnight = 86_400_000, 1_700_006_400_000
+    driver = Driver.start(tmp_path)
+    evening = driver.checkpoint({"a": 1}, time_ms=midnight - day // 12)
+    night = driver.checkpoint({"a": 2}, time_ms=midnight + day // 12)
+    lineage = Lineage(driver.log)
+    for text, meant in (("23:59", evening), ("22:00", evening), ("2:00", night), ("01:59:59.999", evening)):
+        assert checkpoint_at(lineage, text) == meant
+    driver.checkpoint({"a": 3}, time_ms=midnight + 2 * day)
+    with pytest.raises(
+        RestoreError, match=r"23:59:00.000 may be on any of 3 days, .* say which, such as 2023-11-16T23:59"
+    ):
+        checkpoint_at(Lineage(driver.log), "23:59")
 
 
 def test_only_the_wanted_row_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,155 @@
+"""Which checkpoint a text means: the one rule for all commands, options and restores.
+
+    12                     the checkpoint with this id, on whichever branch
+    -1, -2                 counted from the end of the newest checkpoint's lineage: -1 is the newest, -2 the one before
+    latest                 the newest
+    attempt:3              the newest of this attempt, that is: the end of a branch
+    12:00:05               a time of day (UTC), on the one day on which the job has checkpoints before and after it; else on
+                           the day of the newest checkpoint
+    2026-01-31T12:00:05    a time; without a zone it is UTC. ``as-of:`` may stand before it
+
+A time means the newest checkpoint whose barrier was at or before it, on the branch on which the job was then. A time of day
+that lies among the checkpoints of several days is an error that names them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.display import iso
+from changelog_engine.errors import RestoreError
+
+if TYPE_CHECKING:
+    from changelog_engine.ledger.lineage import Lineage
+
+FORMS = "an id such as 12, -2 from the newest, latest, attempt:3, or a time such as 12:00:05 or 2026-01-31T12:00:05 (UTC)"
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
+
+_DAY_MS = 86_400_000
+
+At = str | int | None
+
+
+def moment(text: str) -> datetime:
+    """A time out of ISO text; without a zone it is UTC.
+
+    Raises:
+        ValueError: it is not ISO text of a time.
+    """
+    when = datetime.fromisoformat(text.strip())
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+
+
+def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
+    """The checkpoint that a text means.
+
+    Args:
+        lineage: of the job.
+        at: see above; None for the newest checkpoint.
+
+    Raises:
+        RestoreError: there is none; names the nearest.
+    """
+    newest = lineage.newest_checkpoint()
+    if newest is None:
+        raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
+    text = "latest" if at is None else str(at).strip().removeprefix("as-of:")
+    if text == "latest":
+        return newest
+    if text.isdecimal():
+        return _by_id(lineage, int(text))
+    if re.fullmatch(r"-\d{1,18}", text):
+        return _from_end(lineage, newest, int(text))
+    if re.fullmatch(r"attempt:\d{1,9}", text):
+        return _end_of(lineage, int(text.partition(":")[2]))
+    when = time_of(text, lineage)
+    if when is None:
+        raise RestoreError(f"{text!r} is not a point of a job: give {FORMS}")
+    found = lineage.at_or_before(when)
+    if found is None:
+        first = lineage.checkpoint(lineage.checkpoints.ids()[0])
+        raise RestoreError(
+            f"there is no checkpoint at or before {iso(when)} in {lineage.root}: the nearest is checkpoint {first.id} "
+            f"({iso(first.time_ms)})"
+        )
+    return found
+
+
+def time_of(text: str, lineage: Lineage) -> int | None:
+    """The epoch milliseconds of a text that is a time; None for other texts.
+
+    Args:
+        text: a time of day, or ISO text.
+        lineage: of the job, whose checkpoints say on which day a time of day is.
+
+    Raises:
+        RestoreError: a time of day lies among the checkpoints of several days; names them.
+    """
+    text = text.strip().removeprefix("as-of:")
+    try:
+        if _TIME_OF_DAY.fullmatch(text):
+            of_day = text.zfill(len(text) + (text.index(":") == 1))
+            return _on_its_day(_milliseconds(f"1970-01-01T{of_day}"), lineage)
+        if "-" in text[1:]:  # ISO text without separators would be taken for a number
+            return _milliseconds(text)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def _on_its_day(of_day: int, lineage: Lineage) -> int | None:
+    """The time at so many milliseconds of a day."""
+    ids = lineage.checkpoints.ids()
+    if not ids:
+        return None
+    first, last = (lineage.checkpoints.time_of(lineage.checkpoints[each]) for each in (ids[0], ids[-1]))
+    days = range(
+        -((of_day - first) // _DAY_MS), (last - of_day) // _DAY_MS + 1
+    )  # with that time within first to last
+    if len(days) > 1:
+        named = [iso(day * _DAY_MS).partition(" ")[0] for day in (days[0], days[-1])]
+        raise RestoreError(
+            f"{iso(of_day)[11:]} may be on any of {len(days)} days, {named[0]} to {named[1]}, on which {lineage.root} has "
+            f"checkpoints: say which, such as {iso(days[-1] * _DAY_MS + of_day).replace(' ', 'T')}"
+        )
+    return (days[0] if days else last // _DAY_MS) * _DAY_MS + of_day
+
+
+def _milliseconds(text: str) -> int:
+    return int(moment(text).timestamp() * 1000)
+
+
+def _by_id(lineage: Lineage, wanted: int) -> Checkpoint:
+    if wanted in lineage.checkpoints:
+        return lineage.checkpoint(wanted)
+    ids = lineage.checkpoints.ids()
+    place = bisect_left(ids, wanted)
+    near = " and ".join([str(each) for each in ids[max(0, place - 1) : place + 1]])
+    raise RestoreError(
+        f"there is no checkpoint {wanted} in {lineage.root}: the nearest: {near} (of {ids[0]} to {ids[-1]})"
+    )
+
+
+def _from_end(lineage: Lineage, newest: Checkpoint, back: int) -> Checkpoint:
+    runs = newest.lineage
+    line = [each for each in lineage.checkpoints.ids() if any(run.first <= each <= run.last for run in runs)]
+    if not 0 < -back <= len(line):
+        raise RestoreError(
+            f"there is no checkpoint {back} in {lineage.root}: the newest one's lineage has {len(line)}, -1 is the newest "
+            f"({line[-1]}), the nearest is {-len(line)} ({line[0]})"
+        )
+    return lineage.checkpoint(line[back])
+
+
+def _end_of(lineage: Lineage, attempt: int) -> Checkpoint:
+    found = lineage.newest_checkpoint(attempt)
+    if found is None:
+        raise RestoreError(
+            f"there is no checkpoint of attempt {attempt} in {lineage.root}: its newest attempt is "
+            f"{lineage.newest_attempt_id}"
+        )
+    return found
