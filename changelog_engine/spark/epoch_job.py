@@ -13,9 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -23,7 +21,6 @@ from pyspark import SparkContext
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
-from changelog_engine.clock import Deadline
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
@@ -31,12 +28,12 @@ from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.pinned import PinnedFunctions
+from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
 
 Orders = Callable[[int, int], EpochOrder]
-_EXECUTORS_WAIT_S = 20
 _CALL_SITE = ("callSite.short", "callSite.long")  # what Spark's interface calls a stage
 _GROUP_PROPERTIES = (
     "spark.jobGroup.id",
@@ -84,15 +81,16 @@ class SparkEpochRunner:
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
             for stage in self.plan.stages
         }
-        self._located = not context.master.startswith("local") or context.master.startswith("local-cluster")
-        self._executors: list[str] = []
-        self._placed = 0
+        self._placement: Placement | None = None
+        if not context.master.startswith("local") or context.master.startswith("local-cluster"):
+            widest = max(stage.parallelism for stage in self.plan.stages)
+            self._placement = Placement(context, widest, lambda: self._cancelled)
         self._starts: dict[tuple[int, int], Any] = {}
         self._sets: dict[int, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
-        if context.master.startswith("local") and not self._located:
+        if self._placement is None:
             with contextlib.suppress(*LOST):  # the first epoch's failure says more
                 self._functions.start_workers(
                     (stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)
@@ -123,9 +121,9 @@ class SparkEpochRunner:
                 self._printed.show()
 
     def _run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
-        if self._located:
-            self._place(orders(0, 0).attempt)
         self._cancelled = None
+        if self._placement is not None and self._placement.place(orders(0, 0).attempt):
+            self._starts.clear()
         shuffles: list[int] = []
         timer = threading.Timer(timeout_s, self.cancel, [f"the epoch took longer than {timeout_s:.0f} s"])
         timer.daemon = True
@@ -139,9 +137,9 @@ class SparkEpochRunner:
         finally:
             timer.cancel()
             self._forget(shuffles)
-        if self._located and (lost := set(self._executors) - set(self._find_executors())):
+        if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
-            raise EpochFailedError(f"executors were lost: {', '.join(sorted(lost))}")
+            raise EpochFailedError(f"executors were lost: {', '.join(lost)}")
         return self._reports(collected)
 
     def cancel(self, reason: str) -> None:
@@ -188,7 +186,7 @@ class SparkEpochRunner:
 
     def _subtask(self, stage: Stage, subtask: int, order: EpochOrder, shuffled: dict[int, Any]) -> Any:
         """The subtask's Python RDD (all RDDs here are Scala's)."""
-        located = self._located and bool(stage.inputs)
+        located = self._placement is not None and bool(stage.inputs)
         source = self._input(stage, subtask, shuffled) if stage.inputs else self._start(stage, subtask)
         if located:
             start = self._start(stage, subtask).toJavaRDD()
@@ -238,44 +236,7 @@ class SparkEpochRunner:
         return known
 
     def _locations(self, stage: Stage, subtask: int) -> list[str]:
-        if not self._executors:
-            return []
-        share = subtask * len(self._executors) // stage.parallelism
-        return [self._executors[share]]
-
-    def _place(self, attempt: int) -> None:
-        """Choose the subtasks' executors: once an attempt, and anew when one of them is gone.
-
-        An executor that joins gets its share with the next attempt only: a subtask that moves leaves its state behind.
-        """
-        found = self._find_executors()
-        if self._executors and attempt == self._placed and set(self._executors) <= set(found):
-            return
-        deadline = Deadline(_EXECUTORS_WAIT_S)
-        while len(found) < self._expected_executors() and not deadline.passed:
-            time.sleep(0.1)
-            found = self._find_executors()
-        self._placed = attempt
-        if found != self._executors:
-            self._executors = found
-            self._starts.clear()
-
-    def _expected_executors(self) -> int:
-        """How many executors the application asked for, where it says so."""
-        local = re.match(r"local-cluster\[\s*(\d+)", self.context.master)
-        if local is not None:
-            return int(local[1])
-        return int(self.context.getConf().get("spark.executor.instances", "1") or 1)
-
-    def _find_executors(self) -> list[str]:
-        """Executors as the scheduler names locations, in order of their ids."""
-        status = self._scala_context.env().blockManager().master().getStorageStatus()
-        found = []
-        for executor in status:
-            name = executor.blockManagerId()
-            if name.executorId() != "driver":
-                found.append((str(name.executorId()), f"executor_{name.host()}_{name.executorId()}"))
-        return [location for _, location in sorted(found, key=lambda e: (len(e[0]), e[0]))]
+        return [] if self._placement is None else [self._placement.location(subtask, stage.parallelism)]
 
     def _sequence(self, items: Iterable[Any]) -> Any:
         return self._to_sequence(list(items))

@@ -33,7 +33,9 @@ _DEFAULTS = {
     # Blocks are small and read back at once.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    "spark.locality.wait": "3s",
+    # A subtask's state is in one executor: its task waits for that one, however long others are free. One that is gone is
+    # not waited for.
+    "spark.locality.wait.process": "1h",
     # An epoch a second leaves many jobs behind; keep few.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
@@ -60,8 +62,10 @@ def spark_context(options: dict[str, str], jvm: JvmSettings = _AS_JAVA_IS) -> Sp
     if active is not None:
         return active
     check_java()
-    # Workers run the driver's interpreter, not whatever "python3" is first on PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Workers run the driver's interpreter, not whatever "python3" is first on PATH. The key is known to spark-submit alone.
+    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
+        "PYSPARK_PYTHON", sys.executable
+    )
     conf = SparkConf()
     for key, value in options.items():
         conf.set(key, value)

@@ -1,0 +1,164 @@
+"""How many executors a job waits for, how long, and what it says."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from changelog_engine.errors import EpochFailedError
+from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
+
+EXECUTORS = "spark.executor.instances"
+DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "expected"),
+    [
+        ("local-cluster[3, 2, 1024]", {}, Wanted(3, 8)),
+        ("spark://host:7077", {}, Wanted(None, 8)),
+        ("spark://host:7077", {"spark.cores.max": "6"}, Wanted(None, 6)),
+        ("spark://host:7077", {"spark.cores.max": "6", "spark.task.cpus": "2"}, Wanted(None, 3)),
+        ("spark://host:7077", {"spark.cores.max": "7", "spark.executor.cores": "2"}, Wanted(3, 8)),
+        ("spark://host:7077", {EXECUTORS: "9"}, Wanted(None, 8)),  # a standalone master does not ask for it
+        ("yarn", {}, Wanted(2, 8)),
+        ("yarn", {EXECUTORS: "10"}, Wanted(10, 8)),
+        ("yarn", {EXECUTORS: "10", "spark.scheduler.minRegisteredResourcesRatio": "0.75"}, Wanted(8, 8)),
+        ("k8s://https://host:443", {}, Wanted(2, 8)),
+        ("k8s://https://host:443", {EXECUTORS: "4"}, Wanted(4, 8)),
+        ("yarn", {**DYNAMIC, "spark.dynamicAllocation.minExecutors": "3", EXECUTORS: "2"}, Wanted(3, 8)),
+        ("yarn", DYNAMIC, Wanted(None, 8)),
+        ("somebody's own", {}, Wanted(None, 8)),
+        ("somebody's own", {EXECUTORS: "4"}, Wanted(4, 8)),
+    ],
+)
+def test_what_an_application_asked_for(master: str, conf: dict[str, str], expected: Wanted) -> None:
+    assert wanted(master, conf.get, 8) == expected
+
+
+class Scheduler:
+    """As much of a SparkContext as a placement asks; executors (id, cores, profile) come and go by the clock.
+
+    Args:
+        steps: from which second on which executors are there.
+        conf: of the application.
+    """
+
+    def __init__(self, steps: dict[float, list[tuple[str, int, int]]], conf: dict[str, str]) -> None:
+        self.steps, self.conf, self.now = steps, conf, 0.0
+        self.master, self._jsc, self.requested = "spark://host:7077", self, 0
+
+    def getConf(self) -> dict[str, str]:
+        return self.conf
+
+    def sc(self) -> Scheduler:
+        return self
+
+    def statusStore(self) -> Scheduler:
+        return self
+
+    def requestExecutors(self, number: int) -> None:
+        self.requested = number
+
+    def there(self) -> list[tuple[str, int, int]]:
+        return next(there for since, there in reversed(self.steps.items()) if since <= self.now)
+
+    def getExecutorIds(self) -> Any:
+        return Listed([id_ for id_, _, _ in self.there()])
+
+    def executorList(self, active: bool) -> Any:
+        return Listed([Summary(*executor) for executor in [("driver", 0, 0), *self.there()]])
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Listed(list[Any]):
+    """A sequence of Scala's."""
+
+    def size(self) -> int:
+        return len(self)
+
+    def apply(self, number: int) -> Any:
+        return self[number]
+
+    def mkString(self, between: str) -> str:
+        return between.join(self)
+
+
+class Summary:
+    """What Spark's status says of an executor."""
+
+    def __init__(self, id_: str, cores: int, profile: int) -> None:
+        self.id = lambda: id_
+        self.hostPort = lambda: f"10.0.0.{id_}:7077"
+        self.totalCores = lambda: cores
+        self.resourceProfileId = lambda: profile
+
+
+def placed(scheduler: Scheduler, subtasks: int = 4, cancelled: Any = lambda: None) -> Placement:
+    return Placement(scheduler, subtasks, cancelled, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
+
+
+def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late = {0: [("0", 2, 0)], 40: [("0", 2, 0), ("10", 2, 0), ("9", 8, 7)]}
+    scheduler = Scheduler(late, {})
+    placement = placed(scheduler)
+    with caplog.at_level(logging.WARNING, "changelog_engine"):
+        assert placement.place(1)
+    assert placement.executors == [Executor("0", "10.0.0.0", 2), Executor("10", "10.0.0.10", 2)]
+    assert 40 <= scheduler.now < 41
+    assert "1 executors registered, which run 2 of 4 tasks at a time on spark://host:7077" in caplog.text
+    assert "at most 55 s more" in caplog.text
+    where = [placement.location(subtask, 4) for subtask in range(4)]
+    assert where == ["executor_10.0.0.0_0"] * 2 + ["executor_10.0.0.10_10"] * 2
+    assert not placement.place(1)
+    assert not placement.lost()
+
+
+def test_a_job_goes_on_with_fewer_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    conf = {"spark.scheduler.maxRegisteredResourcesWaitingTime": "20s"}
+    scheduler = Scheduler({0: [], 30: [("0", 3, 0), ("1", 1, 0)]}, conf)
+    placement = placed(scheduler, subtasks=8)
+    with caplog.at_level(logging.WARNING, "changelog_engine"):
+        assert placement.place(1)
+    assert 50 <= scheduler.now < 51
+    assert "after 50 s: the job goes on with what is there" in caplog.text
+    # The one with three cores has three of four subtasks.
+    assert [placement.location(subtask, 8)[-1] for subtask in range(8)] == list("00000011")
+
+
+def test_a_lost_executor_is_replaced_or_done_without() -> None:
+    steps = {
+        0: [("0", 2, 0), ("1", 2, 0)],
+        10: [("1", 2, 0)],
+        12: [("1", 2, 0), ("2", 2, 0)],
+        100: [("2", 2, 0)],
+    }
+    scheduler = Scheduler(steps, {"spark.cores.max": "4", "spark.executor.cores": "2"})
+    placement = placed(scheduler)
+    assert placement.place(1)
+    scheduler.now = 10
+    assert placement.lost() == ["executor_10.0.0.0_0"]
+    assert placement.place(1)
+    assert [executor.id for executor in placement.executors] == ["1", "2"]
+    assert 12 <= scheduler.now < 13
+    scheduler.now = 100
+    assert placement.place(2)
+    assert [executor.id for executor in placement.executors] == ["2"]
+    assert 110 <= scheduler.now < 111
+
+
+def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
+    scheduler = Scheduler({0: []}, DYNAMIC | {"spark.executor.cores": "2"})
+    with pytest.raises(
+        EpochFailedError, match=r"no executor registered within 300 s on spark://host:7077: see there"
+    ):
+        placed(scheduler).place(1)
+    assert scheduler.requested == 2
+    with pytest.raises(EpochFailedError, match="stopped"):
+        placed(scheduler, cancelled=lambda: "stopped").place(1)
