@@ -80,7 +80,11 @@ def test_properties() -> None:
             ConfigurationError,
             "between 1 and 10000",
         ),
-        (REGION | {"flink.shard.getrecords.maxretries": "many"}, ConfigurationError, "must be a number"),
+        (
+            REGION | {"flink.shard.getrecords.maxretries": "many"},
+            ConfigurationError,
+            "must be a whole number",
+        ),
         (REGION | {"aws.credentials.provider": "SYS_PROP"}, NotSupportedError, "AUTO looks where boto3 does"),
         (REGION | {f"{BASIC}secretkey": "hush"}, ConfigurationError, "need both properties"),
         (REGION | {f"{BASIC}secretkey": b"hush"}, ArgumentTypeError, "got a value"),
@@ -167,7 +171,7 @@ def test_secrets_are_never_shown() -> None:
     properties = ClientProperties(given, "KinesisStreamsSink", False)
     arguments = properties.arguments()
     assert (arguments["aws_access_key_id"], arguments["aws_secret_access_key"]) == ("AKIA", "hush")
-    for shown in (properties, properties.settings, arguments, pickle.loads(pickle.dumps(properties))):
+    for shown in (properties, properties.given, arguments, pickle.loads(pickle.dumps(properties))):
         assert "hush" not in repr(shown)
         assert "AKIA" not in repr(shown)
 

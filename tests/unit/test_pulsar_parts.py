@@ -227,7 +227,7 @@ class TestSecrets:
         properties = made.build()._source.properties
         assert properties.authentication.token() == "hush"
         assert "hush" not in repr(properties)
-        assert "hush" not in repr(properties.settings) + repr(properties.maps)
+        assert "hush" not in repr(properties.given) + repr(properties.maps)
         with pytest.raises(ConfigurationError, match="can't be used: No such file") as caught:
             source_builder().set_authentication(TOKENS, "file:///nowhere/hush").build()
         assert "hush" not in str(caught.value)

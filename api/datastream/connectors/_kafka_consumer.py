@@ -13,7 +13,7 @@ from ... import _arguments
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema
 from ..functions import SourceFunction
-from ._kafka_source import source_of
+from ._kafka_source import LONGEST_INTERVAL_MS, source_of
 
 _INTERVAL = "flink.partition-discovery.interval-millis"
 
@@ -51,7 +51,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
             self._properties,
             start,
             commits=self._commits,
-            interval_ms=self._properties.number(_INTERVAL),
+            interval_ms=self._properties.number(_INTERVAL, 0, -LONGEST_INTERVAL_MS, LONGEST_INTERVAL_MS),
         )
 
     def _start_from(self, start: engine.Offsets | None) -> FlinkKafkaConsumerBase:

@@ -24,6 +24,7 @@ from ._kafka_offsets import (
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 300_000
+LONGEST_INTERVAL_MS = 2**63 - 1
 
 
 class KafkaRecordDeserializationSchema(ABC):
@@ -294,9 +295,12 @@ class KafkaSourceBuilder:
         if "bootstrap.servers" not in self._properties:
             raise ConfigurationError(f"{what}: call set_bootstrap_servers() first")
         properties = engine.ClientProperties(self._properties, "KafkaSource")
-        interval_ms = properties.number("partition.discovery.interval.ms")
-        if interval_ms is None:
-            interval_ms = _DISCOVERY_INTERVAL_MS
+        interval_ms = properties.number(
+            "partition.discovery.interval.ms",
+            _DISCOVERY_INTERVAL_MS,
+            -LONGEST_INTERVAL_MS,
+            LONGEST_INTERVAL_MS,
+        )
         return KafkaSource(
             source_of(
                 self._topics,

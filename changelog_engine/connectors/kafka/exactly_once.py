@@ -86,7 +86,6 @@ class TransactionalKafkaSink(CommittingSink):
             raise ConfigurationError(
                 f"{properties.what}: property 'enable.idempotence' must be true to write exactly once"
             )
-        given = properties.number("transaction.timeout.ms")
         self.schema = schema
         self.properties = properties
         self.prefix = prefix
@@ -94,7 +93,7 @@ class TransactionalKafkaSink(CommittingSink):
         self.one_partition = one_partition
         self.only_log_lost = only_log_lost
         self.plain_without_checkpoints = plain_without_checkpoints
-        self.timeout_ms = _DEFAULT_TIMEOUT_MS if given is None else given
+        self.timeout_ms = properties.number("transaction.timeout.ms", _DEFAULT_TIMEOUT_MS, 1)
 
     def committing_writer(self, context: SinkContext) -> CommittingWriter:
         """See CommittingSink."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changelog_engine.connectors.properties import Secret, checked
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.connectors.properties import Properties, Secret, checked
+from changelog_engine.errors import NotSupportedError
 
 _SECRET_NAMES = frozenset(
     {
@@ -87,7 +87,7 @@ _JAAS = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _JAAS_WITH_NAME = ("PlainLoginModule", "ScramLoginModule")
 
 
-class ClientProperties:
+class ClientProperties(Properties):
     """Properties of Kafka clients, as users give them.
 
     Args:
@@ -105,42 +105,8 @@ class ClientProperties:
     """
 
     def __init__(self, given: Mapping[str, Any], what: str) -> None:
-        self.what = what
-        self.given = checked(given, what, _SECRET_NAMES)
+        super().__init__(checked(given, what, _SECRET_NAMES), what)
         self.settings = self._translate()
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """A property as it was given."""
-        return self.given.get(name, default)
-
-    def number(self, *names: str) -> int | None:
-        """The first of these properties that was given, as a whole number.
-
-        Raises:
-            ConfigurationError: it is none.
-        """
-        for name in names:
-            if name in self.given:
-                try:
-                    return int(self.given[name])
-                except ValueError:
-                    raise ConfigurationError(
-                        f"{self.what}: property {name!r} must be a whole number, got {self.given[name]!r}"
-                    ) from None
-        return None
-
-    def flag(self, name: str, default: bool) -> bool:
-        """A property that is ``true`` or ``false``.
-
-        Raises:
-            ConfigurationError: it is neither.
-        """
-        text = self.given.get(name, str(default)).strip().lower()
-        if text not in ("true", "false"):
-            raise ConfigurationError(
-                f"{self.what}: property {name!r} must be true or false, got {self.given[name]!r}"
-            )
-        return text == "true"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -155,9 +121,6 @@ class ClientProperties:
             message = message.replace(str(secret), "***")
         return message
 
-    def __repr__(self) -> str:
-        return f"ClientProperties({self.given!r})"
-
     def _translate(self) -> dict[str, str]:
         settings: dict[str, str] = {}
         for name, value in self.given.items():
@@ -168,7 +131,9 @@ class ClientProperties:
             if name in ("ssl.keystore.type", "sasl.jaas.config", "sasl.login.class", "partitioner.class"):
                 continue
             if name == "buffer.memory":
-                settings["queue.buffering.max.kbytes"] = str(max(1, (self.number(name) or 0) // 1024))
+                settings["queue.buffering.max.kbytes"] = str(
+                    max(1, self.number(name, 0, 0, 2**63 - 1) // 1024)
+                )
             elif name == "ssl.endpoint.identification.algorithm":
                 settings[name] = value or "none"
             else:

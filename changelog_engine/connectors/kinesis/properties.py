@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from changelog_engine.connectors.properties import checked
+from changelog_engine.connectors.properties import Properties, checked
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 _BASIC = "aws.credentials.provider.basic."
@@ -61,7 +61,7 @@ _PROVIDERS = ("AUTO", "BASIC", "ENV_VAR", "PROFILE")
 _POSITIONS = ("LATEST", "TRIM_HORIZON", "AT_TIMESTAMP")
 
 
-class ClientProperties:
+class ClientProperties(Properties):
     """Properties of a source or a sink, checked.
 
     Args:
@@ -75,8 +75,7 @@ class ClientProperties:
     """
 
     def __init__(self, given: Mapping[str, Any], what: str, source: bool) -> None:
-        self.what = what
-        self.settings: dict[str, str] = {}
+        super().__init__({}, what)
         known = _CLIENT | _SOURCE if source else _CLIENT
         for name, value in checked(given, what, _SECRET_NAMES).items():
             if name == _TIME_FORMAT:
@@ -90,28 +89,26 @@ class ClientProperties:
                     f"{what}: property {name!r}: enhanced fan-out is not part of this version; records are polled"
                 )
             if name in known:
-                self.settings[name] = value
+                self.given[name] = value
             elif not name.startswith(_LEFT_OUT):
                 raise ConfigurationError(
                     f"{what}: property {name!r} is not known to Flink's Kinesis connectors"
                 )
         self._check_client()
         if source:
-            self._choice("flink.stream.recordpublisher", ("POLLING", "EFO"), "POLLING")
+            self.choice("flink.stream.recordpublisher", ("POLLING", "EFO"), "POLLING")
             if self.get("flink.stream.recordpublisher") == "EFO":
                 raise NotSupportedError(
                     f"{what}: property 'flink.stream.recordpublisher': enhanced fan-out (EFO) is not part of this version; "
                     "leave it out, and records are polled"
                 )
-            self.data_loss_fails = (
-                self._choice("changelog.on-data-loss", ("fail", "ignore"), "fail") == "fail"
-            )
+            self.data_loss_fails = self.choice("changelog.on-data-loss", ("fail", "ignore"), "fail") == "fail"
             self.initial_position()
 
     def _check_client(self) -> None:
         if not self.get("aws.region") and not self.get("aws.endpoint"):
             raise ConfigurationError(f"{self.what}: property 'aws.region' is missing")
-        self._choice("aws.trust.all.certificates", ("true", "false"), "false")
+        self.choice("aws.trust.all.certificates", ("true", "false"), "false")
         provider = self.get("aws.credentials.provider") or "AUTO"
         if provider not in _PROVIDERS:
             raise NotSupportedError(
@@ -127,32 +124,9 @@ class ClientProperties:
         if provider == "PROFILE" and not self.get(f"{_PROFILE}name"):
             raise ConfigurationError(f"{self.what}: property '{_PROFILE}name' is missing")
 
-    def get(self, name: str) -> str | None:
-        """A property, None when it is not given."""
-        return self.settings.get(name)
-
-    def number(self, name: str, default: float, least: float, most: float) -> float:
-        """A property that is a number.
-
-        Raises:
-            ConfigurationError: it is not, or out of bounds.
-        """
-        text = self.get(name)
-        if text is None:
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not least <= value <= most:
-            raise ConfigurationError(
-                f"{self.what}: property {name!r} must be a number between {least:g} and {most:g}, got {text!r}"
-            )
-        return value
-
     def initial_position(self) -> tuple[str, int | None]:
         """Where the job begins when it starts from nothing; with AT_TIMESTAMP, from which time on, in ms."""
-        kind = self._choice("flink.stream.initpos", _POSITIONS, "LATEST")
+        kind = self.choice("flink.stream.initpos", _POSITIONS, "LATEST")
         if kind != "AT_TIMESTAMP":
             return kind, None
         name = "flink.stream.initpos.timestamp"
@@ -177,14 +151,6 @@ class ClientProperties:
                 f"{self.what}: property {name!r} must be seconds since 1970, got {text!r}"
             )
         return round(seconds * 1000)
-
-    def _choice(self, name: str, values: tuple[str, ...], default: str) -> str:
-        found = self.get(name) or default
-        if found not in values:
-            raise ConfigurationError(
-                f"{self.what}: property {name!r} must be one of {', '.join(values)}, got {found!r}"
-            )
-        return found
 
     @property
     def where(self) -> str:
@@ -211,7 +177,4 @@ class ClientProperties:
         return found
 
     def _renamed(self, names: Mapping[str, str]) -> dict[str, str]:
-        return {new: self.settings[name] for name, new in names.items() if name in self.settings}
-
-    def __repr__(self) -> str:
-        return f"ClientProperties({self.settings!r})"
+        return {new: self.given[name] for name, new in names.items() if name in self.given}

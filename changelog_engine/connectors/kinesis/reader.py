@@ -76,12 +76,12 @@ class Polling:
         """
         number, prefix = properties.number, "flink.shard.getrecords."
         return cls(
-            most=int(number(prefix + "maxrecordcount", 10_000, 1, 10_000)),
+            most=number(prefix + "maxrecordcount", 10_000, 1, 10_000),
             interval_s=number(prefix + "intervalmillis", 200, 0, 600_000) / 1000,
-            max_retries=int(number(prefix + "maxretries", 3, 0, 1_000_000)),
+            max_retries=number(prefix + "maxretries", 3, 0, 1_000_000),
             first_wait_s=number(prefix + "backoff.base", 300, 0, 3_600_000) / 1000,
             longest_wait_s=number(prefix + "backoff.max", 1000, 0, 3_600_000) / 1000,
-            growth=number(prefix + "backoff.expconst", 1.5, 1, 100),
+            growth=properties.real(prefix + "backoff.expconst", 1.5, 1, 100),
         )
 
     def wait_s(self, tried: int) -> float:

@@ -63,8 +63,9 @@ class KinesisSource(DiscoveringSource):
         self.properties = properties
         self.polling = Polling.of(properties)
         self.output_type = schema.get_produced_type()
-        interval = properties.number("flink.shard.discovery.intervalmillis", _DISCOVERY_INTERVAL_MS, 1, 2**31)
-        self.discovery_interval_ms: int | None = int(interval)
+        self.discovery_interval_ms: int | None = properties.number(
+            "flink.shard.discovery.intervalmillis", _DISCOVERY_INTERVAL_MS, 1
+        )
         self._client = SharedClient(partial(Client, properties))
         self._looks = False
         self._trouble = Trouble(f"Kinesis ({properties.where}): looking for new shards")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from changelog_engine.connectors.properties import checked
+from changelog_engine.connectors.properties import Properties, checked
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 _CLIENT, _SOURCE, _CONSUMER, _SINK, _PRODUCER = (
@@ -148,7 +148,7 @@ class Authentication:
             return file.read().strip()
 
 
-class ClientProperties:
+class ClientProperties(Properties):
     """Options of a source or a sink, checked.
 
     Args:
@@ -163,11 +163,12 @@ class ClientProperties:
         NotSupportedError: an option that only Java's client can use.
     """
 
+    noun = "option"
+
     def __init__(
         self, given: Mapping[str, Any], what: str, kind: str, authentication: Authentication | None = None
     ) -> None:
-        self.what = what
-        self.settings: dict[str, str] = {}
+        super().__init__({}, what)
         self.maps: dict[str, dict[str, str]] = {}
         effective = _EFFECTIVE["both"] | _EFFECTIVE[kind]
         left_out = _LEFT_OUT["both"] | _LEFT_OUT[kind]
@@ -181,15 +182,15 @@ class ClientProperties:
                 if text.lower() not in [each.lower() for each in allowed]:
                     raise NotSupportedError(f"{what}: option {name!r} {why}")
             elif name in effective:
-                self.settings[name] = text
+                self.given[name] = text
             elif name not in left_out:
                 raise ConfigurationError(f"{what}: option {name!r} is not known to Flink's Pulsar connector")
         self.authentication = authentication or self._authentication()
         self._check_url()
 
     def _authentication(self) -> Authentication | None:
-        plugin = self.settings.pop(f"{_CLIENT}authPluginClassName", None)
-        params: Any = self.settings.pop(f"{_CLIENT}authParams", None)
+        plugin = self.given.pop(f"{_CLIENT}authPluginClassName", None)
+        params: Any = self.given.pop(f"{_CLIENT}authParams", None)
         params = self.maps.pop(f"{_CLIENT}authParamMap", params)
         if (plugin is None) != (params is None):
             raise ConfigurationError(
@@ -198,7 +199,7 @@ class ClientProperties:
         return None if plugin is None else Authentication(plugin, params)
 
     def _check_url(self) -> None:
-        url = self.settings.get(f"{_CLIENT}serviceUrl")
+        url = self.given.get(f"{_CLIENT}serviceUrl")
         if url is None:
             raise ConfigurationError(f"{self.what}: call set_service_url() first")
         if not url.startswith(("pulsar://", "pulsar+ssl://", "http://", "https://")) or not self.addresses():
@@ -210,55 +211,10 @@ class ClientProperties:
                 f"{self.what}: a service URL has no user and password; call set_authentication()"
             )
 
-    def get(self, name: str) -> str | None:
-        """An option, None when it is not given."""
-        return self.settings.get(name)
-
-    def number(self, name: str, default: int, least: int, most: int = 2**31 - 1) -> int:
-        """An option that is a whole number.
-
-        Raises:
-            ConfigurationError: it is not, or out of bounds.
-        """
-        text = self.get(name)
-        if text is None:
-            return default
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if not least <= value <= most:
-            raise ConfigurationError(
-                f"{self.what}: option {name!r} must be a whole number between {least} and {most}, got {text!r}"
-            )
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        """An option that is ``true`` or ``false``.
-
-        Raises:
-            ConfigurationError: it is neither.
-        """
-        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
-
-    def choice(self, name: str, values: tuple[str, ...], default: str) -> str:
-        """An option that is one of these values, whatever its case.
-
-        Raises:
-            ConfigurationError: it is not.
-        """
-        text = self.get(name) or default
-        found = [value for value in values if value.lower() == text.lower()]
-        if not found:
-            raise ConfigurationError(
-                f"{self.what}: option {name!r} must be one of {', '.join(values)}, got {text!r}"
-            )
-        return found[0]
-
     @property
     def service_url(self) -> str:
         """Where the brokers are."""
-        return self.settings[f"{_CLIENT}serviceUrl"]
+        return self.given[f"{_CLIENT}serviceUrl"]
 
     @property
     def admin_url(self) -> str | None:
@@ -280,4 +236,4 @@ class ClientProperties:
         return found
 
     def __repr__(self) -> str:
-        return f"ClientProperties({self.settings!r}, {self.authentication!r})"
+        return f"ClientProperties({self.given!r}, {self.authentication!r})"
