@@ -25,7 +25,7 @@ from changelog_engine.codec.forms import MAX_INT_BITS, iso_is_exact
 from changelog_engine.codec.objects import global_named, name_of_global, rebuild, reduce_parts
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types import Instant, Row, RowKind
-from changelog_engine.types.row import field_names_of, make_row
+from changelog_engine.types.row import field_names_of, make_row, values_of
 from changelog_engine.types.typeinfo import shown
 
 _objects_allowed: ContextVar[bool] = ContextVar("objects_allowed", default=True)
@@ -126,7 +126,7 @@ def _pairs(value: dict[Any, Any]) -> list[Any]:
 
 def _row_parts(row: Row) -> list[Any]:
     names = field_names_of(row)
-    return [row._row_kind.value, names, [_tree(value) for value in row._values]]
+    return [row._row_kind.value, names, [_tree(value) for value in values_of(row)]]
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {

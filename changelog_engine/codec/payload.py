@@ -18,7 +18,7 @@ from changelog_engine.api_names import SHORT, long_name
 from changelog_engine.codec.forms import MAX_INT_BITS, is_plain, non_finite_text
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types import Instant, Row
-from changelog_engine.types.row import field_names_of
+from changelog_engine.types.row import field_names_of, values_of
 from changelog_engine.types.typeinfo import shown
 
 _PROTOCOL = 5
@@ -127,8 +127,8 @@ def _readable(value: Any, depth: int) -> Any:
     if isinstance(value, Row):
         names = field_names_of(value)
         if names is None:
-            return _readable_items(value._values, depth)
-        return _readable_pairs(zip(names, value._values, strict=False), depth)
+            return _readable_items(values_of(value), depth)
+        return _readable_pairs(zip(names, values_of(value), strict=False), depth)
     if isinstance(value, dict):
         return _readable_pairs(value.items(), depth)
     if isinstance(value, (list, tuple, set, frozenset)):

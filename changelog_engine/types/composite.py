@@ -8,7 +8,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import IntegerTypeInfo
-from changelog_engine.types.row import Row, field_names_of, make_row
+from changelog_engine.types.row import Row, field_names_of, make_row, values_of
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 
@@ -48,10 +48,13 @@ def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | 
         given["names"] = type_info.get_field_names()
         lines = [
             "if type(v) is not Row: return False",
-            "try:",
-            " if v._fields != names: return False",
-            f" {unpacked}v._values",
-            "except (AttributeError, ValueError): return False",  # no names, or another number of fields
+            "values = v._list",
+            "if values is None:",
+            " values = v.__dict__.values()",
+            " if [*v.__dict__] != names: return False",
+            "elif v._names != names: return False",
+            f"if len(values) != {len(fields)}: return False",
+            f"{unpacked}values",
             *body,
         ]
     exec("def test(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
@@ -133,7 +136,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
         """See TypeInformation.fit."""
         if not isinstance(value, (tuple, list, Row)):
             raise Misfit(self, value)
-        values: Sequence[Any] = value._values if isinstance(value, Row) else value
+        values: Sequence[Any] = values_of(value) if isinstance(value, Row) else value
         fitted, changed = self._fit_fields(value, values)
         return tuple(fitted) if changed or type(value) is not tuple else value
 
@@ -228,26 +231,27 @@ class RowTypeInfo(_FieldsTypeInfo):
         """A row's values in the declared order: by name where both sides have names, else by position."""
         names = field_names_of(row)
         if names is None or names == self._names or self._unnamed:
-            return row._values
+            return values_of(row)
         if sorted(names) != sorted(self._names):
             raise Misfit(self, row, f"its fields are {', '.join(self._names)}")
-        return [row._values[names.index(name)] for name in self._names]
+        values = values_of(row)
+        return [values[names.index(name)] for name in self._names]
 
     def copy(self, value: Any) -> Any:
         """See TypeInformation.copy."""
         if value is None:
             return None
-        return make_row(self._names, self._copy_fields(value._values), value._row_kind)
+        return make_row(self._names, self._copy_fields(values_of(value)), value._row_kind)
 
     def format(self, value: Any) -> str:
         """See TypeInformation.format; fields of a row on its own are shown as Python does."""
         if value is None:
             return "None"
-        return f"{value._row_kind}[{','.join([str(item) for item in value._values])}]"
+        return f"{value._row_kind}[{','.join([str(item) for item in values_of(value)])}]"
 
     def text(self, value: Any) -> str:
         """See TypeInformation.text."""
-        texts = [t.nested_text(v) for t, v in zip(self._types, value._values, strict=True)]
+        texts = [t.nested_text(v) for t, v in zip(self._types, values_of(value), strict=True)]
         return f"{value._row_kind}[{', '.join(texts)}]"
 
     def __repr__(self) -> str:

@@ -24,7 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from changelog_engine.types.row import Row, RowKind, field_names_of, make_row
+from changelog_engine.types.row import (
+    Row,
+    RowKind,
+    field_names_of,
+    make_row,
+    row_of_fields,
+    spread,
+    values_of,
+)
 
 _TIMES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _NUMBERS = (bool, int, float, complex, Decimal, np.int64, np.int32, np.float64, np.float32, np.bool_)
@@ -47,7 +55,7 @@ def own(value: Any, others: int = 0) -> Any:
         elif kind is list:
             inside = value
         elif kind is Row:
-            inside = value._values
+            inside = values_of(value)
         else:
             return copied(value)
         return value if IMMUTABLE.issuperset(map(type, inside)) else copied(value)
@@ -104,7 +112,10 @@ def _of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _of_row(value: Row) -> Row:
-    return make_row(field_names_of(value), _of_list(value._values), value._row_kind)
+    fields = spread(value)
+    if fields is not None:
+        return row_of_fields(_of_dict(fields))
+    return make_row(field_names_of(value), _of_list(values_of(value)), value.get_row_kind())
 
 
 def _of_a_class(value: Any) -> Any:

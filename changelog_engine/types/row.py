@@ -3,17 +3,24 @@
 Invariants:
     * Names, when there are any, are unique and as many as the values.
     * Two rows are equal when names, values and kind are; a row with names never equals one without.
+    * A row has one of two forms. A spread one, of kind INSERT, has its fields in its ``__dict__``, in order, where Python
+      itself finds them, for a tenth of what ``__getattr__`` costs. A compact one has lists, in half the memory: state keeps
+      those. Which form it is cannot be seen; who asks for a row's own lists makes it compact.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
 from changelog_engine.errors import UnknownFieldError
 from changelog_engine.types.java_members import JavaMembers
+
+_PROBED = ("__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__getstate__", "__setstate__")
+_ATOMS = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class RowKind(JavaMembers, enum.Enum):
@@ -57,22 +64,66 @@ class Row:
         <Row('r', 1)>
     """
 
-    __slots__ = ("_fields", "_row_kind", "_values")
+    __slots__ = ("__dict__", "_kind", "_list", "_names")
 
-    # A row without names has no _fields at all: programs ask with hasattr, as they do in PyFlink.
-    _fields: list[str]
-    _values: list[Any]
-    _row_kind: RowKind
+    # Of a compact row: values, names (None without) and kind. A spread one has None for the values, and no others.
+    _list: list[Any] | None
+    _names: list[str] | None
+    _kind: RowKind
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
             if args:
                 raise ValueError("Row takes positional values or named fields, not both")
-            self._fields = list(kwargs)
-            self._values = list(kwargs.values())
+            if type(self) is Row and _TAKEN.isdisjoint(kwargs):
+                _set_dict(self, kwargs)
+                _set_list(self, None)
+            else:
+                _make_compact(self, list(kwargs), list(kwargs.values()), RowKind.INSERT)
         else:
-            self._values = list(args)
-        self._row_kind = RowKind.INSERT
+            _make_compact(self, None, list(args), RowKind.INSERT)
+
+    # PyFlink's own names of the parts, which programs reach for. They can be changed in place, so the row is compact.
+    @property
+    def _values(self) -> list[Any]:
+        return _compacted(self)
+
+    @_values.setter
+    def _values(self, values: list[Any]) -> None:
+        _compacted(self)
+        _set_list(self, values)
+
+    @property
+    def _fields(self) -> list[str]:
+        _compacted(self)
+        if self._names is None:  # programs ask with hasattr, as they do in PyFlink
+            raise AttributeError("_fields")
+        return self._names
+
+    @_fields.setter
+    def _fields(self, names: list[str]) -> None:
+        _compacted(self)
+        _set_names(self, names)
+
+    @property
+    def _row_kind(self) -> RowKind:
+        return RowKind.INSERT if self._list is None else self._kind
+
+    @_row_kind.setter
+    def _row_kind(self, kind: RowKind) -> None:
+        if kind is not self._row_kind:
+            _compacted(self)
+            _set_kind(self, kind)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(self) is Row and name not in _PARTS:
+            raise AttributeError(f"a field of a Row is set as row[{name!r}] = value, not as an attribute")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if type(self) is Row:
+            raise AttributeError(f"{name!r}: a Row keeps its fields")
+        object.__delattr__(self, name)
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
@@ -113,7 +164,7 @@ class Row:
         names = field_names_of(self)
         if names is None:
             raise TypeError("a Row without field names cannot become a dict; call set_field_names first")
-        values = [_plain(value) for value in self._values] if recursive else self._values
+        values = [_plain(value) for value in values_of(self)] if recursive else values_of(self)
         return dict(zip(names, values, strict=False))
 
     def get_row_kind(self) -> RowKind:
@@ -160,39 +211,53 @@ class Row:
             raise UnknownFieldError(
                 f"there is no field {unknown[0]!r}: the row has the fields {', '.join(own)}"
             )
-        return [self._values[own.index(name)] for name in names]
+        values = values_of(self)
+        return [values[own.index(name)] for name in names]
 
     def __call__(self, *args: Any) -> Row:
         """A named row whose names are this row's values."""
-        if len(args) > len(self._values):
-            raise ValueError(f"{self!r} makes rows of {len(self._values)} fields, got {len(args)} values")
-        return make_row(tuple(self._values), list(args), self._row_kind)
+        names = values_of(self)
+        if len(args) > len(names):
+            raise ValueError(f"{self!r} makes rows of {len(names)} fields, got {len(args)} values")
+        return make_row(tuple(names), list(args), self._row_kind)
 
     def __contains__(self, item: Any) -> bool:
         """Whether it is the name of a field; of a row without names, whether it is a value."""
         names = field_names_of(self)
-        return item in (self._values if names is None else names)
+        return item in (values_of(self) if names is None else names)
 
     def __getitem__(self, item: Any) -> Any:
+        values = self._list
         if isinstance(item, (int, slice)):
-            return self._values[item]
-        return self._values[self._position(item)]
+            return ([*self.__dict__.values()] if values is None else values)[item]
+        if values is None and item in self.__dict__:
+            return self.__dict__[item]
+        return values_of(self)[self._position(item)]
 
     def __setitem__(self, item: Any, value: Any) -> None:
-        if isinstance(item, (int, slice)):
-            self._values[item] = value
+        if isinstance(item, slice):
+            _compacted(self)[item] = value
+            return
+        at = item if isinstance(item, int) else self._position(item)
+        if self._list is None:
+            self.__dict__[[*self.__dict__][at]] = value
         else:
-            self._values[self._position(item)] = value
+            self._list[at] = value
 
     def __getattr__(self, name: str) -> Any:
         try:
             if name[0] != "_":
-                return self._values[self._fields.index(name)]
-        except (AttributeError, ValueError, IndexError):  # no names, or not this one, or too few values
+                return self._list[self._names.index(name)]  # type: ignore[index, union-attr]
+        except (
+            AttributeError,
+            TypeError,
+            ValueError,
+            IndexError,
+        ):  # no names, or not this one, or too few values
             pass
         if name.startswith("_"):  # pickle and copy probe half-made rows
             raise AttributeError(name)
-        return self._values[self._position(name)]
+        return values_of(self)[self._position(name)]
 
     def _position(self, name: Any) -> int:
         names = field_names_of(self)
@@ -202,49 +267,91 @@ class Row:
         return names.index(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_row, (field_names_of(self), self._values, self._row_kind)
+        values = values_of(self)
+        if not _ATOMS.issuperset(map(type, values)):
+            values = _compacted(self)  # the same list each time: pickle knows by it a row that holds itself
+        return make_row, (field_names_of(self), values, self._row_kind)
 
     def __repr__(self) -> str:
-        names = field_names_of(self)
+        names, values = field_names_of(self), values_of(self)
         if names is None:
-            return f"<Row({', '.join([repr(value) for value in self._values])})>"
-        return (
-            f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, self._values, strict=False))})"
-        )
+            return f"<Row({', '.join([repr(value) for value in values])})>"
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, values, strict=False))})"
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Row)
             and field_names_of(self) == field_names_of(other)
             and self._row_kind is other._row_kind
-            and self._values == other._values
+            and values_of(self) == values_of(other)
         )
 
     def __hash__(self) -> int:
-        return hash(tuple(self._values))
+        return hash(tuple(values_of(self)))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        return iter(values_of(self))
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(values_of(self))
+
+
+_set_dict = Row.__dict__["__dict__"].__set__  # past __setattr__, at the price of a call of C
+_set_list: Callable[[Row, list[Any] | None], None] = Row._list.__set__  # type: ignore[union-attr]
+_set_names: Callable[[Row, list[str] | None], None] = Row._names.__set__  # type: ignore[union-attr]
+_set_kind: Callable[[Row, RowKind], None] = Row._kind.__set__  # type: ignore[attr-defined]
+# A field of such a name must not stand in front of what is called so.
+_TAKEN = frozenset((*dir(Row), *_PROBED))
+_PARTS = frozenset(("_fields", "_row_kind", "_values"))
+
+
+def _make_compact(row: Row, names: list[str] | None, values: list[Any], kind: RowKind) -> None:
+    _set_list(row, values)
+    _set_names(row, names)
+    _set_kind(row, kind)
+
+
+def _compacted(row: Row) -> list[Any]:
+    """The row's own list of values."""
+    if row._list is None:
+        fields = row.__dict__
+        values = [*fields.values()]
+        _set_dict(row, {})
+        _make_compact(row, [*fields], values, RowKind.INSERT)
+        return values
+    return row._list
 
 
 def field_names_of(row: Row) -> list[str] | None:
-    """The row's field names, or None."""
-    try:
-        return row._fields
-    except AttributeError:
-        return None
+    """The row's field names, or None; not to be changed."""
+    return [*row.__dict__] if row._list is None else row._names
+
+
+def values_of(row: Row) -> list[Any]:
+    """The row's values; not to be changed."""
+    values = row._list
+    return [*row.__dict__.values()] if values is None else values
+
+
+def spread(row: Row) -> dict[str, Any] | None:
+    """A spread row's own fields, not to be changed; None of a compact one."""
+    return row.__dict__ if row._list is None else None
 
 
 def make_row(names: Sequence[str] | None, values: list[Any], kind: RowKind = RowKind.INSERT) -> Row:
-    """A row from its parts; ``values`` becomes the row's own list, a list of names is shared between rows."""
+    """A compact row from its parts; ``values`` becomes the row's own list, a list of names is shared between rows."""
     row = Row.__new__(Row)
-    if names is not None:
-        row._fields = names if type(names) is list else list(names)
-    row._values = values
-    row._row_kind = kind
+    _set_list(row, values)
+    _set_names(row, names if names is None or type(names) is list else list(names))
+    _set_kind(row, kind)
+    return row
+
+
+def row_of_fields(fields: dict[str, Any]) -> Row:
+    """A spread row; ``fields`` becomes its own dict, and has no name that a Row needs itself."""
+    row = Row.__new__(Row)
+    _set_dict(row, fields)
+    _set_list(row, None)
     return row
 
 
@@ -263,19 +370,25 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
     """
     if not rows or type(rows[0]) is not Row or set(map(type, rows)) != {Row}:
         return None
-    names, insert = field_names_of(rows[0]), RowKind.INSERT
-    if names is None:
+    fields = [row.__dict__ for row in rows if row._list is None]
+    if len(fields) == len(rows):
+        names = [*fields[0]]
+        if set(map(tuple, fields)) != {tuple(names)}:
+            return None
+        return names, [list(map(itemgetter(name), fields)) for name in names]
+    first, insert = field_names_of(rows[0]), RowKind.INSERT
+    if first is None:
         return None
-    try:
-        for row in rows:
-            if row._row_kind is not insert or row._fields != names:
+    for row in rows:
+        if row._list is None:
+            if [*row.__dict__] != first:
                 return None
-    except AttributeError:  # without names
+        elif row._kind is not insert or row._names != first:
+            return None
+    values = [values_of(row) for row in rows] if fields else [row._list for row in rows]
+    if set(map(len, values)) != {len(first)}:
         return None
-    values = [row._values for row in rows]
-    if set(map(len, values)) != {len(names)}:
-        return None
-    return names, [list(map(itemgetter(index), values)) for index in range(len(names))]
+    return first, [list(map(itemgetter(index), values)) for index in range(len(first))]
 
 
 def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[Row]:
@@ -285,15 +398,30 @@ def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[
         names: of the fields, at least one.
         columns: their values, one sequence a field, all of the same length.
     """
-    make, insert = Row.__new__, RowKind.INSERT
-    rows = []
-    for values in zip(*columns, strict=True):
-        row = make(Row)
-        row._fields = names
-        row._values = [*values]
-        row._row_kind = insert
-        rows.append(row)
-    return rows
+    if set(map(type, names)) == {str} and len(set(names)) == len(names) and _TAKEN.isdisjoint(names):
+        return _maker_of(tuple(names))(columns)
+    return [make_row(names, [*values]) for values in zip(*columns, strict=True)]
+
+
+@lru_cache(maxsize=256)
+def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[Row]]:
+    """Makes spread rows of columns, compiled for the names: many rows are made at once."""
+    values = [f"v{index}" for index in range(len(names))]
+    fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
+    lines = [
+        "def rows_of(columns):",
+        " rows = []",
+        f" for {', '.join(values)}, in zip(*columns, strict=True):",
+        "  row = new(Row)",
+        f"  set_dict(row, {{{fields}}})",
+        "  set_list(row, None)",
+        "  rows.append(row)",
+        " return rows",
+    ]
+    given: dict[str, Any] = {"Row": Row, "new": Row.__new__, "set_dict": _set_dict, "set_list": _set_list}
+    exec("\n".join(lines), given)  # of names as literals, and of names made here
+    make: Callable[[Sequence[Sequence[Any]]], list[Row]] = given["rows_of"]
+    return make
 
 
 def _plain(value: Any) -> Any:

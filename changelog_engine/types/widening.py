@@ -18,7 +18,7 @@ from changelog_engine.types.arrays import ElementsTypeInfo, MapTypeInfo
 from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
 from changelog_engine.types.pickled import PickledBytesTypeInfo
-from changelog_engine.types.row import make_row
+from changelog_engine.types.row import make_row, values_of
 from changelog_engine.types.typeinfo import TypeInformation
 
 _INTEGERS = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
@@ -104,7 +104,7 @@ def _of_parts(old: TypeInformation, new: TypeInformation) -> Widening | None:
         return _of_fields(
             old,
             new,
-            lambda row: row._values,
+            values_of,
             lambda row, fields: make_row(names, fields, row._row_kind),
         )
     if isinstance(old, ElementsTypeInfo) and isinstance(new, ElementsTypeInfo):

@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from changelog_engine.types import Row, RowKind
+from changelog_engine.types.row import columns_of_rows, rows_of_columns
 
 
 def test_named_row_is_reached_by_name_index_and_attribute():
@@ -85,3 +86,74 @@ def test_pickle_and_copy(row):
         assert other == row
         assert hasattr(other, "_fields") == hasattr(row, "_fields")
     assert pickle.loads(pickle.dumps(row, 5))._values is not row._values
+
+
+def both_forms(**fields):
+    compact = Row(**fields)
+    assert compact._values == list(fields.values())  # who asks for the lists makes it compact
+    return Row(**fields), compact
+
+
+def test_a_row_is_the_same_in_both_forms():
+    for row in both_forms(id=1, name="one"):
+        assert (row.id, row["name"], row[-1], row[:1], list(row), len(row)) == (
+            1,
+            "one",
+            "one",
+            [1],
+            [1, "one"],
+            2,
+        )
+        assert row == Row(id=1, name="one") == copy.copy(row) == pickle.loads(pickle.dumps(row))
+        assert row != Row(name="one", id=1)
+        row[1], row["id"] = "two", 2
+        assert repr(row) == "Row(id=2, name='two')"
+        with pytest.raises(IndexError):
+            row[2]
+        with pytest.raises(IndexError):
+            row[2] = 0
+        with pytest.raises(KeyError):
+            row["names"] = 0
+        with pytest.raises(
+            AttributeError, match=r"there is no field 'names': the row has the fields id, name"
+        ):
+            _ = row.names
+        with pytest.raises(AttributeError, match=r"set as row\['id'\]"):
+            row.id = 1
+        with pytest.raises(AttributeError):
+            del row.id
+        row[0:2] = [3, "three"]
+        row._values[0] = 4
+        assert (row.id, row.name, row._fields) == (4, "three", ["id", "name"])
+        row.set_field_names(["a", "b"])
+        assert (row.a, row.as_dict()) == (4, {"a": 4, "b": "three"})
+        row.set_row_kind(RowKind.DELETE)
+        assert (row.a, row.get_row_kind()) == (4, RowKind.DELETE)
+
+
+def test_fields_may_be_called_as_what_a_row_has():
+    row = Row(as_dict=1, _values=2, __deepcopy__=3)
+    assert row.as_dict() == {"as_dict": 1, "_values": 2, "__deepcopy__": 3}
+    assert (row["as_dict"], row[1], row._values) == (1, 2, [1, 2, 3])
+    assert copy.deepcopy(row) == row
+    [back] = rows_of_columns(["as_dict", "_values", "__deepcopy__"], [[1], [2], [3]])
+    assert back == row
+    assert back.as_dict() == row.as_dict()
+
+
+def test_a_class_derived_from_row_keeps_its_own_attributes():
+    class Order(Row):
+        def __init__(self, **fields):
+            super().__init__(**fields)
+            self.note = "mine"
+
+    order = Order(id=1)
+    assert (order.id, order.note, len(order), order.as_dict()) == (1, "mine", 1, {"id": 1})
+
+
+def test_columns_of_rows_of_both_forms():
+    rows = list(both_forms(a=1, b="x"))
+    assert columns_of_rows(rows) == columns_of_rows(rows[:1] * 2) == (["a", "b"], [[1, 1], ["x", "x"]])
+    assert columns_of_rows([rows[0], Row(b="x", a=1)]) is None
+    assert columns_of_rows([*rows, Row.of_kind(RowKind.DELETE, a=1, b="x")]) is None
+    assert rows_of_columns(["a", "b"], [[1, 1], ["x", "x"]]) == rows

@@ -19,7 +19,7 @@ from changelog_engine.errors import (
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.arrays import ElementsTypeInfo
 from changelog_engine.types.composite import RowTypeInfo
-from changelog_engine.types.row import Row, field_names_of
+from changelog_engine.types.row import Row, field_names_of, values_of
 from changelog_engine.types.typeinfo import cut, shown
 
 _SHOWN_CHARS = 500
@@ -95,14 +95,14 @@ class Statement:
     def _values_of(self, value: Any) -> Sequence[Any]:
         if type(value) is Row:
             names = field_names_of(value)
-            if (names is None or names == self.names) and len(value._values) == len(self.fields):
-                return value._values
+            if (names is None or names == self.names) and len(value) == len(self.fields):
+                return values_of(value)
         elif type(value) is tuple and len(value) == len(self.fields):
             return value
         if value is None:
             raise TypeMismatchError(f"a JDBC sink cannot write None as a row; SQL: {self.given}")
         row: Row = self.type.check(value, f"a row for {self.given}")
-        return row._values
+        return values_of(row)
 
     def _checked(self, row: Sequence[Any], position: int, value: Any) -> Any:
         try:
