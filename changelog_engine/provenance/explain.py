@@ -11,7 +11,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -92,13 +93,7 @@ def explain(
         >>> found = explain(main, "ann", at=7)  # doctest: +SKIP
         >>> print(found.mutations[-1].cause)  # doctest: +SKIP
     """
-    return _of_program(
-        program,
-        job,
-        lambda graph, settings: explain_graph(
-            graph, settings, key, operator=operator, state=state, at=at, start=start, depth=depth, path=path
-        ),
-    )
+    return _asked(program, job, at, start, path, lambda replays: replays.key(key, operator, state, depth))
 
 
 def explain_output(
@@ -129,13 +124,7 @@ def explain_output(
 
     Source: no counterpart in PyFlink
     """
-    return _of_program(
-        program,
-        job,
-        lambda graph, settings: explain_output_graph(
-            graph, settings, sink, where, at=at, start=start, depth=depth, path=path
-        ),
-    )
+    return _asked(program, job, at, start, path, lambda replays: replays.output(sink, where, depth))
 
 
 def impact(
@@ -168,28 +157,30 @@ def impact(
 
     Source: no counterpart in PyFlink
     """
-    return _of_program(
+    return _asked(
         program,
         job,
-        lambda graph, settings: impact_graph(
-            graph,
-            settings,
-            source,
-            position,
-            split=split,
-            through_state=through_state,
-            at=at,
-            start=start,
-            path=path,
-        ),
+        at,
+        start,
+        path,
+        lambda replays: replays.impact(source, position, split, through_state),
     )
 
 
-def _of_program(
-    program: Callable[[], Any], job: str | None, ask: Callable[[JobGraph, JobSettings], Explanation]
+def _asked(
+    program: Callable[[], Any],
+    job: str | None,
+    at: At,
+    start: At,
+    path: str | None,
+    ask: Callable[[Replays], Explanation],
 ) -> Explanation:
     found: list[Explanation] = []
-    others = capture_job(program, lambda graph, settings: found.append(ask(graph, settings)), job)
+
+    def action(graph: JobGraph, settings: JobSettings) -> None:
+        found.append(ask(Replays(graph, settings, at, start, path)))
+
+    others = capture_job(program, action, job)
     if others is not None:
         wanted = "no job" if job is None else f"no job {job!r}"
         there = f"; it executes {', '.join([repr(other) for other in others])}" if others else ""
@@ -197,137 +188,109 @@ def _of_program(
     return found[0]
 
 
-def explain_graph(
-    graph: JobGraph,
-    settings: JobSettings,
-    key: Any,
-    *,
-    operator: str | None = None,
-    state: str | None = None,
-    at: At = None,
-    start: At = None,
-    depth: int = 1,
-    path: str | None = None,
-) -> Explanation:
-    """As `explain`, for a job as the engine has it."""
-    folder = _folder(graph, settings, path)
-    newest = _checkpoint(folder, at)
-    plan = plan_of(graph, newest)
-    wanted = _candidates(newest, key, operator)
-    rows = _Rows(folder, newest)
-    checkpoint = newest if at is not None else _checkpoint(folder, rows.last_change(wanted, state))
-    history = _history(folder, start, checkpoint)
-    found = rows.of(wanted, history)
-    targets = {each.operator: each for each in wanted if each in found}
-    about = f"key {_shown(key)}" + (f" of {operator!r}" if operator else "")
-    about += f", state {state!r}" if state else ""
-    ids = [row.id for row in history.checkpoints]
-    result = Explanation(
-        graph.name, None if history.start is None else history.start.id, history.end.id, about
-    )
-    if not targets:
-        between = f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
-        result.notes.append(f"the log has no mutation of this key in {between}")
+class Replays:
+    """A job as the engine has it, its folder, and the range of checkpoints that is replayed to answer a question.
+
+    Args:
+        graph, settings: the job.
+        at, start, path: see `explain`.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        settings: JobSettings,
+        at: At = None,
+        start: At = None,
+        path: str | None = None,
+    ) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._folder = _folder(graph, settings, path)
+        self._at = at
+        self._start = start
+        self._end = _checkpoint(self._folder, at)
+        self._plan = plan_of(graph, self._end)
+
+    def key(
+        self, key: Any, operator: str | None = None, state: str | None = None, depth: int = 1
+    ) -> Explanation:
+        """See `explain`."""
+        wanted = _candidates(self._end, key, operator)
+        rows = _Rows(self._folder, self._end)
+        if self._at is None:
+            self._end = _checkpoint(self._folder, rows.last_change(wanted, state))
+        history = self._history()
+        found = rows.of(wanted, history)
+        targets = {each.operator: each for each in wanted if each in found}
+        about = f"key {_shown(key)}" + (f" of {operator!r}" if operator else "")
+        result = self._result(history, about + (f", state {state!r}" if state else ""))
+        if not targets:
+            ids = [row.id for row in history.checkpoints]
+            between = f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
+            result.notes.append(f"the log has no mutation of this key in {between}")
+            return result
+        keys = self._stages_of(targets)
+        before = {stage: _before(self._plan, stage) for stage in keys}
+        # What other stages need of a stage is all its keys.
+        narrow = {
+            stage: identity
+            for stage, identity in keys.items()
+            if not any(stage in each for each in before.values())
+        }
+        tracker = Tracker(narrow, reads=depth > 1, keeps_all=len(narrow) < len(keys))
+        with self._replayed(
+            history, tracker, frozenset(keys).union(*before.values()), result, targets
+        ) as equal:
+            events = [
+                event
+                for event in tracker.events
+                if event.mutation is not None
+                and event.operator in targets
+                and _plain_key(event.key) == targets[event.operator].identity
+                and (state is None or event.mutation.state == state)
+            ]
+            answers = Answers(_codecs(self._plan), result.start, depth)
+            result.mutations = [answers.mutation(event) for event in events if equal]
         return result
-    stages = {stage.id: stage for stage in plan.stages}
-    keys: dict[int, Any] = {}
-    for stage in stages.values():
-        mine = [targets[plan.uids[node]] for node in stage.nodes if plan.uids[node] in targets]
-        if mine:
-            keys[stage.id] = mine[0].identity
-    missing = set(targets) - {plan.uids[node] for stage in stages.values() for node in stage.nodes}
-    if missing:
-        raise RestoreError(
-            f"the job no longer has the operator {sorted(missing)[0]!r}, whose state it was: give operators the uid() that "
-            "they had"
+
+    def output(self, sink: str, where: Callable[[Any], Any], depth: int = 2) -> Explanation:
+        """See `explain_output`."""
+        uids = _named(self._plan, sink, NodeKind.SINK)
+        needed: frozenset[int] = frozenset()
+        for stage in self._plan.stages:
+            if any(self._plan.uids[node] in uids for node in stage.nodes):
+                needed |= {stage.id} | _before(self._plan, stage.id)
+        history = self._history()
+        result = self._result(history, f"output of {sink!r}")
+        tracker = Tracker(
+            {}, reads=depth > 1, wants_output=lambda uid, value: uid in uids and bool(where(value))
         )
-    before = {stage: _before(plan, stage) for stage in keys}
-    needed = frozenset(keys).union(*before.values())
-    narrow = {
-        stage: identity
-        for stage, identity in keys.items()
-        if not any(stage in each for each in before.values())
-    }
-    tracker = Tracker(narrow, reads=depth > 1, keeps_all=len(narrow) < len(keys))
-    with _replayed(graph, settings, history, tracker, needed, result, targets) as equal:
-        events = [
-            event
-            for event in tracker.events
-            if event.mutation is not None
-            and event.operator in targets
-            and _plain_key(event.key) == targets[event.operator].identity
-            and (state is None or event.mutation.state == state)
-        ]
-        answers = Answers(_codecs(plan), result.start, depth)
-        result.mutations = [answers.mutation(event) for event in events if equal]
-    return result
+        with self._replayed(history, tracker, needed, result) as equal:
+            answers = Answers(_codecs(self._plan), result.start, depth)
+            result.outputs = [answers.output(output) for output in tracker.outputs if equal]
+        return result
 
-
-def explain_output_graph(
-    graph: JobGraph,
-    settings: JobSettings,
-    sink: str,
-    where: Callable[[Any], Any],
-    *,
-    at: At = None,
-    start: At = None,
-    depth: int = 2,
-    path: str | None = None,
-) -> Explanation:
-    """As `explain_output`, for a job as the engine has it."""
-    folder = _folder(graph, settings, path)
-    checkpoint = _checkpoint(folder, at)
-    history = _history(folder, start, checkpoint)
-    plan = plan_of(graph, history.end)
-    uids = _named(plan, sink, NodeKind.SINK)
-    needed: frozenset[int] = frozenset()
-    for stage in plan.stages:
-        if any(plan.uids[node] in uids for node in stage.nodes):
-            needed |= {stage.id} | _before(plan, stage.id)
-    result = Explanation(
-        graph.name, None if history.start is None else history.start.id, history.end.id, f"output of {sink!r}"
-    )
-    tracker = Tracker({}, reads=depth > 1, wants_output=lambda uid, value: uid in uids and bool(where(value)))
-    with _replayed(graph, settings, history, tracker, needed, result, {}) as equal:
-        answers = Answers(_codecs(plan), result.start, depth)
-        result.outputs = [answers.output(output) for output in tracker.outputs if equal]
-    return result
-
-
-def impact_graph(
-    graph: JobGraph,
-    settings: JobSettings,
-    source: str,
-    position: Any,
-    *,
-    split: str | None = None,
-    through_state: bool = False,
-    at: At = None,
-    start: At = None,
-    path: str | None = None,
-) -> Explanation:
-    """As `impact`, for a job as the engine has it."""
-    folder = _folder(graph, settings, path)
-    end = _checkpoint(folder, at)
-    plan = plan_of(graph, end)
-    sources = _named(plan, source, NodeKind.SOURCE)
-    if start is None:
-        start, read_with = _read_between(folder, end, sources, position, split)
-        if at is None:
-            end = _checkpoint(folder, read_with)
-    history = _history(folder, start, end)
-    result = Explanation(
-        graph.name,
-        None if history.start is None else history.start.id,
-        history.end.id,
-        f"what the record at {_shown(position)} of source {source!r} had a part in",
-    )
-    tracker = Tracker({}, reads=through_state, wants_output=lambda uid, value: True, keeps_all=True)
-    needed = frozenset(stage.id for stage in plan.stages)
-    with _replayed(graph, settings, history, tracker, needed, result, {}) as equal:
-        if equal:
+    def impact(
+        self, source: str, position: Any, split: str | None = None, through_state: bool = False
+    ) -> Explanation:
+        """See `impact`."""
+        sources = _named(self._plan, source, NodeKind.SOURCE)
+        if self._start is None:
+            self._start, read_with = _read_between(self._folder, self._end, sources, position, split)
+            if self._at is None:
+                self._end = _checkpoint(self._folder, read_with)
+        history = self._history()
+        result = self._result(
+            history, f"what the record at {_shown(position)} of source {source!r} had a part in"
+        )
+        tracker = Tracker({}, reads=through_state, wants_output=lambda uid, value: True, keeps_all=True)
+        needed = frozenset(stage.id for stage in self._plan.stages)
+        with self._replayed(history, tracker, needed, result) as equal:
+            if not equal:
+                return result
             touched = _Touched(sources, position, split)
-            answers = Answers(_codecs(plan), result.start, 1)
+            answers = Answers(_codecs(self._plan), result.start, 1)
             events = [
                 event for event in tracker.events if event.mutation is not None and touched.mutation(event)
             ]
@@ -338,7 +301,103 @@ def impact_graph(
             result.notes.append(
                 f"followed up to checkpoint {history.end.id}: later, timers of it may have fired, and its state been read"
             )
-    return result
+        return result
+
+    def _history(self) -> RecordedRange:
+        start = self._start
+        if start is None:
+            ids = [n for segment in self._end.lineage for n in range(segment.first, segment.last + 1)]
+            start = ids[-2] if len(ids) > 1 else 0
+        return RecordedRange(self._folder, start, self._end.id)
+
+    def _result(self, history: RecordedRange, about: str) -> Explanation:
+        start = None if history.start is None else history.start.id
+        return Explanation(self._graph.name, start, history.end.id, about)
+
+    def _stages_of(self, targets: dict[str, _Wanted]) -> dict[int, Any]:
+        """The identity of the key in each stage that has it."""
+        keys: dict[int, Any] = {}
+        there = set()
+        for stage in self._plan.stages:
+            uids = [self._plan.uids[node] for node in stage.nodes]
+            there.update(uids)
+            for uid in uids:
+                if uid in targets:
+                    keys.setdefault(stage.id, targets[uid].identity)
+        missing = sorted(set(targets) - there)
+        if missing:
+            raise RestoreError(
+                f"the job no longer has the operator {missing[0]!r}, whose state it was: give operators the uid() that "
+                "they had"
+            )
+        return keys
+
+    @contextlib.contextmanager
+    def _replayed(
+        self,
+        history: RecordedRange,
+        tracker: Tracker,
+        needed: frozenset[int],
+        result: Explanation,
+        targets: Mapping[str, _Wanted] = MappingProxyType({}),
+    ) -> Iterator[bool]:
+        """Replay a range and compare it; what differs first is put into the result.
+
+        Yields:
+            Whether nothing differs. Within it, sources give their records once more.
+        """
+        if self._settings.batch:
+            raise NotSupportedError(
+                "a job in BATCH mode cannot be explained: it processes the elements of each key at the end of its input"
+            )
+        result.notes += notes_of(self._graph, history.end)[:-1]
+
+        def runner(job: Any, clock: Any) -> InProcessRunner:
+            return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
+
+        with tempfile.TemporaryDirectory(prefix="changelog-engine-explain-") as scratch:
+            run = _TracedRun(
+                self._graph,
+                self._settings,
+                history.point(history.start),
+                history.start,
+                history.end,
+                scratch,
+                runner,
+            )
+            run.needed = needed
+            uids = {
+                run.plan.uids[node] for stage in run.plan.stages if stage.id in needed for node in stage.nodes
+            }
+            narrow = {
+                uid: wanted
+                for uid, wanted in targets.items()
+                if any(
+                    uid == run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes
+                )
+            }
+            narrowed = {run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes}
+            recorded = _recorded(history, frozenset(uids - narrowed), narrow)
+            with contextlib.closing(run):
+                try:
+                    for checkpoint in history.checkpoints:
+                        tracker.checkpoint = checkpoint.id
+                        replayed = [
+                            _matching(table, uids - narrowed, narrow) for table in run.run(checkpoint)
+                        ]
+                        differing = differences(
+                            recorded[checkpoint.id],
+                            replayed,
+                            types_of(checkpoint.operators),
+                            StateTypes(*run.types()),
+                            checkpoint.id,
+                        )
+                        if differing:
+                            result.difference = str(differing[0])
+                            break
+                except UserFunctionError as error:
+                    result.difference = f"the code failed, and did not when it was recorded:\n{error}"
+                yield result.equal
 
 
 class _Wanted(NamedTuple):
@@ -444,65 +503,6 @@ class _TracedRun(ReplayRun):
                     if uid in ends:
                         self._ends[uid] = dict(ends[uid])
         return super()._run_epoch(checkpoint, ends, barrier)
-
-
-@contextlib.contextmanager
-def _replayed(
-    graph: JobGraph,
-    settings: JobSettings,
-    history: RecordedRange,
-    tracker: Tracker,
-    needed: frozenset[int],
-    result: Explanation,
-    targets: dict[str, _Wanted],
-) -> Iterator[bool]:
-    """Replay a range and compare it; what differs first is put into the result.
-
-    Yields:
-        Whether nothing differs. Within it, sources give their records once more.
-    """
-    if settings.batch:
-        raise NotSupportedError(
-            "a job in BATCH mode cannot be explained: it processes the elements of each key at the end of its input"
-        )
-    result.notes += notes_of(graph, history.end)[:-1]
-
-    def runner(job: Any, clock: Any) -> InProcessRunner:
-        return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
-
-    with tempfile.TemporaryDirectory(prefix="changelog-engine-explain-") as scratch:
-        run = _TracedRun(
-            graph, settings, history.point(history.start), history.start, history.end, scratch, runner
-        )
-        run.needed = needed
-        uids = {
-            run.plan.uids[node] for stage in run.plan.stages if stage.id in needed for node in stage.nodes
-        }
-        narrow = {
-            uid: wanted
-            for uid, wanted in targets.items()
-            if any(uid == run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes)
-        }
-        narrowed = {run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes}
-        recorded = _recorded(history, frozenset(uids - narrowed), narrow)
-        with contextlib.closing(run):
-            try:
-                for checkpoint in history.checkpoints:
-                    tracker.checkpoint = checkpoint.id
-                    replayed = [_matching(table, uids - narrowed, narrow) for table in run.run(checkpoint)]
-                    differing = differences(
-                        recorded[checkpoint.id],
-                        replayed,
-                        types_of(checkpoint.operators),
-                        StateTypes(*run.types()),
-                        checkpoint.id,
-                    )
-                    if differing:
-                        result.difference = str(differing[0])
-                        break
-            except UserFunctionError as error:
-                result.difference = f"the code failed, and did not when it was recorded:\n{error}"
-            yield result.equal
 
 
 def _recorded(
@@ -618,13 +618,6 @@ def _folder(graph: JobGraph, settings: JobSettings, path: str | None) -> JobFold
 
 def _checkpoint(folder: JobFolder, at: At) -> Checkpoint:
     return checkpoint_at(Lineage(folder.open_changelog()), at)
-
-
-def _history(folder: JobFolder, start: At, end: Checkpoint) -> RecordedRange:
-    if start is None:
-        ids = [n for segment in end.lineage for n in range(segment.first, segment.last + 1)]
-        start = ids[-2] if len(ids) > 1 else 0
-    return RecordedRange(folder, start, end.id)
 
 
 def _read_between(

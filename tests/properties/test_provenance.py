@@ -46,7 +46,7 @@ from changelog_engine.provenance import (
     SourceRecord,
     UnknownCause,
 )
-from changelog_engine.provenance.explain import explain_graph, explain_output_graph, impact_graph
+from changelog_engine.provenance.explain import Replays
 from changelog_engine.provenance.trace import SourceRange
 from changelog_engine.replay.compare import types_of
 from changelog_engine.replay.log_rows import mutations_of
@@ -310,7 +310,7 @@ def test_mutations_are_what_they_say(
     start = data.draw(st.sampled_from([None, 0]))
     # A restore begins the turns of rebalance() anew, which the notes say.
     start = 0 if "rebalance" in stateless else start
-    found = explain_graph(now, job.settings, key, operator=operator, at=at, start=start, depth=2)
+    found = Replays(now, job.settings, at, start).key(key, operator, depth=2)
     if "rebalance" in stateless and not found.equal:
         assert found.difference
         assert not found.mutations
@@ -350,7 +350,7 @@ def recorded_mutations(
 
 
 def check_outputs(now: JobGraph, job: TestJob, at: int, start: int | None, keyed: str, twice: bool) -> None:
-    outputs = explain_output_graph(now, job.settings, "out", lambda value: True, at=at, start=start)
+    outputs = Replays(now, job.settings, at, start).output("out", lambda value: True)
     if not outputs.equal:
         return
     for each in outputs.outputs:
@@ -374,7 +374,7 @@ def check_impact(
         return
     record = records[-1]
     begin = 0 if found.start is None else found.start
-    touched = impact_graph(now, job.settings, record.source, record.position, at=at, start=begin)
+    touched = Replays(now, job.settings, at, begin).impact(record.source, record.position)
     if not touched.equal:
         return
     mine = [
@@ -399,7 +399,7 @@ def test_what_cannot_be_explained_is_refused(tmp_path: Path) -> None:
     graph = job_graph([(0, 1)], [], "process", False, 1)
     job.run(graph)
     with pytest.raises(NotSupportedError, match="BATCH"):
-        explain_graph(graph, replace(job.settings, batch=True), 0)
+        Replays(graph, replace(job.settings, batch=True)).key(0)
 
 
 def test_a_source_that_has_nothing_for_a_while_is_asked_again() -> None:

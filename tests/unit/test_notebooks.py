@@ -16,7 +16,7 @@ from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
-from changelog_engine.provenance.explain import explain_graph
+from changelog_engine.provenance.explain import Replays
 from changelog_engine.replay.job import replay_graph
 
 SCRIPT = "<script>alert('key')</script>\x1b[2J"
@@ -110,12 +110,12 @@ def test_replays_and_explanations(job: TestJob):
     assert "put 2" in page.text
     assert f"the first {MOST_ROWS} of" in page.text
     assert repr(different).startswith(different.text(0).partition("\n")[0])
-    found = explain_graph(graph(Totals()), job.settings, SCRIPT, at=1)
+    found = Replays(graph(Totals()), job.settings, at=1).key(SCRIPT)
     page = shown(found)
     assert "alert('key')" in page.text
     assert "record" in page.text
     assert "process_element" in page.text
-    refused = explain_graph(graph(Doubled()), job.settings, "ann", at=1)
+    refused = Replays(graph(Doubled()), job.settings, at=1).key("ann")
     assert "NOT EXPLAINED" in shown(refused).text
 
 
