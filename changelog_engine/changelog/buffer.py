@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from changelog_engine.changelog.logged_keys import key_columns
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, codec_for
-from changelog_engine.graph.key_groups import key_groups
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
+_MAX_MS = (2**63 - 1) // 1000  # that microseconds hold
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
@@ -46,15 +47,14 @@ class StateLog(MutationLog):
         map_codec: of a map's keys; None for what is not a map.
         explicit: operations are kept.
         timed: the stream has timestamps.
-        max_parallelism: number of key groups.
         namespaces: of namespaced state.
     """
 
     __slots__ = (
         "_key_codec",
         "_map_codec",
-        "_max_parallelism",
         "_namespaces",
+        "_of_list",
         "_value_codec",
         "operator",
         "state",
@@ -69,7 +69,6 @@ class StateLog(MutationLog):
         map_codec: KeyCodec | None,
         explicit: bool,
         timed: bool,
-        max_parallelism: int,
         namespaces: NamespaceCodec | None,
     ) -> None:
         super().__init__(map_codec is not None, explicit, timed)
@@ -78,36 +77,48 @@ class StateLog(MutationLog):
         self._key_codec = key_codec
         self._value_codec = value_codec
         self._map_codec = map_codec
-        self._max_parallelism = max_parallelism
         self._namespaces = namespaces
+        self._of_list = explicit and value_codec is not None and map_codec is None
 
-    def columns(self) -> dict[str, Any]:
-        """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone."""
-        identities, namespace = self.keys, None
+    def identities(self) -> list[Any]:
+        """The keys' identities, without namespaces."""
+        return self.keys if self._namespaces is None else list(map(_FIRST, self.keys))  # drives our own code
+
+    def columns(self, keys: tuple[pa.Array, pa.Array], times: pa.Array | None) -> dict[str, Any]:
+        """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone.
+
+        Args:
+            keys: texts and groups of the keys.
+            times: of the elements, None without.
+        """
+        namespace = None
         if self._namespaces is not None:
-            identities = list(map(_FIRST, self.keys))  # drives our own code
             namespace = self._namespaces.texts(list(map(_SECOND, self.keys)))  # drives our own code
-        keys = self._key_codec.texts(identities)
-        groups = pa.array(key_groups(identities, self._max_parallelism), pa.int32())
         columns: dict[str, Any] = {
             "operator": self.operator,
             "state": self.state,
-            "key": keys,
-            "key_group": groups,
+            "key": keys[0],
+            "key_group": keys[1],
             "operation": self._operation_column(),
             "value": None,
             "payload": None,
             "map_key": None,
             "namespace": namespace,
-            "event_time": self._time_column(),
+            "event_time": times,
         }
-        if self._value_codec is not None:
-            columns["value"], columns["payload"] = self._value_codec.encode_many(self.values)
-        else:
-            columns["value"] = pa.array(self.values, pa.int64()).cast(pa.string())
+        columns["value"], columns["payload"] = self._value_columns()
         if self.map_keys is not None:
             columns["map_key"] = self._map_key_column()
         return columns
+
+    def _value_columns(self) -> tuple[pa.Array, pa.Array | None]:
+        if self._value_codec is None:
+            return pa.array(self.values, pa.int64()).cast(pa.string()), None
+        if self._of_list and self.operations is not None and mutation_log.REPLACE in self.operations:
+            return self._value_codec.encode_again(
+                self.values
+            )  # most elements of the new list were in the old one
+        return self._value_codec.encode_many(self.values, admitted=True)
 
     def _operation_column(self) -> Any:
         if self.operations is not None:
@@ -115,10 +126,10 @@ class StateLog(MutationLog):
             if self.operations.count(first) == len(self.operations):
                 return first
             return pa.array(self.operations, pa.string()).dictionary_encode()
-        cleared = np.array(list(map(is_, self.values, repeat(CLEARED))), np.int32)
+        cleared = np.fromiter(map(is_, self.values, repeat(CLEARED)), np.bool_, len(self.values))
         if not cleared.any():
             return mutation_log.PUT
-        return pa.DictionaryArray.from_arrays(pa.array(cleared), _put_or_clear())
+        return pa.DictionaryArray.from_arrays(pa.array(cleared.astype(np.int32)), _put_or_clear())
 
     def _map_key_column(self) -> pa.Array:
         assert self.map_keys is not None and self._map_codec is not None
@@ -128,20 +139,17 @@ class StateLog(MutationLog):
         texts = iter(self._map_codec.texts(present).to_pylist())
         return pa.array([None if k is CLEARED else next(texts) for k in self.map_keys], pa.string())
 
-    def _time_column(self) -> pa.Array | None:
-        if not self.times:
-            return None
-        times = pa.array(self.times, pa.int64())
-        if _NO_TIME in self.times:
-            times = pa.array([None if t == _NO_TIME else t for t in self.times], pa.int64())
-        try:
-            return times.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
-        except pa.ArrowInvalid:  # further from 1970 than microseconds reach
-            return (
-                pa.array([t if t is not None and abs(t) < 2**53 else None for t in times.to_pylist()])
-                .cast(pa.timestamp("ms", tz="UTC"))
-                .cast(pa.timestamp("us", tz="UTC"))
-            )
+
+def _time_column(times: list[int]) -> pa.Array:
+    found = np.fromiter(times, np.int64, len(times))
+    absent = None
+    if found.min() < -_MAX_MS or found.max() > _MAX_MS:
+        absent = found == _NO_TIME
+        present = found[~absent]
+        if len(present) and (present.min() < -_MAX_MS or present.max() > _MAX_MS):
+            absent |= (found <= -(2**53)) | (found >= 2**53)  # further from 1970 than microseconds reach
+        found[absent] = 0
+    return pa.array(found * 1000, mask=absent).cast(pa.timestamp("us", tz="UTC"))
 
 
 class ChangelogBuffer:
@@ -164,7 +172,6 @@ class ChangelogBuffer:
             key_codec_for(spec.map_key_type) if is_map else None,
             explicit=is_map or spec.kind is StateKind.LIST,
             timed=self._timed,
-            max_parallelism=self._max_parallelism,
             namespaces=namespaces,
         )
         self.logs.append(log)
@@ -178,10 +185,9 @@ class ChangelogBuffer:
             self._key_codec,
             None,
             None,
-            True,
-            self._timed,
-            self._max_parallelism,
-            namespaces,
+            explicit=True,
+            timed=self._timed,
+            namespaces=namespaces,
         )
         self.logs.append(log)
         return log
@@ -193,7 +199,32 @@ class ChangelogBuffer:
     def drain(self) -> list[tuple[int, dict[str, Any]]]:
         """The waiting mutations of every state as (row count, columns); they are forgotten once all are encoded."""
         waiting = [log for log in self.logs if log.keys]
-        drained = [(len(log.keys), log.columns()) for log in waiting]
+        # States of one function have mutations of the same records: equal lists become columns once.
+        keys, times = _Distinct(), _Distinct()
+        places = [
+            (keys.place(log.identities()), times.place(log.times) if log.times else None) for log in waiting
+        ]
+        of_keys = key_columns(keys.lists, self._key_codec, self._max_parallelism)
+        of_times = [_time_column(some) for some in times.lists]
+        drained = [
+            (len(log.keys), log.columns(of_keys[key], None if time is None else of_times[time]))
+            for log, (key, time) in zip(waiting, places, strict=True)
+        ]
         for log in waiting:
             log.clear()
         return drained
+
+
+class _Distinct:
+    """Lists that differ."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[Any]] = []
+
+    def place(self, values: list[Any]) -> int:
+        """Where a list that is equal stands, which this one may be."""
+        for place, known in enumerate(self.lists):
+            if len(known) == len(values) and known == values:
+                return place
+        self.lists.append(values)
+        return len(self.lists) - 1

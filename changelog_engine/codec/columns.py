@@ -45,7 +45,7 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
         bounds = pc.min_max(numbers).as_py()
         if bounds["min"] is not None and (bounds["min"] < low or bounds["max"] > high):
             raise NotExact
-    if _repeats(values):
+    if repeats(values):
         encoded = numbers.dictionary_encode()
         texts = encoded.dictionary.cast(pa.string())
         if numbers.null_count == 0:
@@ -54,7 +54,7 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
     return _null_text(numbers.cast(pa.string()))
 
 
-def _repeats(values: list[Any]) -> bool:
+def repeats(values: list[Any]) -> bool:
     """A guess from a sample: fewer than half of the values differ."""
     if len(values) < 4 * _SAMPLE:
         return False
@@ -153,6 +153,45 @@ def array_texts(values: list[Any]) -> pa.Array | None:
     offsets[1:] = ends + 1 - np.arange(len(values))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw[wanted])]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def same_objects(values: list[Any]) -> tuple[pa.Array, list[int]]:
+    """Which values are the same object.
+
+    Args:
+        values: any objects, each held by the list or by others meanwhile.
+
+    Returns:
+        Of each value the number of its object, by first appearance; and where each object appears first.
+    """
+    encoded = pa.array(np.fromiter(map(id, values), np.uint64, len(values))).dictionary_encode()
+    numbers = encoded.indices.to_numpy()
+    seen = np.maximum.accumulate(numbers)
+    firsts = np.flatnonzero(np.diff(seen, prepend=np.int32(-1)))
+    return encoded.indices, firsts.tolist()
+
+
+def object_texts(names: list[str], fields: list[pa.Array]) -> pa.Array | None:
+    """Texts of JSON objects out of those of their fields.
+
+    Args:
+        names: of the fields, as JSON; at least one.
+        fields: texts, one array a field; not more than a chunk of rows.
+
+    Returns:
+        An array of string; None when it would be longer than one can be.
+    """
+    fields = [as_strings(texts) for texts in fields]
+    rows = len(fields[0])
+    if (
+        sum(map(len, map(_characters, fields))) + rows * (2 + sum([len(name) * 4 + 2 for name in names]))
+        >= 2**31
+    ):
+        return None
+    pieces: list[Any] = []
+    for name, texts in zip(names, fields, strict=True):
+        pieces += [f"{',' if pieces else '{'}{name}:", texts]
+    return pc.binary_join_element_wise(*pieces, "}", "")
 
 
 def needs_escape(texts: pa.Array) -> bool:

@@ -33,6 +33,7 @@ class ListForm(JsonForm):
     def __init__(self, element: JsonForm) -> None:
         self.element = element
         self.reads_plain = element.reads_plain
+        self.direct = element.direct
 
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
@@ -104,6 +105,7 @@ class TupleForm(JsonForm):
     def __init__(self, fields: list[JsonForm]) -> None:
         self.fields = fields
         self._plain_fields = all(field.reads_plain for field in fields)
+        self.direct = all(field.direct for field in fields)
 
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
@@ -147,13 +149,22 @@ class RowForm(JsonForm):
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""
         names = self.names
-        rows = columns_of_rows(values)
-        if rows is None or rows[0] != names:
-            raise NotExact
+        fields = self.columns_of(values)
         if not names:
             return [{} for _ in values]
-        written = self.tuples.write_columns(rows[1])
+        written = self.tuples.write_columns(fields)
         return [dict(zip(names, fields, strict=False)) for fields in zip(*written, strict=True)]
+
+    def columns_of(self, values: list[Any]) -> list[list[Any]]:
+        """The fields of rows, one list a field.
+
+        Raises:
+            NotExact: they are not rows of these names that are inserts.
+        """
+        rows = columns_of_rows(values)
+        if rows is None or rows[0] != self.names:
+            raise NotExact
+        return rows[1]
 
     def read(self, values: list[Any]) -> list[Any]:
         """See JsonForm.read."""

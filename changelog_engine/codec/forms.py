@@ -40,11 +40,13 @@ class JsonForm:
         python: the exact class of the values.
         as_text: every JSON value is a string.
         reads_plain: from_json has nothing to convert.
+        direct: to_json gives values that a declared type admitted back as they are, or the JSON writer refuses them.
     """
 
     python: type
     as_text = False
     reads_plain = False
+    direct = False
 
     def to_json(self, values: list[Any]) -> list[Any]:
         """What to hand to the JSON writer for each value; None stays None.
@@ -96,7 +98,7 @@ class IntegerForm(JsonForm):
     python = int
 
     def __init__(self, low: int | None, high: int | None) -> None:
-        self.bounded = self.reads_plain = low is not None
+        self.bounded = self.reads_plain = self.direct = low is not None
         self.low = INT64_LOW if low is None else low
         self.high = INT64_HIGH if high is None else high
 
@@ -144,7 +146,7 @@ class BooleanForm(JsonForm):
     """true and false."""
 
     python = bool
-    reads_plain = True
+    reads_plain = direct = True
 
 
 class StringForm(JsonForm):
@@ -152,7 +154,7 @@ class StringForm(JsonForm):
 
     python = str
     as_text = True
-    reads_plain = True
+    reads_plain = direct = True
 
     def write(self, values: list[Any]) -> list[Any]:
         """See JsonForm.write."""

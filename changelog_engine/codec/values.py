@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.codec import columns
-from changelog_engine.codec.composites import dumps, form_of
+from changelog_engine.codec.composites import RowForm, TupleForm, dumps, form_of
 from changelog_engine.codec.forms import (
     AnyForm,
     BooleanForm,
     FloatForm,
     IntegerForm,
+    JsonForm,
     NotExact,
     StringForm,
     is_plain,
@@ -63,6 +64,7 @@ class Encoded(NamedTuple):
     payload: bytes | None
 
 
+_WORTH_A_LOOK = 1024
 # What the JSON writer and the forms raise for values that need a closer look.
 _HARD = (NotExact, TypeError, ValueError, RecursionError)
 
@@ -78,6 +80,8 @@ class Codec:
         self.type = type_info
         self._form = form_of(type_info)
         self._any = isinstance(self._form, AnyForm)
+        # What a type without an exact class admitted was looked at, field by field.
+        self._as_admitted = self._form.direct and type_info.exact is None
 
     def encode(self, value: Any) -> Encoded:
         """The value as it is now.
@@ -108,11 +112,13 @@ class Codec:
         except _HARD:
             return Encoded(readable_text(value), dump_payload(value))
 
-    def encode_many(self, values: list[Any]) -> tuple[pa.Array, pa.Array | None]:
+    def encode_many(self, values: list[Any], admitted: bool = False) -> tuple[pa.Array, pa.Array | None]:
         """The columns ``value`` and ``payload`` of many values.
 
         Args:
             values: values of the declared type, what encode gave, and CLEARED, in any mixture.
+            admitted: each value is one that the type's ``check`` gave back, as those in a state's table are, so that what it
+                looked at need not be looked at again.
 
         Returns:
             Texts (string, or a dictionary of string where ints repeat; null for CLEARED), and payloads
@@ -124,25 +130,48 @@ class Codec:
         """
         kinds = set(map(type, values))
         if _Cleared in kinds or Encoded in kinds:
-            return self._encode_mixed(values, kinds)
+            return self._encode_mixed(values, kinds, admitted)
         try:
-            texts = self._column(values, kinds)
+            texts = _scalar_texts(self._form, values, kinds)
             if texts is not None:
                 return texts, None
         except NotExact:
             pass  # some value needs a payload or does not fit: the chunk that holds it finds out
-        return self._encode_chunks(values)
+        return self._encode_chunks(values, admitted and self._as_admitted)
 
-    def _encode_mixed(self, values: list[Any], kinds: set[type]) -> tuple[pa.Array, pa.Array | None]:
+    def encode_again(self, values: list[Any]) -> tuple[pa.Array, pa.Array | None]:
+        """As encode_many of admitted values of which many are the same objects: each object is encoded once.
+
+        Args:
+            values: as of encode_many; none may change meanwhile.
+
+        Returns:
+            As of encode_many; texts as a dictionary where half of the values or more are not the first of their object.
+        """
+        if not isinstance(self._form, TupleForm) or len(values) < _WORTH_A_LOOK:
+            return self.encode_many(values, admitted=True)
+        codes, firsts = columns.same_objects(values)
+        if 2 * len(firsts) > len(values):
+            return self.encode_many(values, admitted=True)
+        texts, payloads = self.encode_many([values[index] for index in firsts], admitted=True)
+        if texts.null_count or pa.types.is_dictionary(texts.type):
+            return texts.take(codes), None if payloads is None else payloads.take(codes)
+        return pa.DictionaryArray.from_arrays(codes, texts), None if payloads is None else payloads.take(
+            codes
+        )
+
+    def _encode_mixed(
+        self, values: list[Any], kinds: set[type], admitted: bool
+    ) -> tuple[pa.Array, pa.Array | None]:
         if kinds <= {Encoded, _Cleared}:
             pairs = [(None, None) if value is CLEARED else value for value in values]
             return _arrays([pair[0] for pair in pairs], [pair[1] for pair in pairs])
         if Encoded not in kinds:
             present = list(map(operator.is_not, values, repeat(CLEARED)))
-            texts_there, there = self.encode_many(list(compress(values, present)))
+            texts_there, there = self.encode_many(list(compress(values, present)), admitted)
             return _spread(texts_there, present), None if there is None else _spread(there, present)
         raw = [value for value in values if type(value) not in (Encoded, _Cleared)]
-        raw_texts, raw_payloads = self.encode_many(raw)
+        raw_texts, raw_payloads = self.encode_many(raw, admitted)
         rest = iter(zip(raw_texts.to_pylist(), _pylist(raw_payloads, len(raw)), strict=True))
         texts: list[str | None] = []
         payloads: list[bytes | None] = []
@@ -155,34 +184,13 @@ class Codec:
             payloads.append(payload)
         return _arrays(texts, payloads)
 
-    def _column(self, values: list[Any], kinds: set[type]) -> pa.Array | None:
-        """The texts by Arrow, or None when this type and these classes have no such way."""
-        form, undeclared = self._form, self._any
-        empty = _NONE in kinds
-        if len(kinds) - empty != 1:
-            return None
-        only = next(kind for kind in kinds if kind is not _NONE)
-        if only is str and (undeclared or isinstance(form, StringForm)):
-            return columns.string_texts(values)
-        if form.as_text:
-            return columns.string_texts(form.to_json(values))
-        if only is int and undeclared:
-            return columns.int_texts(values, empty)
-        if only is int and isinstance(form, IntegerForm):
-            return columns.int_texts(values, empty, form.low, form.high)
-        if only is bool and (undeclared or isinstance(form, BooleanForm)):
-            return columns.bool_texts(values)
-        if only is float and (undeclared or isinstance(form, FloatForm)):
-            return columns.float_texts(values, names=not undeclared)
-        return None
-
-    def _encode_chunks(self, values: list[Any]) -> tuple[pa.Array, pa.Array | None]:
+    def _encode_chunks(self, values: list[Any], as_they_are: bool) -> tuple[pa.Array, pa.Array | None]:
         text_pieces: list[pa.Array] = []
         payload_pieces: list[pa.Array | None] = []
         for start in range(0, len(values), columns.CHUNK_ROWS):
             chunk = values[start : start + columns.CHUNK_ROWS]
             try:
-                texts, payloads = self._chunk_texts(chunk), None
+                texts, payloads = _chunk_texts(self._form, chunk, as_they_are), None
             except _HARD:
                 encoded = [self.encode(value) for value in chunk]
                 texts, payloads = _arrays([one[0] for one in encoded], [one[1] for one in encoded])
@@ -197,11 +205,6 @@ class Codec:
             for texts, payloads in zip(text_pieces, payload_pieces, strict=True)
         ]
         return pa.concat_arrays(text_pieces), pa.concat_arrays(filled)
-
-    def _chunk_texts(self, chunk: list[Any]) -> pa.Array:
-        written = self._form.to_json(chunk)
-        texts = columns.array_texts(written)
-        return pa.array([dumps(value) for value in written], pa.string()) if texts is None else texts
 
     def decode_many(self, texts: Any, payloads: Any = None) -> list[Any]:
         """The values of the log's columns ``value`` and ``payload``.
@@ -247,6 +250,51 @@ class Codec:
         if absent is not None:
             values = [CLEARED if none else v for v, none in zip(values, absent.to_pylist(), strict=True)]
         return values
+
+
+def _scalar_texts(form: JsonForm, values: list[Any], kinds: set[type]) -> pa.Array | None:
+    """The texts by Arrow, or None when this form and these classes have no such way."""
+    undeclared = isinstance(form, AnyForm)
+    empty = _NONE in kinds
+    if len(kinds) - empty != 1:
+        return None
+    only = next(kind for kind in kinds if kind is not _NONE)
+    if only is str and (undeclared or isinstance(form, StringForm)):
+        return columns.string_texts(values)
+    if form.as_text:
+        return columns.string_texts(form.to_json(values))
+    if only is int and undeclared:
+        return columns.int_texts(values, empty)
+    if only is int and isinstance(form, IntegerForm):
+        return columns.int_texts(values, empty, form.low, form.high)
+    if only is bool and (undeclared or isinstance(form, BooleanForm)):
+        return columns.bool_texts(values)
+    if only is float and (undeclared or isinstance(form, FloatForm)):
+        return columns.float_texts(values, names=not undeclared)
+    return None
+
+
+def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Array:
+    """The texts of not more than a chunk of values, written all at once where that can be."""
+    if isinstance(form, RowForm) and form.names and _NONE not in set(map(type, chunk)):
+        fields = zip(form.tuples.fields, form.columns_of(chunk), strict=True)
+        of_fields = [_field_texts(field, column, as_they_are) for field, column in fields]
+        whole = columns.object_texts(list(map(dumps, form.names)), of_fields)
+        if whole is not None:
+            return whole
+    written = chunk if as_they_are else form.to_json(chunk)
+    texts = columns.array_texts(written)
+    return pa.array([dumps(value) for value in written], pa.string()) if texts is None else texts
+
+
+def _field_texts(form: JsonForm, values: list[Any], as_they_are: bool) -> pa.Array:
+    try:
+        texts = _scalar_texts(form, values, set(map(type, values)))
+        if texts is not None:
+            return texts
+    except NotExact:
+        pass  # larger ints, which have a form of their own
+    return _chunk_texts(form, values, as_they_are)
 
 
 def _encode_any(value: Any) -> Encoded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from unittest import mock
 
@@ -12,10 +13,13 @@ from hypothesis import strategies as st
 from support.same import same
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.logged_keys import key_columns
 from changelog_engine.codec.columns import array_texts
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.codec.values import Encoded
+from changelog_engine.codec.values import CLEARED, Encoded, codec_for
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.blocks import Block, column_of, decode, encode_block
 from changelog_engine.state.backend import EVENT_TIMERS
@@ -284,3 +288,62 @@ def test_texts_of_windows_come_back(identities: list[tuple[int, int]]) -> None:
     texts = codec.texts(identities)
     assert texts.to_pylist() == [f"[{start},{end}]" for start, end in identities]
     assert codec.from_texts(texts) == identities
+
+
+@given(st.sampled_from(TUPLES), st.lists(VALUES, max_size=6), st.randoms(use_true_random=False))
+def test_what_a_type_admitted_is_written_as_one_by_one(
+    type_info: Any, values: list[Any], random: Any
+) -> None:
+    codec = codec_for(type_info)
+    admitted: list[Any] = [CLEARED]
+    for value in values:
+        with suppress(TypeMismatchError):
+            admitted.append(type_info.check(value))
+    for row in admitted[1:2]:
+        if type(row) is Row:
+            admitted.append(make_row(row._fields, row._values, RowKind.DELETE))
+    wanted = [tuple(codec.encode(value)) for value in admitted]
+    for chosen in (admitted, admitted[1:]):
+        texts, payloads = codec.encode_many(chosen, admitted=True)
+        found = [None] * len(chosen) if payloads is None else payloads.to_pylist()
+        assert list(zip(texts.to_pylist(), found, strict=True)) == wanted[len(wanted) - len(chosen) :]
+    # Lists that are replaced have many elements again.
+    at = [random.randrange(len(admitted)) for _ in range(2_000)]
+    texts, payloads = codec.encode_again([admitted[index] for index in at])
+    found = [None] * len(at) if payloads is None else payloads.to_pylist()
+    assert list(zip(texts.to_pylist(), found, strict=True)) == [wanted[index] for index in at]
+
+
+KEY_LISTS = {
+    "ints": [list(range(-9, 9)), [-(2**63), 2**63 - 1, 5]],
+    "large ints": [[1, 2**70, -(2**63)], [3]],
+    "text": [["a", "b", '"', ""], ["\u20ac", "a"]],
+    "any": [[1, "a", b"1.0", b"true"], ["1", b'["x"]']],
+}
+
+
+@pytest.mark.parametrize("kind", KEY_LISTS)
+@pytest.mark.parametrize("times", [1, 2_000], ids=["once", "often"])
+def test_columns_of_keys_are_what_each_key_gives(kind: str, times: int) -> None:
+    codec = key_codec_for(Types.BIG_INT() if kind == "large ints" else None)
+    lists = [some * times for some in KEY_LISTS[kind]]
+    for some, (texts, groups) in zip(lists, key_columns(lists, codec, 128), strict=True):
+        assert texts.to_pylist() == [codec.text(identity) for identity in some]
+        assert groups.to_pylist() == [key_group(identity, 128) for identity in some]
+
+
+def test_times_that_microseconds_do_not_hold_are_left_out() -> None:
+    limit = (2**63 - 1) // 1000
+    for times, wanted in (
+        ([0, -1, limit], [0, -1000, limit * 1000]),
+        ([-(2**63), 7], [None, 7000]),
+        ([limit + 1, 2**53, -(2**53), 2**53 - 1, -(2**63)], [None, None, None, (2**53 - 1) * 1000, None]),
+    ):
+        buffer = ChangelogBuffer(Types.LONG(), True, 128)
+        log = buffer.log_of("op", StateSpec("s", StateKind.VALUE, Types.LONG()))
+        for each in times:
+            log.keys.append(1)
+            log.values.append(1)
+            assert log.times is not None
+            log.times.append(each)
+        assert buffer.drain()[0][1]["event_time"].cast("int64").to_pylist() == wanted

@@ -1,0 +1,79 @@
+"""The columns ``key`` and ``key_group`` of many mutations: each key that comes often becomes text, and is hashed, once.
+
+Invariant: rows have the same text and group as ``KeyCodec.text`` and ``key_group`` give each of them alone.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from changelog_engine.codec.columns import as_strings, repeats
+from changelog_engine.codec.identities import KeyCodec
+from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
+
+
+class _Numbers(dict[Any, int]):
+    """Numbers of identities, by first appearance."""
+
+    def __missing__(self, identity: Any) -> int:
+        number = self[identity] = len(self)
+        return number
+
+
+def key_columns(
+    lists: list[list[Any]], codec: KeyCodec, max_parallelism: int
+) -> list[tuple[pa.Array, pa.Array]]:
+    """Texts and groups of the keys of several logs.
+
+    Args:
+        lists: identities, one list a log; none is empty.
+        codec: of the keys.
+        max_parallelism: number of groups.
+
+    Returns:
+        For each list its texts (string; or a dictionary of string, one for all lists, where keys repeat) and its groups
+        (int32).
+    """
+    if not lists:
+        return []
+    often = repeats(max(lists, key=len))
+    ints = _ints(lists)
+    if ints is None and not often:
+        return [(codec.texts(some), pa.array(key_groups(some, max_parallelism))) for some in lists]
+    if ints is not None and not often:
+        return [(numbers.cast(pa.string()), _groups_of_ints(numbers, max_parallelism)) for numbers in ints]
+    if ints is not None:
+        encoded = pa.concat_arrays(ints).dictionary_encode()
+        codes, texts = encoded.indices.to_numpy(), encoded.dictionary.cast(pa.string())
+        groups = key_groups_of_ints(encoded.dictionary.to_numpy(), max_parallelism)
+    else:
+        known = _Numbers()
+        total = sum(map(len, lists))
+        codes = np.fromiter(map(known.__getitem__, chain.from_iterable(lists)), np.int32, total)
+        distinct = list(known)
+        texts, groups = as_strings(codec.texts(distinct)), key_groups(distinct, max_parallelism)
+    columns = []
+    start = 0
+    for some in lists:
+        own = codes[start : start + len(some)]
+        start += len(some)
+        columns.append((pa.DictionaryArray.from_arrays(pa.array(own), texts), pa.array(groups[own])))
+    return columns
+
+
+def _ints(lists: list[list[Any]]) -> list[pa.Array] | None:
+    """The lists as arrays when all identities are ints of 64 bits; an int's text is its digits."""
+    if type(lists[0][0]) is not int:
+        return None
+    try:
+        return [pa.array(some, pa.int64()) for some in lists]
+    except (OverflowError, TypeError, pa.ArrowInvalid):
+        return None
+
+
+def _groups_of_ints(numbers: pa.Array, max_parallelism: int) -> pa.Array:
+    return pa.array(key_groups_of_ints(numbers.to_numpy(), max_parallelism))
