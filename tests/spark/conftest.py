@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from servers.s3 import S3Server
+
+from changelog_engine.storage.file_systems import options_in_use, use_options
 
 HERE = Path(__file__).resolve().parent
 for folder in (HERE, HERE.parents[1] / "docs" / "examples" / "flights"):
@@ -35,3 +38,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture
+def s3_options(s3: S3Server) -> Iterator[dict[str, str]]:
+    """How to reach the store; this process does so already."""
+    before = options_in_use()
+    found = {"s3.endpoint": s3.endpoint, "s3.access-key": s3.access_key, "s3.secret-key": s3.secret_key}
+    use_options(found)
+    yield found
+    use_options(before)

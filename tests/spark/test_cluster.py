@@ -1,0 +1,146 @@
+"""A standalone cluster: workers with addresses and folders of their own, the state and the output on S3.
+
+Reliability case 22: whatever is lost of it, state and output are exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster_job import key_of
+from driver_process import Driver, newest_checkpoint, wait_for
+from pyarrow import fs
+from servers.s3 import S3Server
+from servers.spark_cluster import SparkMaster, SparkWorker
+
+from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.verification.verify import verify
+from materializer.fold import state_at
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = 300_000
+STOPPED_S = 4
+RESTARTS = "failed and restarts"
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[SparkMaster]:
+    with SparkMaster() as master:
+        yield master
+
+
+def test_a_cluster_loses_executors_machines_and_its_driver(
+    master: SparkMaster, s3: S3Server, s3_options: dict[str, str], tmp_path: Path
+) -> None:
+    bucket = s3.create_bucket()
+    base, output = f"s3://{bucket}/log", f"s3://{bucket}/out"
+    options = {
+        **s3_options,
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": base,
+        "execution.checkpointing.interval": "500ms",
+        "parallelism.default": 4,
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 50,
+        "restart-strategy.fixed-delay.delay": "0 s",
+        "spark.master": master.url,
+        "spark.executor.cores": 2,
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.5",
+        "spark.driver.bindAddress": "127.0.0.5",
+        "spark.local.dir": tmp_path / "spark",
+    }
+    job = ("cluster_job.py", "cluster", NUMBERS, output)
+    with (
+        SparkWorker(master, "127.0.0.2", cores=2) as first,
+        SparkWorker(master, "127.0.0.3", cores=2) as second,
+    ):
+        second.stop()
+        with Driver(*job, options={**options, "spark.cores.max": 4}, work=tmp_path) as driver:
+            goes_on = _more_checkpoints(driver, base)
+            driver.wait_for(
+                lambda: "the job waits for the rest" in driver.output, what="wait for an executor"
+            )
+            assert " of 2 executors registered on spark://" in driver.output
+            second.start()
+            goes_on("start")
+            assert RESTARTS not in driver.output, "the start was not a healthy one"
+            assert first.executors()
+            assert second.executors()
+
+            second.send(signal.SIGSTOP)
+            _for_seconds(STOPPED_S, lambda: driver.process.poll() is None)
+            second.send(signal.SIGCONT)
+            goes_on("slow executor")
+            assert RESTARTS not in driver.output, "a slow executor is not a lost one"
+
+            lost = first.executors()
+            for pid in lost:
+                os.kill(pid, signal.SIGKILL)
+            goes_on("lost executor")
+            driver.wait_for(
+                lambda: set(first.executors()) - set(lost), what="executor in the lost one's place"
+            )
+
+            second.kill()
+            goes_on("lost machine")
+            assert "the job goes on with what is there" in driver.output
+
+            driver.kill()
+            driver.wait_gone()
+        reached = newest_checkpoint(base, "cluster")
+        second.start()
+        elsewhere = {"spark.driver.host": "127.0.0.6", "spark.driver.bindAddress": "127.0.0.6"}
+        dynamic = {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.executorIdleTimeout": "5s",
+        }
+        with Driver(*job, options={**options, **elsewhere, **dynamic}, work=tmp_path) as driver:
+            _more_checkpoints(driver, base)("restart of the driver")
+            assert first.executors()
+            assert second.executors()
+            driver.hurry()
+            assert driver.end() == 0, driver.output
+            assert RESTARTS not in driver.output, "the next driver's start was not a healthy one"
+            assert s3.secret_key not in driver.output
+    folder = find_job_folder(base, "cluster")
+    assert newest_checkpoint(base, "cluster") > reached
+    assert verify(folder).faults == []
+    expected = Counter(key_of(number) for number in range(NUMBERS))
+    folded = state_at(folder.changelog.root)
+    assert folded.checkpoint.finished
+    assert folded.states["by key", "count"] == expected
+    lines = _lines(s3.filesystem(), f"{bucket}/out")
+    assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
+
+
+def _more_checkpoints(driver: Driver, base: str) -> Callable[[str], None]:
+    """Waits for two checkpoints more than there are."""
+
+    def wait(what: str) -> None:
+        before = newest_checkpoint(base, "cluster")
+        driver.wait_for(
+            lambda: newest_checkpoint(base, "cluster") >= before + 2, what=f"checkpoint after {what}"
+        )
+
+    return wait
+
+
+def _for_seconds(seconds: float, holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    wait_for(lambda: time.monotonic() > end or not holds())
+    assert holds()
+
+
+def _lines(store: fs.S3FileSystem, folder: str) -> Counter[str]:
+    found = store.get_file_info(fs.FileSelector(folder, recursive=True))
+    texts = (store.open_input_file(file.path).read().decode() for file in found if file.is_file)
+    return Counter(itertools.chain.from_iterable(text.splitlines() for text in texts))
