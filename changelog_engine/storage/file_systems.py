@@ -26,6 +26,8 @@ _S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
     "region": ("s3.endpoint.region", "s3.region"),
     "path_style": ("s3.path.style.access", "s3.path-style-access"),
 }
+# A small object is one request, not three: begin, one part, complete.
+_WHOLE_PUTS = "allow_delayed_open"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 OPTION_PREFIXES = ("s3.",)  # of the configuration's keys that are for file systems
@@ -142,7 +144,7 @@ class FileSystems:
     def _open_s3(self, uri: str) -> tuple[pafs.FileSystem, str]:
         parts = urlsplit(uri)
         if parts.query or "@" in parts.netloc:  # the URI says itself how to reach it, as pyarrow has it
-            return _from_uri(f"s3:{uri.split(':', 1)[1]}")
+            return _s3_from_uri(uri)
         given: dict[str, Any] = {
             "access_key": self._s3("access_key"),
             "secret_key": self._s3("secret_key"),
@@ -157,8 +159,8 @@ class FileSystems:
             given["force_virtual_addressing"] = (self._s3("path_style") or "true").lower() == "false"
         given = {key: value for key, value in given.items() if value is not None}
         if endpoint is None and "region" not in given and "access_key" not in given:
-            return _from_uri(f"s3:{uri.split(':', 1)[1]}")
-        return pafs.S3FileSystem(**given), unquote(f"{parts.netloc}{parts.path}")
+            return _s3_from_uri(uri)
+        return pafs.S3FileSystem(**given, **{_WHOLE_PUTS: True}), unquote(f"{parts.netloc}{parts.path}")
 
 
 def use_options(options: Mapping[str, str]) -> None:
@@ -190,6 +192,13 @@ def public_uri(uri: str) -> str:
     # A key with a slash in it that is not escaped would end up in the path: cut up to the last "@".
     whole = f"{place}{slash}{path.split('?', 1)[0]}"
     return f"{begin}{separator}{whole.rsplit('@', 1)[-1]}".rstrip("/")
+
+
+def _s3_from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
+    place, _, query = uri.split(":", 1)[1].partition("?")
+    if _WHOLE_PUTS not in query:
+        query += f"{'&' * bool(query)}{_WHOLE_PUTS}=true"
+    return _from_uri(f"s3:{place}?{query}")
 
 
 def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:

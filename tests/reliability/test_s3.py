@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from servers.s3 import S3Server
+from servers.s3 import S3Server, kind
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
@@ -50,8 +50,8 @@ def options(s3: S3Server) -> dict[str, str]:
     return {"s3.endpoint": s3.endpoint, "s3.access-key": s3.access_key, "s3.secret-key": s3.secret_key}
 
 
-def job_at(base: str, script: Script, kind: type[TestJob] = TestJob, **settings: Any) -> TestJob:
-    return kind(base, script, file_systems=options_in_use(), **settings)
+def job_at(base: str, script: Script, job: type[TestJob] = TestJob, **settings: Any) -> TestJob:
+    return job(base, script, file_systems=options_in_use(), **settings)
 
 
 def graph(**more: Any) -> Any:
@@ -165,3 +165,16 @@ def test_errors_name_the_place_and_no_secret(s3: S3Server, base: str) -> None:
         assert "s3://" in text
         assert s3.secret_key not in text
         assert "wrong-secret" not in text
+
+
+def test_a_small_file_is_one_request(s3: S3Server, base: str) -> None:
+    if kind() != "versitygw":
+        pytest.skip("the S3 server that is here notes no requests")
+    bucket = base.split("/")[2]
+    for number, root in enumerate([base, s3.uri(bucket, "jobs")]):  # with the keys in options, and in the URI
+        open_storage(root).write_durable(f"small-{number}", b"x" * 1_000)
+        asked = [operation for operation, path in s3.requests() if f"small-{number}" in path]
+        assert asked == ["PutObject"]
+    large = b"x" * (40 << 20)
+    open_storage(base).write_durable("large", large)
+    assert open_storage(base).read("large") == large

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import sys
 import uuid
 from pathlib import Path
@@ -25,6 +26,7 @@ GO_FOLDERS = ("/usr/local/go/bin",)
 MOTO_VERSION = "5.2.5"
 MOTO = CACHE / f"moto-{MOTO_VERSION}"
 
+_REQUEST = re.compile(r" s3_(\w+) \S+ (\S+)")
 _SERVE_MOTO = """
 import sys
 from werkzeug.serving import run_simple
@@ -76,7 +78,8 @@ class S3Server(Server):
     def command(self) -> list[str]:
         if kind() == "moto":
             return [sys.executable, "-c", _SERVE_MOTO, HOST, str(self.port)]
-        listen = ["--quiet", "--port", f"{HOST}:{self.port}", "--region", self.region]
+        listen = ["--quiet", "--access-log", str(self._requests)]
+        listen += ["--port", f"{HOST}:{self.port}", "--region", self.region]
         # Not every file system of temporary folders has extended attributes.
         metadata = [] if _has_attributes(self._objects) else ["--sidecar", str(self._metadata)]
         return [str(VERSITYGW), *listen, "posix", *metadata, str(self._objects)]
@@ -105,6 +108,15 @@ class S3Server(Server):
     @property
     def _metadata(self) -> Path:
         return self.folder / "metadata"
+
+    @property
+    def _requests(self) -> Path:
+        return self.folder / "requests.txt"
+
+    def requests(self) -> list[tuple[str, str]]:
+        """What clients asked for so far: operation (``PutObject``) and path; versitygw alone notes it."""
+        lines = self._requests.read_text(errors="replace").splitlines() if self._requests.exists() else []
+        return [(found[1], found[2]) for line in lines if (found := _REQUEST.search(line))]
 
     def filesystem(self, **options: Any) -> fs.S3FileSystem:
         """pyarrow's file system of this store; options are those of `S3FileSystem`."""
