@@ -23,11 +23,10 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation, type_from_spec
 from materializer.entries import StateEntries
 
-TIMER_DOMAINS = ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time"))
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
 OBJECT_KEYS = "has keys that are objects, and making an object runs what its text names"
 PICKLED = "holds pickled values, and loading a pickle runs what is in it"

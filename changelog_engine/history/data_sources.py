@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +26,12 @@ from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
     Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
     In,
     InputPartition,
+    LessThan,
+    LessThanOrEqual,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
@@ -41,17 +47,20 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
-from changelog_engine.history.mutation_rows import COLUMNS, MutationFile, mutation_files
-from changelog_engine.history.names import quoted
-from changelog_engine.history.plain_rows import state_values
+from changelog_engine.history.mutation_rows import MutationFile, MutationRange, Wanted, mutation_files
+from changelog_engine.history.names import TIMERS, quoted
+from changelog_engine.history.plain_rows import Values, state_values, timers_values
 from changelog_engine.history.sql_types import type_of
 from changelog_engine.history.state_columns import StateColumns, ViewColumn
 from changelog_engine.history.tables import Tables
-from changelog_engine.ledger.described import described_operator, described_state
-from changelog_engine.ledger.follower import FAIL, FIRST, LogFollower, Reached
+from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.ledger.described import check_state, described_operator, described_state
+from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
+from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import IntegerTypeInfo
 
 STATE, MUTATIONS = "changelog_state", "changelog_mutations"
@@ -60,6 +69,14 @@ _ROWS_OF_TASK = 250_000
 _MOST_TASKS = 512
 _ROWS_OF_BATCH = 50_000
 _MOST_KEYS = 1_000  # of an IN that chooses files
+_COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
+    EqualTo: eq,
+    GreaterThan: gt,
+    GreaterThanOrEqual: ge,
+    LessThan: lt,
+    LessThanOrEqual: le,
+    In: lambda own, values: own in values,
+}
 
 
 class StatePartition(InputPartition):  # type: ignore[misc] # PySpark has no types
@@ -71,28 +88,26 @@ class StatePartition(InputPartition):  # type: ignore[misc] # PySpark has no typ
 
 
 class MutationPartition(InputPartition):  # type: ignore[misc] # PySpark has no types
-    """A file of mutations; None for none."""
+    """A file of mutations, or a range of their keys; None for none."""
 
-    def __init__(self, file: MutationFile | None) -> None:
+    def __init__(self, file: MutationFile | MutationRange | None) -> None:
         self.file = file
 
 
 class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
-    """``changelog_state``: a state at a checkpoint."""
+    """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
 
     reader_class: type[StateReader]
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         given = _checked(STATE, options, ("path", "operator", "state"), ("at",))
-        at = given.get("at")
         self._path, self._operator, self._state = given["path"], given["operator"], given["state"]
         tables = Tables(self._path)
-        checkpoint = tables.checkpoint(int(at) if at is not None and at.strip().isdecimal() else at)
-        operator, state = described_state(checkpoint, self._operator, self._state)
+        checkpoint = tables.checkpoint(given.get("at"))
         self._checkpoint = checkpoint.id
         self._table = tables.table
-        self._columns = StateColumns.of(operator, state).shown()
+        self._columns = _typed(checkpoint, self._operator, self._state).shown()
 
     @classmethod
     def name(cls) -> str:
@@ -150,10 +165,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no type
         if base.snapshot is not None:
             files += tables.ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids)
         rows = sum(file.rows or 0 for file in files)
-        least = 1 if rows < _FEW_ROWS else operator["parallelism"]
-        tasks = min(groups, _MOST_TASKS, max(least, rows // _ROWS_OF_TASK))
-        bounds = [groups * task // tasks for task in range(tasks + 1)]
-        return [StatePartition(*pair) for pair in itertools.pairwise(bounds)]
+        return [StatePartition(*pair) for pair in _ranges(operator, rows)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The entries of a range of key groups."""
@@ -162,21 +174,30 @@ class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no type
             return
         tables = self._tables()
         checkpoint = tables.lineage.checkpoint(self._number)
-        columns = StateColumns.of(*described_state(checkpoint, self._operator, self._state))
-        live = self._live(tables, checkpoint, range(partition.first, partition.last))
-        for start in range(0, 0 if live is None else live.num_rows, _ROWS_OF_BATCH):
+        columns = _typed(checkpoint, self._operator, self._state)
+        groups = range(partition.first, partition.last)
+        if isinstance(columns, TimerColumns):
+            found = [self._live(tables, checkpoint, groups, state) for state, _ in TIMER_DOMAINS]
+            yield self._batch(timers_values([each for each in found if each is not None], columns))
+            return
+        live = self._live(tables, checkpoint, groups, self._state)
+        if live is None:
+            return
+        for start in range(0, live.num_rows, _ROWS_OF_BATCH):
             # A list's elements lie in one batch or not: those are made of all rows at once.
             rows = live if columns.kind == "list" else live.slice(start, _ROWS_OF_BATCH)
-            values = state_values(rows, columns, checkpoint.time_ms)
-            arrays = [pa.array(values[field.name], field.type) for field in self._schema]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            yield self._batch(state_values(rows, columns, checkpoint.time_ms))
             if columns.kind == "list":
                 return
 
-    def _live(self, tables: Tables, checkpoint: Checkpoint, groups: range) -> Any:
+    def _batch(self, values: Values) -> pa.RecordBatch:
+        arrays = [pa.array(values[field.name], field.type) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _live(self, tables: Tables, checkpoint: Checkpoint, groups: range, state: str) -> pa.Table | None:
         point = tables.ledger.restore_point(checkpoint)
         pieces = read_parts(point, groups, frozenset([self._operator]), tables.ledger)
-        own = group_by_state(pieces).get((self._operator, self._state))
+        own = group_by_state(pieces).get((self._operator, state))
         if own is None:
             return None
         if self._keys is not None:
@@ -211,6 +232,8 @@ StateDataSource.reader_class = StateReader
 class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
     """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
 
+    reader_class: type[MutationsReader]
+
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         may = (
@@ -220,6 +243,7 @@ class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no ty
             "endingCheckpoint",
             "onRewind",
             "maxCheckpointsPerTrigger",
+            "valueBefore",
         )
         given = _checked(MUTATIONS, options, ("path",), may)
         self._options = given
@@ -229,14 +253,10 @@ class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no ty
                 f"{MUTATIONS}: maxCheckpointsPerTrigger = {most!r} is not a whole number from 1 on"
             )
         self._most = None if most is None else int(most)
-        operator, state = given.get("operator"), given.get("state")
-        follower = self._follower()
-        newest = follower.ledger.lineage.newest_point()
-        if newest is not None:
-            if operator is not None and state is not None:
-                described_state(newest, operator, state)
-            elif operator is not None:
-                described_operator(newest, operator)
+        self._follower = _follower(given)
+        newest = self._follower.ledger.lineage.newest_point()
+        self._wanted = _wanted(newest, given)
+        self._columns = self._wanted.columns()
 
     @classmethod
     def name(cls) -> str:
@@ -245,36 +265,30 @@ class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no ty
 
     def schema(self) -> str:
         """The columns of mutations."""
-        return _ddl(COLUMNS)
+        return _ddl(self._columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads those that are there."""
-        _check_schema(MUTATIONS, schema, COLUMNS)
+        _check_schema(MUTATIONS, schema, self._columns)
         for name in ("maxCheckpointsPerTrigger", "onRewind"):
             if name.lower() in self._options:
                 raise ConfigurationError(
                     f"{MUTATIONS}: {name} is an option of streams, which readStream makes"
                 )
-        follower = self._follower()
-        start = follower.start(self._options.get("startingcheckpoint", FIRST))
-        last = self._options.get("endingcheckpoint")
-        if last is not None and not last.strip().isdecimal():
-            raise ConfigurationError(f"{MUTATIONS}: endingCheckpoint = {last!r} is not a checkpoint's id")
-        end = follower.after(start, last=None if last is None else int(last))
-        files = _files(follower, start, end, self._options)
-        return MutationsReader(files, schema)
+        follower, options = self._follower, self._options
+        first, last = options.get("startingcheckpoint", FIRST), options.get("endingcheckpoint")
+        start = follower.start(first)
+        end = follower.after(start, last=None if last is None else _ending(follower, first, last))
+        return self.reader_class(options["path"], follower, (start, end), self._wanted, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """What follows the job."""
-        _check_schema(MUTATIONS, schema, COLUMNS)
+        _check_schema(MUTATIONS, schema, self._columns)
         if "endingcheckpoint" in self._options:
             raise ConfigurationError(
                 f"{MUTATIONS}: endingCheckpoint is an option of tables; a stream has no end"
             )
-        return MutationsStreamReader(self._options, self._most, schema)
-
-    def _follower(self) -> LogFollower:
-        return _follower(self._options)
+        return MutationsStreamReader(self._options, self._most, self._wanted, schema)
 
 
 class _Batches:
@@ -291,21 +305,61 @@ class _Batches:
 class MutationsReader(_Batches, DataSourceReader):  # type: ignore[misc] # PySpark has no types
     """Reads the mutations that there were when it was made."""
 
-    def __init__(self, files: list[MutationFile], schema: StructType) -> None:
-        self._files = files
+    def __init__(
+        self,
+        path: str,
+        follower: LogFollower,
+        piece: tuple[Reached, Reached],
+        wanted: Wanted,
+        schema: StructType,
+    ) -> None:
+        self._path = path
+        self._follower: LogFollower | None = follower  # in the process that plans
+        self._piece = piece
+        self._wanted = wanted
         self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._checkpoints: frozenset[int] | None = None  # that filters leave; None: all
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_follower": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The files."""
-        return [MutationPartition(file) for file in self._files] or [MutationPartition(None)]
+        """The files, or ranges of keys."""
+        assert self._follower is not None
+        pieces = _pieces(self._path, self._follower, *self._piece, self._wanted, self._checkpoints)
+        return [MutationPartition(piece) for piece in pieces] or [MutationPartition(None)]
+
+
+class PushingMutationsReader(MutationsReader):
+    """As MutationsReader, where the session pushes filters: those on checkpoints and their times choose files."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
+        """Take what filters say of checkpoints. Spark looks at the rows again: nothing is left to this alone."""
+        assert self._follower is not None
+        start, end = self._piece
+        times = self._follower.times(end.lineage, start.checkpoint)
+        for each in filters:
+            times = {number: time_ms for number, time_ms in times.items() if _leaves(each, number, time_ms)}
+        self._checkpoints = frozenset(times)
+        return filters
+
+
+class PushingMutationsSource(MutationsDataSource):
+    """As MutationsDataSource, where the session pushes filters."""
+
+    reader_class = PushingMutationsReader
+
+
+MutationsDataSource.reader_class = MutationsReader
 
 
 class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # PySpark has no types
     """Follows a job's log: an offset is the lineage of the newest checkpoint that was given."""
 
-    def __init__(self, options: dict[str, str], most: int | None, schema: StructType) -> None:
+    def __init__(self, options: dict[str, str], most: int | None, wanted: Wanted, schema: StructType) -> None:
         self._options = options
         self._most = most
+        self._wanted = wanted
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._last: int | None = None
         self._opened: LogFollower | None = None
@@ -320,8 +374,11 @@ class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAva
         return self._opened
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
-        """Where a new query begins."""
-        return self._follower.start(self._options.get("startingcheckpoint", FIRST)).to_json()
+        """Where a new query begins. ``newest`` is what the first batch finds, which is empty: Spark keeps where it ends."""
+        start = self._options.get("startingcheckpoint", FIRST)
+        if start.strip() == NEWEST:
+            return {"start": NEWEST}
+        return self._follower.start(start).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # Spark's name
         """A checkpoint counts as a file: Spark has no limit of its own for it."""
@@ -329,6 +386,8 @@ class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAva
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # Spark's name
         """How far the next batch goes."""
+        if start == {"start": NEWEST}:
+            return self._follower.newest().to_json()
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
         return self._follower.after(Reached.from_json(start), most, self._last).to_json()
 
@@ -342,23 +401,122 @@ class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAva
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files of a batch: the same rows however often it is planned."""
-        files = _files(self._follower, Reached.from_json(start), Reached.from_json(end), self._options)
-        return [MutationPartition(file) for file in files]
+        if start == {"start": NEWEST}:
+            return []
+        piece = Reached.from_json(start), Reached.from_json(end)
+        pieces = _pieces(self._options["path"], self._follower, *piece, self._wanted)
+        return [MutationPartition(each) for each in pieces]
 
 
 def _follower(options: dict[str, str]) -> LogFollower:
     return LogFollower(options["path"], options.get("onrewind", FAIL))
 
 
-def _files(
-    follower: LogFollower, start: Reached, end: Reached, options: dict[str, str]
-) -> list[MutationFile]:
-    suffix = follower.between(start, end)
+def _typed(checkpoint: Checkpoint, operator: str, state: str) -> StateColumns | TimerColumns:
+    described = described_operator(checkpoint, operator)
+    if state == TIMERS and all(each["name"] != TIMERS for each in described["states"]):
+        return TimerColumns.of(described)
+    return StateColumns.of(*described_state(checkpoint, operator, state))
+
+
+def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> Wanted:
+    """Which mutations are asked for.
+
+    Args:
+        newest: the checkpoint that says which operators and states there are; None for none.
+        options: those of the user.
+    """
     operator, state = options.get("operator"), options.get("state")
+    before = options.get("valuebefore", "false").strip().lower()
+    if before not in ("true", "false"):
+        raise ConfigurationError(f"{MUTATIONS}: valueBefore = {before!r} is neither true nor false")
+    described: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+    if operator is not None and state is not None:
+        if newest is None:
+            raise RestoreError(
+                f"{MUTATIONS}: there is no checkpoint in {options['path']} yet that says the types of {state!r} of "
+                f"{operator!r}: wait for one, or leave out operator or state"
+            )
+        if isinstance(_typed(newest, operator, state), TimerColumns):
+            described = described_operator(newest, operator), None
+        else:
+            described = described_state(newest, operator, state)
+    elif newest is not None:
+        if operator is not None:
+            described_operator(newest, operator)
+        if state is not None:
+            check_state(newest, state)
+    if before == "true" and (described is None or described[1] is None):
+        raise ConfigurationError(f"{MUTATIONS}: valueBefore needs the options operator and state, of a state")
+    return Wanted(operator, state, described, before == "true")
+
+
+def _ending(follower: LogFollower, first: str, last: str) -> int:
+    """The id of the last checkpoint.
+
+    Raises:
+        RestoreError: the job's lineage does not have it.
+        ConfigurationError: it comes before the first.
+    """
+    number = checkpoint_at(follower.ledger.lineage, last).id
+    follower.check_on_line(number, "endingCheckpoint")
+    if first.strip().isdecimal() and int(first) > number:
+        raise ConfigurationError(
+            f"{MUTATIONS}: endingCheckpoint = {last} comes before startingCheckpoint = {first}"
+        )
+    return number
+
+
+def _pieces(
+    path: str,
+    follower: LogFollower,
+    start: Reached,
+    end: Reached,
+    wanted: Wanted,
+    checkpoints: frozenset[int] | None = None,
+) -> Sequence[MutationFile | MutationRange]:
+    """What lies between two points, cut into tasks.
+
+    Args:
+        path: the job's folder.
+        follower: of its log.
+        start: the point before.
+        end: the newest point.
+        wanted: which mutations.
+        checkpoints: only of these; None: of all.
+    """
+    if checkpoints is not None:
+        if not checkpoints:
+            return []
+        start, end = follower.narrowed(start, end, min(checkpoints), max(checkpoints))
+    suffix = follower.between(start, end)
     ledger = follower.ledger
-    files = ledger.log_files(suffix, ALL_KEY_GROUPS, None if operator is None else frozenset([operator]))
-    times = follower.times(end.lineage, suffix.after) if files else {}
-    return mutation_files(ledger.storage.root, suffix, files, end.lineage, times, operator, state)
+    uids = None if wanted.operator is None else frozenset([wanted.operator])
+    files = [
+        file
+        for file in ledger.log_files(suffix, ALL_KEY_GROUPS, uids)
+        if checkpoints is None or file.name is None or file.name.checkpoint in checkpoints
+    ]
+    if not files:
+        return []
+    times = follower.times(end.lineage, suffix.after)
+    if not wanted.before:
+        return mutation_files(ledger.storage.root, suffix, files, end.lineage, times, wanted)
+    assert wanted.described is not None
+    operator, _ = wanted.described
+    return [
+        MutationRange(path, end.table, groups, end.lineage, suffix.after, times, wanted)
+        for groups in _ranges(operator, sum(file.rows or 0 for file in files))
+    ]
+
+
+def _ranges(operator: dict[str, Any], rows: int) -> list[tuple[int, int]]:
+    """Ranges of an operator's key groups, as many as the rows are worth."""
+    groups = operator["max_parallelism"]
+    least = 1 if rows < _FEW_ROWS else operator["parallelism"]
+    tasks = min(groups, _MOST_TASKS, max(least, rows // _ROWS_OF_TASK))
+    bounds = [groups * task // tasks for task in range(tasks + 1)]
+    return list(itertools.pairwise(bounds))
 
 
 def _checked(
@@ -392,6 +550,23 @@ def _check_schema(what: str, schema: StructType, columns: Sequence[ViewColumn]) 
         raise ConfigurationError(
             f"{what} has the columns {', '.join(names)}, not {', '.join(schema.fieldNames())}: leave out .schema(...)"
         )
+
+
+def _leaves(condition: Filter, checkpoint: int, time_ms: int) -> bool:
+    """Whether a filter may leave rows of a checkpoint."""
+    compare = _COMPARED.get(type(condition))
+    if compare is None or condition.attribute not in (("checkpoint_id",), ("checkpoint_time",)):
+        return True
+    own: Any = checkpoint
+    if condition.attribute == ("checkpoint_time",):
+        try:
+            own = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time_ms)
+        except OverflowError:
+            return True
+    try:
+        return bool(compare(own, condition.value))
+    except TypeError:  # another kind of value: Spark finds out
+        return True
 
 
 def _key_texts(condition: Filter, operator: dict[str, Any]) -> frozenset[str] | None:

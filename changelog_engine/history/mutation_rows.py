@@ -1,4 +1,6 @@
-"""Mutations as rows of a table of their own: file by file, in Arrow, with what a reader asks for only.
+"""Mutations as rows of a table of their own, in Arrow: file by file, or key by key with the values before them.
+
+Of one state, or the timers of one operator, keys and values are typed as in its view; else they are the log's JSON texts.
 
 Invariants:
     * A file's rows are verified before any of them is given.
@@ -7,18 +9,30 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.errors import ForeignPathError
 from changelog_engine.history.pickles import pickled_type_of
-from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, ViewColumn
-from changelog_engine.ledger.reading import read_file
+from changelog_engine.history.plain_rows import identity_values, timer_values, value_of_row
+from changelog_engine.history.sql_types import time_of_ms
+from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, StateColumns, ViewColumn
+from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.ledger.job_path import open_changelog
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_file, read_parts, read_suffix
 from changelog_engine.ledger.suffix import Suffix
+from changelog_engine.state import mutation_log
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.opening import open_storage
 
 COLUMNS = (
@@ -38,7 +52,62 @@ COLUMNS = (
     ViewColumn("pickled_bytes", *INTEGER),
     ViewColumn("event_time", *TIME),
 )
+_BEFORE = ("value_before", "value_before_json")
 _ROWS = 100_000  # of a batch
+_TYPED_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which mutations are asked for. It can be shipped.
+
+    Args:
+        operator, state: only rows of these; None: of all. The state ``timers`` are the operator's timers, unless it has a
+            state of this name.
+        described: what a checkpoint says of the operator and the state; None where rows are not typed.
+        before: with the value before each mutation.
+    """
+
+    operator: str | None = None
+    state: str | None = None
+    described: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+    before: bool = False
+
+    @property
+    def typed(self) -> StateColumns | TimerColumns | None:
+        """The state's columns, where they are typed."""
+        if self.described is None:
+            return None
+        operator, state = self.described
+        return TimerColumns.of(operator) if state is None else StateColumns.of(operator, state)
+
+    def columns(self) -> list[ViewColumn]:
+        """Of the table of mutations."""
+        found = self.typed
+        if found is None:
+            return list(COLUMNS)
+        first, operation, last = COLUMNS[:7], COLUMNS[10], COLUMNS[-1]
+        if isinstance(found, TimerColumns):
+            return [*first, *found.timer_columns(), operation, last]
+        shown = [*first, *found.identity_columns(), operation, *found.value_columns(of_row=True)]
+        if self.before:
+            whole = next(column for column in found.value_columns() if column.name == "value")
+            shown += [whole._replace(name=_BEFORE[0]), ViewColumn(_BEFORE[1], *TEXT)]
+        return [*shown, last]
+
+    def own(self, rows: pa.Table) -> pa.Table:
+        """Those of a file's rows that are asked for."""
+        if self.operator is not None:
+            rows = rows.filter(pc.equal(rows["operator"], self.operator))
+        names = self._states()
+        if names is not None:
+            rows = rows.filter(pc.is_in(rows["state"].cast(pa.string()), pa.array(names, pa.string())))
+        return rows
+
+    def _states(self) -> list[str] | None:
+        if self.described is not None and self.described[1] is None:
+            return [state for state, _ in TIMER_DOMAINS]
+        return None if self.state is None else [self.state]
 
 
 @dataclass(frozen=True)
@@ -52,7 +121,7 @@ class MutationFile:
         after: rows of checkpoints up to this one are not meant; None: all are.
         first: the sequence number of its first row, where that is known.
         times: when the checkpoints were, epoch milliseconds.
-        operator, state: only rows of these; None: of all.
+        wanted: which rows.
     """
 
     table: str
@@ -61,11 +130,10 @@ class MutationFile:
     after: int | None
     first: int | None
     times: Mapping[int, int]
-    operator: str | None = None
-    state: str | None = None
+    wanted: Wanted
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, with the columns of ``COLUMNS``.
+        """Its rows, with the columns of ``Wanted.columns``.
 
         Args:
             schema: the types that are wanted, by the same names.
@@ -75,35 +143,179 @@ class MutationFile:
         """
         firsts = {} if self.first is None else {self.file.path: self.first}
         suffix = Suffix((self.file,), {}, firsts, self.after)
-        rows = read_file(open_storage(self.table), self.file, suffix, self.line)
-        for name, wanted in (("operator", self.operator), ("state", self.state)):
-            if wanted is not None:
-                rows = rows.filter(pc.equal(rows[name], wanted))
-        for start in range(0, rows.num_rows, _ROWS):
-            yield self._batch(rows.slice(start, _ROWS), schema)
+        rows = self.wanted.own(read_file(open_storage(self.table), self.file, suffix, self.line))
+        yield from _batches(rows, schema, self.times, self.wanted.typed)
 
-    def _batch(self, rows: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-        checkpoints = rows["checkpoint_id"].to_pylist()
-        payloads = rows["payload"].to_pylist()
-        made = {
-            "checkpoint_time": pa.array([self.times[number] for number in checkpoints], pa.timestamp("ms")),
-            "pickled_type": pa.array([pickled_type_of(payload) for payload in payloads], pa.string()),
-            "pickled_bytes": pc.binary_length(rows["payload"]),
-        }
+
+@dataclass(frozen=True)
+class MutationRange:
+    """The mutations of a range of key groups of one state, each with the value before it. It can be shipped.
+
+    Args:
+        path: the job's folder.
+        table: id of the changelog's table.
+        groups: first key group, and the one after the last.
+        line: the lineage.
+        after: the checkpoint after which; None for the beginning.
+        times: see ``MutationFile``.
+        wanted: which rows; typed, with the values before.
+    """
+
+    path: str
+    table: str
+    groups: tuple[int, int]
+    line: tuple[Segment, ...]
+    after: int | None
+    times: Mapping[int, int]
+    wanted: Wanted
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Its rows, with the columns of ``Wanted.columns``.
+
+        Args:
+            schema: the types that are wanted, by the same names.
+
+        Raises:
+            RestoreError, NotLoggedError: the state at ``after`` or the mutations are not there any more; names what is gone.
+            CorruptChangelogError: a file is missing or isn't what it was; names it.
+            ForeignPathError: the folder was made anew.
+        """
+        log = open_changelog(self.path)
+        if log.table_id() != self.table:
+            raise ForeignPathError(
+                f"{self.path} is another changelog than the one that the table or stream was made of: the job's folder was "
+                "made anew. Make it anew"
+            )
+        ledger = Ledger(log)
+        columns = self.wanted.typed
+        assert isinstance(columns, StateColumns)
+        groups, uids = range(*self.groups), frozenset([columns.operator])
+        point = RestorePoint(ledger.storage.root, self.line[-1].last, self.line, None)
+        found = [self.wanted.own(table) for table in read_suffix(point, self.after, groups, uids)]
+        rows = pa.concat_tables(found, promote_options="permissive") if found else SCHEMA.empty_table()
+        values = _ValuesBefore(columns)
+        if self.after is not None and rows.num_rows:
+            parts = read_parts(
+                ledger.restore_point(ledger.lineage.checkpoint(self.after)), groups, uids, ledger
+            )
+            there = group_by_state(parts).get((columns.operator, columns.name))
+            if there is not None:
+                live, keys = fold_state(there), pc.unique(rows["key"].cast(pa.string()))
+                values.begin(live.filter(pc.is_in(live["key"].cast(pa.string()), value_set=keys)))
+        yield from _batches(rows, schema, self.times, columns, values)
+
+
+class _ValuesBefore:
+    """Remembers what keys have, row by row in the order of the log.
+
+    Args:
+        columns: the state.
+    """
+
+    def __init__(self, columns: StateColumns) -> None:
+        self._columns = columns
+        self._held: dict[tuple[str, str | None], Any] = {}  # of a map by map keys, of a list its entries
+
+    def begin(self, live: pa.Table) -> None:
+        """Start with the live rows of a state."""
+        for start in range(0, live.num_rows, _TYPED_ROWS):
+            for row in live.slice(start, _TYPED_ROWS).to_pylist():
+                self.before(row, value_of_row(row, self._columns))
+
+    def before(self, row: dict[str, Any], own: dict[str, Any]) -> tuple[Any, str | None]:
+        """The value that a mutation's entry had before it, and its text.
+
+        Args:
+            row: with the log's columns.
+            own: its value, as ``value_of_row`` gives it.
+        """
+        place, operation = (row["key"], row["namespace"]), row["operation"]
+        entry = own["value"], own["value_json"]
+        if self._columns.kind == "map":
+            entries = self._held.setdefault(place, {})
+            if operation == mutation_log.CLEAR:
+                entries.clear()
+                return None, None
+            found = entries.pop(row["map_key"], (None, None))
+            if operation == mutation_log.PUT:
+                entries[row["map_key"]] = entry
+            return found  # type: ignore[no-any-return]
+        if self._columns.kind == "list":
+            items = self._held.get(place)
+            if operation == mutation_log.CLEAR:
+                self._held.pop(place, None)
+            else:
+                kept = items if operation == mutation_log.APPEND and items is not None else []
+                self._held[place] = [*kept, entry]
+            if items is None:
+                return None, None
+            return [value for value, _ in items], f"[{','.join([str(text) for _, text in items])}]"
+        found = self._held.pop(place, (None, None))
+        if operation == mutation_log.PUT:
+            self._held[place] = entry
+        return found  # type: ignore[no-any-return]
+
+
+def _batches(
+    rows: pa.Table,
+    schema: pa.Schema,
+    times: Mapping[int, int],
+    typed: StateColumns | TimerColumns | None,
+    values: _ValuesBefore | None = None,
+) -> Iterator[pa.RecordBatch]:
+    size = _ROWS if typed is None else _TYPED_ROWS
+    for start in range(0, rows.num_rows, size):
+        piece = rows.slice(start, size)
+        made = _untyped(piece, times) if typed is None else _typed(piece, times, typed, values)
         columns = [
-            _as(made[field.name] if field.name in made else rows[field.name], field.type) for field in schema
+            _as(made[field.name] if field.name in made else piece[field.name], field.type) for field in schema
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _untyped(rows: pa.Table, times: Mapping[int, int]) -> dict[str, Any]:
+    payloads = rows["payload"].to_pylist()
+    return {
+        "checkpoint_time": _times(rows, times),
+        "pickled_type": pa.array([pickled_type_of(payload) for payload in payloads], pa.string()),
+        "pickled_bytes": pc.binary_length(rows["payload"]),
+    }
+
+
+def _typed(
+    rows: pa.Table,
+    times: Mapping[int, int],
+    columns: StateColumns | TimerColumns,
+    values: _ValuesBefore | None,
+) -> dict[str, Any]:
+    given = rows.drop_columns(["event_time"]).to_pylist()
+    found: dict[str, Any]
+    if isinstance(columns, TimerColumns):
+        found = dict(timer_values(given, columns))
+    else:
+        own = [value_of_row(row, columns) for row in given]
+        found = dict(identity_values(columns, given))
+        found |= {name: [each[name] for each in own] for name in own[0] if name != "accessed_ms"}
+        found["accessed"] = [time_of_ms(each["accessed_ms"]) for each in own]
+        if values is not None:
+            before = [values.before(row, each) for row, each in zip(given, own, strict=True)]
+            found |= {
+                name: list(column) for name, column in zip(_BEFORE, zip(*before, strict=True), strict=True)
+            }
+    return {**found, "checkpoint_time": _times(rows, times)}
+
+
+def _times(rows: pa.Table, times: Mapping[int, int]) -> pa.Array:
+    return pa.array([times[number] for number in rows["checkpoint_id"].to_pylist()], pa.timestamp("ms"))
 
 
 def mutation_files(
     table: str,
     suffix: Suffix,
-    files: list[PartFile],
+    files: Sequence[PartFile],
     line: tuple[Segment, ...],
     times: Mapping[int, int],
-    operator: str | None = None,
-    state: str | None = None,
+    wanted: Wanted,
 ) -> list[MutationFile]:
     """Files of a suffix, each with the little that its rows need.
 
@@ -113,8 +325,7 @@ def mutation_files(
         files: those of it that are wanted.
         line: the lineage that it was chosen for.
         times: of its checkpoints, epoch milliseconds.
-        operator: only rows of it; None: of all.
-        state: the same.
+        wanted: which rows.
     """
     found = []
     for file in files:
@@ -122,12 +333,13 @@ def mutation_files(
         if file.name is not None:
             number = file.name.checkpoint
             own = {number: times[number]}
-        first = suffix.firsts.get(file.path)
-        found.append(MutationFile(table, file, line, suffix.after, first, own, operator, state))
+        found.append(MutationFile(table, file, line, suffix.after, suffix.firsts.get(file.path), own, wanted))
     return found
 
 
-def _as(column: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
+def _as(column: pa.Array | pa.ChunkedArray | list[Any], wanted: pa.DataType) -> pa.Array:
+    if isinstance(column, list):
+        return pa.array(column, wanted)
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # no chunks, or more than one array can hold

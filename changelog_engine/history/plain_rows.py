@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,10 @@ import pyarrow.compute as pc
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.sql_types import NEWEST_MS, OLDEST_MS, SqlType, parsed, time_of_ms
 from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.state.backend import TIMER_DOMAINS
+
+_DOMAINS = dict(TIMER_DOMAINS)
 
 Values = dict[str, list[Any]]  # column -> its values
 
@@ -33,7 +38,34 @@ def state_values(live: pa.Table, columns: StateColumns, time_ms: int) -> Values:
     return found | {name: [entry[name] for entry in entries] for name in names}
 
 
-def identity_values(columns: StateColumns, rows: list[dict[str, Any]]) -> Values:
+def timers_values(live: Sequence[pa.Table], columns: TimerColumns) -> Values:
+    """The rows of an operator's view of timers.
+
+    Args:
+        live: the live rows of its timers, as ``compaction.fold_state`` gives them.
+        columns: the operator's.
+    """
+    rows = [row for table in live for row in dated(table).to_pylist()]
+    found = timer_values(rows, columns)
+    found["event_time"] = [naive(row["event_time"]) for row in rows]
+    return found | {name: [row[name] for row in rows] for name in ("checkpoint_id", "key_group")}
+
+
+def timer_values(rows: list[dict[str, Any]], columns: TimerColumns) -> Values:
+    """What says which timers rows of the log are about.
+
+    Args:
+        rows: with the log's columns.
+        columns: the operator's timers.
+    """
+    found = identity_values(columns, rows)
+    found["domain"] = [_DOMAINS[row["state"]] for row in rows]
+    found["time_ms"] = [int(row["value"]) for row in rows]
+    found["time"] = [time_of_ms(each) for each in found["time_ms"]]
+    return found
+
+
+def identity_values(columns: StateColumns | TimerColumns, rows: list[dict[str, Any]]) -> Values:
     """The columns that tell entries apart, typed and as text, out of rows with the log's columns."""
     found: Values = {}
     for name, source, kind in (

@@ -15,7 +15,7 @@ def register(spark: SparkSession) -> None:
 
     The formats are ``changelog_state``, a state at a checkpoint, and ``changelog_mutations``, the mutations of a job as a
     table or as a stream. Where the session has ``spark.sql.python.filterPushdown.enabled`` when it is told, filters on keys
-    choose the files that are read.
+    (``changelog_state``), on checkpoints and on their times (``changelog_mutations``) choose the files that are read.
 
     Args:
         spark: a running session.
@@ -27,10 +27,11 @@ def register(spark: SparkSession) -> None:
     """
     from changelog_engine.history.data_sources import (
         MutationsDataSource,
+        PushingMutationsSource,
         PushingStateSource,
         StateDataSource,
     )
 
     pushes = spark.conf.get(_PUSHES, "false") == "true"
     spark.dataSource.register(PushingStateSource if pushes else StateDataSource)
-    spark.dataSource.register(MutationsDataSource)
+    spark.dataSource.register(PushingMutationsSource if pushes else MutationsDataSource)

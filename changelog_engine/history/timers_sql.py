@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from changelog_engine.history.names import literal
 from changelog_engine.history.rows_sql import Times, newest_sql, own_rows
@@ -20,6 +20,7 @@ from changelog_engine.history.sql_types import (
     value_of,
     window_sql_type,
 )
+from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, ViewColumn
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 
 _STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
@@ -42,12 +43,37 @@ class TimerColumns:
     key: SqlType
     window: SqlType | None
 
+    map_key: ClassVar[None] = None  # as a state's columns have it
+
     @staticmethod
     def of(operator: dict[str, Any]) -> TimerColumns:
         """From what a checkpoint says of an operator; its timers have the namespaces that its states have."""
         namespaces = [state["namespace"] for state in operator.get("states", ()) if state.get("namespace")]
         window = window_sql_type(namespaces[0]) if namespaces else None
         return TimerColumns(operator["uid"], key_sql_type(type_of(operator.get("key_type"))), window)
+
+    def shown(self) -> list[ViewColumn]:
+        """The columns of the operator's view of timers, in their order."""
+        return [
+            *self.timer_columns(),
+            ViewColumn("checkpoint_id", *LONG),
+            ViewColumn("event_time", *TIME),
+            ViewColumn("key_group", *INTEGER),
+        ]
+
+    def timer_columns(self) -> list[ViewColumn]:
+        """Those that say which timer it is."""
+        return [
+            *(
+                column
+                for name, kind in (("key", self.key), ("window", self.window))
+                if kind is not None
+                for column in (ViewColumn(name, kind.name, kind.arrow), ViewColumn(f"{name}_json", *TEXT))
+            ),
+            ViewColumn("domain", *TEXT),
+            ViewColumn("time", *TIME),
+            ViewColumn("time_ms", *LONG),
+        ]
 
     def _shown(self) -> list[str]:
         shown = [f"{value_of(self.key, 'key')} AS key", "key AS key_json"]

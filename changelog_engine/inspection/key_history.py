@@ -28,10 +28,10 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.state import mutation_log
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.typeinfo import shown
-from materializer.fold import TIMER_DOMAINS
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2

@@ -19,8 +19,9 @@ from changelog_engine.inspection.states import StateEntry, StateSummary, key_nam
 from changelog_engine.inspection.values import type_of
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation
-from materializer.fold import OBJECT_KEYS, PICKLED, TIMER_DOMAINS, fold_rows, pending_timers
+from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows, pending_timers
 
 _TIMED = r"(?s)^\[(?P<ms>-?\d+),(?P<value>.*)\]$"
 _TEXTS = ("key", "namespace", "map_key", "value", "payload")

@@ -33,8 +33,9 @@ from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import Withheld, keys_of, type_of
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation
-from materializer.fold import OBJECT_KEYS, PICKLED, TIMER_DOMAINS, fold_rows
+from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
 
 MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each
 _THREADS = 2  # that read files; decoding runs outside of the interpreter's lock

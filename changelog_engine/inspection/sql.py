@@ -25,16 +25,17 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
-from changelog_engine.history.plain_rows import dated, naive, state_values, typed_values
-from changelog_engine.history.sql_types import SqlType, key_sql_type, time_of_ms, type_of, window_sql_type
+from changelog_engine.history.plain_rows import dated, state_values, timers_values
+from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
-from materializer.fold import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_DOMAINS
 
 _TIME = pa.timestamp("us")
 _MEMORY = "1GB"  # what DuckDB takes; more goes to a temporary folder
@@ -178,26 +179,12 @@ class Views:
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _timers(self, operator: dict[str, Any]) -> pa.Table:
-        key = key_sql_type(type_of(operator.get("key_type")))
-        windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
-        live = self._live(operator["uid"])
-        rows: list[dict[str, Any]] = []
-        for state, domain in TIMER_DOMAINS:
-            found = live.get((operator["uid"], state))
-            rows += [] if found is None else [{**row, "domain": domain} for row in found.to_pylist()]
-        shown = _typed("key", key, [row["key"] for row in rows])
-        if windows:
-            shown += _typed("window", window_sql_type(windows[0]), [row["namespace"] for row in rows])
-        times = [int(row["value"]) for row in rows]
-        shown += [
-            ("domain", _TEXT, [row["domain"] for row in rows]),
-            ("time", _TIME, [time_of_ms(each) for each in times]),
-            ("time_ms", _LONG, times),
-            ("checkpoint_id", _LONG, [row["checkpoint_id"] for row in rows]),
-            ("event_time", _TIME, [naive(row["event_time"]) for row in rows]),
-            ("key_group", _LONG, [row["key_group"] for row in rows]),
+        live, columns = self._live(operator["uid"]), TimerColumns.of(operator)
+        found = [
+            live[operator["uid"], state] for state, _ in TIMER_DOMAINS if (operator["uid"], state) in live
         ]
-        return _table(shown)
+        values = timers_values(found, columns)
+        return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _states(self) -> pa.Table:
         names = ("operator", "state", "kind", "view", "history_view", "key_type", "value_type")
@@ -224,12 +211,6 @@ def _timers_history(changes: Changes, view: str, operator: dict[str, Any]) -> No
 
 
 _Column = tuple[str, pa.DataType, list[Any]]
-
-
-def _typed(name: str, kind: SqlType, texts: list[str | None]) -> list[_Column]:
-    """A typed column and its text."""
-    found = typed_values(name, kind, texts)
-    return [(name, kind.arrow, found[name]), (f"{name}_json", _TEXT, found[f"{name}_json"])]
 
 
 def _table(columns: list[_Column]) -> pa.Table:

@@ -34,7 +34,7 @@ from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_file
 from changelog_engine.state import mutation_log
-from materializer.fold import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_DOMAINS
 
 _IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key

@@ -47,6 +47,20 @@ def described_state(
     )
 
 
+def check_state(checkpoint: Checkpoint, state: str) -> None:
+    """Raise when no operator has a state of a name.
+
+    Raises:
+        RestoreError: lists those there are, and the nearest.
+    """
+    names = [described["name"] for found in checkpoint.operators for described in found.get("states", ())]
+    if state not in names:
+        there = ", ".join([repr(each) for each in dict.fromkeys(names)]) or "none"
+        raise RestoreError(
+            f"checkpoint {checkpoint.id} has no state {state!r}; it has {there}{_near(state, names)}"
+        )
+
+
 def _near(wanted: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(wanted, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -167,14 +167,38 @@ class LogFollower:
                 f"{self._start_option} = {wanted!r} is none of {FIRST}, {OLDEST}, {NEWEST} and a checkpoint's id"
             )
         number = int(text)
-        on_line = any(run.first <= number <= run.last for run in newest.lineage)
-        if not on_line and number != self._to_come():
-            there = ", ".join(f"{run.first} to {run.last}" for run in newest.lineage) or "none"
-            raise RestoreError(
-                f"{self._start_option} = {number}: the lineage of {self._ledger.storage.root} has the checkpoints {there}. "
-                "Others are to come, or on branches that the job was rewound from"
-            )
+        if number != self._to_come():
+            self.check_on_line(number, self._start_option)
         return Reached(self._table, _up_to(newest.lineage, number - 1))
+
+    def check_on_line(self, checkpoint: int, option: str) -> None:
+        """Raise when the job's lineage does not have a checkpoint.
+
+        Args:
+            checkpoint: its id.
+            option: how the reader's user gave it, for the message.
+
+        Raises:
+            RestoreError: says what it has.
+        """
+        line = self.newest().lineage
+        if not any(run.first <= checkpoint <= run.last for run in line):
+            there = ", ".join(f"{run.first} to {run.last}" for run in line) or "none"
+            raise RestoreError(
+                f"{option} = {checkpoint}: the lineage of {self._ledger.storage.root} has the checkpoints {there}. Others "
+                "are to come, or on branches that the job was rewound from"
+            )
+
+    def narrowed(self, reached: Reached, end: Reached, first: int, last: int) -> tuple[Reached, Reached]:
+        """The same piece of a lineage without the checkpoints before and after some."""
+        line = end.lineage
+        before = max((min(run.last, first - 1) for run in line if run.first < first), default=0)
+        start = (
+            reached
+            if _last_of(_common(reached.lineage, line)) >= before
+            else Reached(end.table, _up_to(line, before))
+        )
+        return start, Reached(end.table, _up_to(line, last))
 
     def after(self, reached: Reached, most: int | None = None, last: int | None = None) -> Reached:
         """How far a reader can be given more, at once.

@@ -28,6 +28,7 @@ KeyIdentity = Any
 
 EVENT_TIMERS = "__event_time_timers"
 PROCESSING_TIMERS = "__processing_time_timers"
+TIMER_DOMAINS = ((EVENT_TIMERS, "event time"), (PROCESSING_TIMERS, "processing time"))
 
 PAGE = "docs/state-backends.md"  # for messages
 

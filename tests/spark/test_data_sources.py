@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from support.reminders import reminded
 from support.visits import UID, VISITS, visited
 from unit.test_commit_helpers import Driver
 
@@ -87,6 +88,38 @@ def test_a_state_is_what_its_view_shows(sql: SparkSession, tmp_path: Path) -> No
         sql.read.format("changelog_state").options(path=path, operator=UID, stat="pages").load()
 
 
+def test_timers_and_pushed_filters(sql: SparkSession, tmp_path: Path) -> None:
+    job = reminded(tmp_path)
+    path = f"{tmp_path}/job"
+    opened = history.open(sql, path, "-2")
+    view = sql.table(f"{opened.database}.remind_timers")
+    timers = {"path": path, "operator": "remind", "state": "timers"}
+    frame = sql.read.format("changelog_state").options(**timers, at="-2").load()
+    assert frame.schema.simpleString() == view.schema.simpleString()
+    assert rows(frame) == rows(view)
+    assert frame.count() == 8
+    assert frame.where("key = 'ann'").count() == 4
+    opened.close()
+    table = sql.read.format("changelog_mutations").options(path=path, operator="remind", state="count")
+    counts = table.option("valueBefore", "true").load()
+    first, last = job.commits[0], job.commits[-1]
+    found = counts.where(f"checkpoint_time >= timestamp_millis({first.time_ms}) AND checkpoint_id IN (2, 3)")
+    assert sorted(
+        tuple(row) for row in found.select("checkpoint_id", "key", "value_before", "value").collect()
+    ) == [(number, key, number - 1, number) for number in (2, 3) for key in ("ann", "bob")]
+    texts = sql.read.format("changelog_mutations").options(path=path).load()
+    same = sum(each.time_ms == first.time_ms for each in job.commits)
+    for condition, files in (
+        (f"checkpoint_id IN (1, {last.id}, 9999)", 2),
+        ("checkpoint_id > 1 AND checkpoint_id <= 3", 2),
+        (f"checkpoint_time = timestamp_millis({first.time_ms})", same),
+        ("checkpoint_id > 9999", 1),  # of nothing
+    ):
+        assert texts.where(condition).rdd.getNumPartitions() == files, condition
+    with pytest.raises(PySparkException, match="there is no checkpoint 9999"):
+        table.option("endingCheckpoint", "9999").load().count()
+
+
 def test_a_stream_of_mutations_goes_on_exactly_once(sql: SparkSession, tmp_path: Path) -> None:
     driver = Driver.start(tmp_path / "base")
     path = driver.folder.storage.root
@@ -141,3 +174,6 @@ def test_a_stream_of_mutations_goes_on_exactly_once(sql: SparkSession, tmp_path:
     with pytest.raises(PySparkException, match=r"mutations of checkpoints 1 to 6.*startingCheckpoint = 8"):
         run("late")
     assert run("later", startingCheckpoint="oldest") == given((8, 3, 80))
+    assert run("newest", startingCheckpoint="newest") == []
+    driver.checkpoint({"k": 90, "kk": -90})  # comes between the first run of the query and its second
+    assert run("newest", startingCheckpoint="newest") == given((9, 3, 90))
