@@ -82,7 +82,7 @@ def history(
         cells += [None if change.map_key is None else Value(change.map_key)] if mapped else []
         at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
         moment = "" if at_ms is None else f" at {iso(at_ms)}"
-        values = [None if each is None else Value(each) for each in (change.before, change.after)]
+        values = [_cell(change.kind, each) for each in (change.before, change.after)]
         by = "" if change.who is None else f" by {change.who}: {change.why}"
         rows.append((*cells, change.operation, *values, f"{change.cause}{by}{moment}"))
     notes = [
@@ -136,8 +136,8 @@ def diff(
     """Show what two points do not share: entries that were added, removed or changed from A to B.
 
     PATH is the job's folder, <base>/<job>. A and B are points of it as --at of `state` takes them, on any branch; a point
-    of another job or a savepoint is OTHER@POINT, where OTHER is a path or the name of a folder beside the job's. Timers
-    are not compared.
+    of another job or a savepoint is OTHER@POINT, where OTHER is a path or the name of a folder beside the job's. Of a
+    timer the time that it is set to is shown.
     """
     found = differences(
         path, before, after, operator=operator, state=name, limit=limit, allow_pickle=allow_pickle
@@ -146,21 +146,19 @@ def diff(
         (each.added, each.removed, each.changed, each.operator, each.state, each.kind)
         for each in found.states
     ]
-    entries = [entry for each in found.states for entry in each.entries]
-    spaced = any(entry.namespace is not None for entry in entries)
-    mapped = any(entry.map_key is not None for entry in entries)
+    entries = [(each.kind, entry) for each in found.states for entry in each.entries]
+    spaced = any(entry.namespace is not None for _, entry in entries)
+    mapped = any(entry.map_key is not None for _, entry in entries)
     columns = ["change", "operator", "state", "key"]
     columns += [*(["namespace"] if spaced else []), *(["map key"] if mapped else []), "before", "after"]
     rows = []
-    for entry in entries:
+    for kind, entry in entries:
         cells: list[Any] = [entry.change, entry.operator, entry.state, Value(entry.key)]
         cells += [entry.namespace] if spaced else []
         cells += [None if entry.map_key is None else Value(entry.map_key)] if mapped else []
-        rows.append(
-            (*cells, *[None if each is None else Value(each) for each in (entry.before, entry.after)])
-        )
+        rows.append((*cells, *[_cell(kind, each) for each in (entry.before, entry.after)]))
     notes = [note for each in found.states for note in _notes(each)]
-    notes += ["timers are not compared", *(["no difference"] if found.equal else [])]
+    notes += ["no difference"] if found.equal else []
     sheets = [
         Sheet(columns, rows),
         Sheet(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
@@ -174,6 +172,12 @@ def diff(
         "states": found.states,
     }
     return Answer(document, sheets, head, notes, status=int(exit_code and not found.equal))
+
+
+def _cell(kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    return When(value) if kind == "timer" else Value(value)
 
 
 def _notes(found: StateDifference) -> list[str]:

@@ -253,9 +253,7 @@ class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no ty
                 f"{MUTATIONS}: maxCheckpointsPerTrigger = {most!r} is not a whole number from 1 on"
             )
         self._most = None if most is None else int(most)
-        self._follower = _follower(given)
-        newest = self._follower.ledger.lineage.newest_point()
-        self._wanted = _wanted(newest, given)
+        self._wanted = _wanted(_follower(given).ledger.lineage.newest_point(), given)
         self._columns = self._wanted.columns()
 
     @classmethod
@@ -275,11 +273,11 @@ class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no ty
                 raise ConfigurationError(
                     f"{MUTATIONS}: {name} is an option of streams, which readStream makes"
                 )
-        follower, options = self._follower, self._options
+        options, follower = self._options, _follower(self._options)
         first, last = options.get("startingcheckpoint", FIRST), options.get("endingcheckpoint")
         start = follower.start(first)
         end = follower.after(start, last=None if last is None else _ending(follower, first, last))
-        return self.reader_class(options["path"], follower, (start, end), self._wanted, schema)
+        return self.reader_class(options, (start, end), self._wanted, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """What follows the job."""
@@ -306,27 +304,18 @@ class MutationsReader(_Batches, DataSourceReader):  # type: ignore[misc] # PySpa
     """Reads the mutations that there were when it was made."""
 
     def __init__(
-        self,
-        path: str,
-        follower: LogFollower,
-        piece: tuple[Reached, Reached],
-        wanted: Wanted,
-        schema: StructType,
+        self, options: dict[str, str], piece: tuple[Reached, Reached], wanted: Wanted, schema: StructType
     ) -> None:
-        self._path = path
-        self._follower: LogFollower | None = follower  # in the process that plans
+        self._options = options
         self._piece = piece
         self._wanted = wanted
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._checkpoints: frozenset[int] | None = None  # that filters leave; None: all
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_follower": None}
-
     def partitions(self) -> Sequence[InputPartition]:
         """The files, or ranges of keys."""
-        assert self._follower is not None
-        pieces = _pieces(self._path, self._follower, *self._piece, self._wanted, self._checkpoints)
+        follower = _follower(self._options)
+        pieces = _pieces(self._options["path"], follower, *self._piece, self._wanted, self._checkpoints)
         return [MutationPartition(piece) for piece in pieces] or [MutationPartition(None)]
 
 
@@ -335,9 +324,8 @@ class PushingMutationsReader(MutationsReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
         """Take what filters say of checkpoints. Spark looks at the rows again: nothing is left to this alone."""
-        assert self._follower is not None
         start, end = self._piece
-        times = self._follower.times(end.lineage, start.checkpoint)
+        times = _follower(self._options).times(end.lineage, start.checkpoint)
         for each in filters:
             times = {number: time_ms for number, time_ms in times.items() if _leaves(each, number, time_ms)}
         self._checkpoints = frozenset(times)

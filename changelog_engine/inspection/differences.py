@@ -28,12 +28,13 @@ from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
 from changelog_engine.ledger.reading import read_parts, read_suffix
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
-_TIMERS = (EVENT_TIMERS, PROCESSING_TIMERS)
+_TIMER = "timer"
+_TIMERS = {state: f"({words} timers)" for state, words in TIMER_DOMAINS}
 
 _READ = ["operator", "state", *_COLUMNS]
 
@@ -47,11 +48,11 @@ class EntryDifference:
     """One entry that differs.
 
     Args:
-        operator, state: whose.
+        operator, state: whose; timers have the state ``(event time timers)`` or ``(processing time timers)``.
         key, map_key: typed; the latter None where the state is not a map.
         namespace: text of the window; None where the state has none.
         change: added, removed or changed.
-        before, after: typed; None for nothing. Of a list the whole list.
+        before, after: typed; None for nothing. Of a list the whole list, of a timer its time in epoch milliseconds.
     """
 
     operator: str
@@ -69,7 +70,7 @@ class StateDifference:
     """How a state differs between two points.
 
     Args:
-        operator, state, kind: which.
+        operator, state, kind: which; ``timer`` of timers.
         added, removed, changed: how many entries; of a map state entries of its maps.
         entries: the first of them.
         uncompared: why it was not compared; None where it was.
@@ -92,7 +93,7 @@ class Differences(Displayed):
     Args:
         before, after: their checkpoints.
         common: the newest checkpoint that is on both lineages; None for none, and for two jobs.
-        states: of all states that are in either, those that don't differ included.
+        states: of all states that are in either, those that don't differ included; timers where there are some.
     """
 
     before: Checkpoint
@@ -181,6 +182,8 @@ def differences(
     for name in wanted:
         descriptions = [shape.get(name) for shape in shapes]
         sides = [tables.get(name) for tables in live]
+        if name[1] in _TIMERS.values() and not any(side is not None and side.num_rows for side in sides):
+            continue
         found.append(_state(name, descriptions, sides, limit, allow_pickle))
     return Differences(first.checkpoint, second.checkpoint, common, tuple(found))
 
@@ -210,11 +213,16 @@ _Shape = dict[_Name, _Described]
 
 
 def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
-    return {
+    found = {
         (operator["uid"], described["name"]): _Described(operator, described)
         for operator in checkpoint.operators
         for described in operator.get("states", ())
     }
+    timers = {"kind": _TIMER, "value_type": None}
+    for operator in checkpoint.operators:
+        if "states" in operator:
+            found |= {(operator["uid"], name): _Described(operator, timers) for name in _TIMERS.values()}
+    return found
 
 
 def _common(first: Checkpoint, second: Checkpoint) -> int | None:
@@ -293,9 +301,8 @@ def _restored(point: Point, groups: range, operators: frozenset[str]) -> dict[_N
 def _by_state(tables: Iterable[pa.Table]) -> dict[_Name, list[pa.Table]]:
     pending = group_by_state(tables)
     return {
-        name: [_comparable(each) for each in pieces]
-        for name, pieces in pending.items()
-        if name[1] not in _TIMERS
+        (uid, _TIMERS.get(name, name)): [_comparable(each) for each in pieces]
+        for (uid, name), pieces in pending.items()
     }
 
 
@@ -387,8 +394,9 @@ def _plain(table: pa.Table) -> pa.Table:
 def _numbered(both: pa.Table, kind: str) -> _Entries:
     keys = coded(both["key"])
     codes, count = keys.codes.astype(np.int64), len(keys.values)
-    for name in ("namespace", "map_key"):
-        if both[name].null_count < both.num_rows and (name != "map_key" or kind == "map"):
+    more_names = {"map": ["map_key"], _TIMER: ["value"]}.get(kind, [])
+    for name in ("namespace", *more_names):
+        if both[name].null_count < both.num_rows:
             more = coded(both[name])
             encoded = pc.dictionary_encode(pa.array(codes * (len(more.values) + 1) + more.codes))
             codes, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
@@ -458,16 +466,7 @@ def _values(
     wanted = np.array([code for _, code in shown])
     rows = np.flatnonzero(np.isin(entries.codes, wanted))
     table = both.take(pa.array(rows))
-    spec = described.state["value_type"]
-    value_type = type_of(spec["fields"][1] if described.state.get("ttl") is not None else spec)
-    assert value_type is not None
-    texts, payloads = table["value"].to_pylist(), table["payload"].to_pylist()
-    values = values_of(texts, payloads, value_type, allow_pickle)
-    if described.state.get("ttl") is not None:  # a pickle holds the pair
-        values = [
-            value[1] if payload is not None and not isinstance(value, Withheld) else value
-            for value, payload in zip(values, payloads, strict=True)
-        ]
+    values = _of_rows(table, described, allow_pickle)
     sides: dict[int, list[list[Any]]] = {}
     first_row: dict[int, int] = {}
     for place, (row, value) in enumerate(zip(rows.tolist(), values, strict=True)):
@@ -487,3 +486,20 @@ def _values(
         namespace = table["namespace"][i].as_py()
         found.append(EntryDifference(*name, key, namespace, map_key, change, before, after))
     return found
+
+
+def _of_rows(table: pa.Table, described: _Described, allow_pickle: bool) -> list[Any]:
+    """The value of each row, typed."""
+    texts, payloads = table["value"].to_pylist(), table["payload"].to_pylist()
+    if described.state["kind"] == _TIMER:
+        return [int(text) for text in texts]
+    spec, timed = described.state["value_type"], described.state.get("ttl") is not None
+    value_type = type_of(spec["fields"][1] if timed else spec)
+    assert value_type is not None
+    values = values_of(texts, payloads, value_type, allow_pickle)
+    if not timed:
+        return values
+    return [  # a pickle holds the pair
+        value[1] if payload is not None and not isinstance(value, Withheld) else value
+        for value, payload in zip(values, payloads, strict=True)
+    ]

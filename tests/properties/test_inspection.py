@@ -88,6 +88,8 @@ def replayed(changes: tuple[KeyChange, ...], key: Any) -> dict[tuple[str, str], 
 def check_difference(found: Differences, before: Held, after: Held, pickles: bool) -> None:
     for state in found.states:
         assert state.uncompared is None
+        if state.kind == "timer":  # what is held has none; unit/test_console.py compares them
+            continue
         name = (state.operator, state.state)
         old, new = before.get(name, {}), after.get(name, {})
         if state.kind == "map":

@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
+from support.reminders import reminded
 from test_cli import cells, cli, refused, run
 
 from api.common import Types
@@ -526,6 +527,25 @@ class AtATimer(KeyedProcessFunction):
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Any:
         self.n.update(timestamp)
         yield timestamp
+
+
+def test_timers_are_compared(tmp_path: Path) -> None:
+    reminded(tmp_path)
+    found = differences(f"{tmp_path}/job", "1", "-1")
+    timers = {each.state: each for each in found.states if each.kind == "timer"}
+    assert [
+        (each.change, each.key, each.before, each.after) for each in timers["(event time timers)"].entries
+    ] == [
+        ("removed", "ann", 1001, None),
+        ("removed", "bob", 1001, None),
+    ]
+    assert not timers["(processing time timers)"].entries
+    added = differences(f"{tmp_path}/job", "1", "3", state="(event time timers)").states
+    assert [(each.added, each.removed) for each in added] == [(6, 2)]
+    with pytest.raises(RestoreError, match=r"there is no state 'timer'; there are count, .event time timers"):
+        differences(f"{tmp_path}/job", "1", "3", state="timer")
+    shown = cli("diff", f"{tmp_path}/job", "1", "-1")
+    assert "removed  remind    (event time timers)  'ann'  1970-01-01 00:00:01.001  -" in shown.output
 
 
 def test_a_change_that_a_timer_of_processing_time_may_have_made_is_not_the_elements(tmp_path: Path) -> None:

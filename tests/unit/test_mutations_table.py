@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThanOrEqual
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -32,11 +33,17 @@ def schema_of(source: Any) -> StructType:
     return from_arrow_schema(pa.schema([(column.name, column.arrow) for column in source._columns]))
 
 
+def shipped(given: Any) -> Any:
+    """As Spark hands it from one process to the next."""
+    return cloudpickle.loads(cloudpickle.dumps(given))
+
+
 def mutations(path: str, filters: tuple[Filter, ...] = (), **options: str) -> list[dict[str, Any]]:
-    source = PushingMutationsSource({"path": path, **options})
-    reader = source.reader(schema_of(source))
+    source = shipped(PushingMutationsSource({"path": path, **options}))
+    reader = shipped(source.reader(schema_of(source)))
     assert list(reader.pushFilters(list(filters))) == list(filters)
-    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    parts = shipped(reader.partitions())
+    return [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
 
 
 def changes(path: str, view: str, names: list[str], after: int = 0) -> list[str]:
