@@ -49,7 +49,12 @@ from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
-from changelog_engine.history.mutation_rows import MutationFile, MutationRange, Wanted, mutation_files
+from changelog_engine.history.mutation_rows import (
+    MutationFile,
+    MutationRange,
+    WantedMutations,
+    mutation_files,
+)
 from changelog_engine.history.names import TIMERS, quoted
 from changelog_engine.history.plain_rows import Values, state_values, timers_values
 from changelog_engine.history.sql_types import type_of
@@ -304,7 +309,11 @@ class MutationsReader(_Batches, DataSourceReader):  # type: ignore[misc] # PySpa
     """Reads the mutations that there were when it was made."""
 
     def __init__(
-        self, options: dict[str, str], piece: tuple[Reached, Reached], wanted: Wanted, schema: StructType
+        self,
+        options: dict[str, str],
+        piece: tuple[Reached, Reached],
+        wanted: WantedMutations,
+        schema: StructType,
     ) -> None:
         self._options = options
         self._piece = piece
@@ -344,7 +353,9 @@ MutationsDataSource.reader_class = MutationsReader
 class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # PySpark has no types
     """Follows a job's log: an offset is the lineage of the newest checkpoint that was given."""
 
-    def __init__(self, options: dict[str, str], most: int | None, wanted: Wanted, schema: StructType) -> None:
+    def __init__(
+        self, options: dict[str, str], most: int | None, wanted: WantedMutations, schema: StructType
+    ) -> None:
         self._options = options
         self._most = most
         self._wanted = wanted
@@ -407,7 +418,7 @@ def _typed(checkpoint: Checkpoint, operator: str, state: str) -> StateColumns | 
     return StateColumns.of(*described_state(checkpoint, operator, state))
 
 
-def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> Wanted:
+def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutations:
     """Which mutations are asked for.
 
     Args:
@@ -436,7 +447,7 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> Wanted:
             check_state(newest, state)
     if before == "true" and (described is None or described[1] is None):
         raise ConfigurationError(f"{MUTATIONS}: valueBefore needs the options operator and state, of a state")
-    return Wanted(operator, state, described, before == "true")
+    return WantedMutations(operator, state, described, before == "true")
 
 
 def _ending(follower: LogFollower, first: str, last: str) -> int:
@@ -460,7 +471,7 @@ def _pieces(
     follower: LogFollower,
     start: Reached,
     end: Reached,
-    wanted: Wanted,
+    wanted: WantedMutations,
     checkpoints: frozenset[int] | None = None,
 ) -> Sequence[MutationFile | MutationRange]:
     """What lies between two points, cut into tasks.

@@ -58,7 +58,7 @@ _TYPED_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedMutations:
     """Which mutations are asked for. It can be shipped.
 
     Args:
@@ -130,10 +130,10 @@ class MutationFile:
     after: int | None
     first: int | None
     times: Mapping[int, int]
-    wanted: Wanted
+    wanted: WantedMutations
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, with the columns of ``Wanted.columns``.
+        """Its rows, with the columns of ``WantedMutations.columns``.
 
         Args:
             schema: the types that are wanted, by the same names.
@@ -167,10 +167,10 @@ class MutationRange:
     line: tuple[Segment, ...]
     after: int | None
     times: Mapping[int, int]
-    wanted: Wanted
+    wanted: WantedMutations
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, with the columns of ``Wanted.columns``.
+        """Its rows, with the columns of ``WantedMutations.columns``.
 
         Args:
             schema: the types that are wanted, by the same names.
@@ -315,7 +315,7 @@ def mutation_files(
     files: Sequence[PartFile],
     line: tuple[Segment, ...],
     times: Mapping[int, int],
-    wanted: Wanted,
+    wanted: WantedMutations,
 ) -> list[MutationFile]:
     """Files of a suffix, each with the little that its rows need.
 

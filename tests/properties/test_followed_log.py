@@ -21,7 +21,7 @@ from unit.test_commit_helpers import Driver
 from changelog_engine.connectors.state_changes import StateChangesSource
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.history.mutation_rows import COLUMNS, Wanted, mutation_files
+from changelog_engine.history.mutation_rows import COLUMNS, WantedMutations, mutation_files
 from changelog_engine.ledger.follower import CONTINUE, FAIL, LogFollower, Reached
 from changelog_engine.types import Types
 from materializer.materialize import materialize
@@ -227,7 +227,7 @@ def rows_between(follower: LogFollower, reached: Reached, end: Reached) -> list[
     files = follower.ledger.log_files(suffix, ALL_KEY_GROUPS, None)
     times = follower.times(end.lineage, suffix.after)
     made = mutation_files(
-        follower.ledger.storage.root, suffix, files, end.lineage, times, Wanted("count", "n")
+        follower.ledger.storage.root, suffix, files, end.lineage, times, WantedMutations("count", "n")
     )
     found = [row for file in made for batch in file.batches(SCHEMA) for row in batch.to_pylist()]
     assert all(
