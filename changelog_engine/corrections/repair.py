@@ -23,7 +23,6 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.config.names import writable
 from changelog_engine.corrections.fixes import Correction, Fix, StateChanges, changes_of
-from changelog_engine.driver.compatibility import SHARED
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.key_groups import key_group_range, key_groups
 from changelog_engine.graph.nodes import StateKind
@@ -33,6 +32,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
+from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
 from changelog_engine.types import Types

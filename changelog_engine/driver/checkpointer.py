@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.clock import MonotonicMs, WallMs
-from changelog_engine.driver.compatibility import SHARED, describe_operators, learn
+from changelog_engine.driver.compatibility import describe_operators, learn
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import Job
@@ -22,6 +22,7 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.lineage import extend
+from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochReport
 
 log = logging.getLogger("changelog_engine")

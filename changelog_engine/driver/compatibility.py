@@ -14,12 +14,10 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.broadcast import TYPES
+from changelog_engine.operators.broadcast import SHARED, TYPES
 from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type
 from changelog_engine.types import Types, type_from_spec
 from changelog_engine.windowing.namespaces import window_codec
-
-SHARED = "shared"  # where a checkpoint keeps, for each stage, what all of its subtasks have alike
 
 
 def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:

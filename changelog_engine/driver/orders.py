@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from changelog_engine.driver.checkpointer import Checkpointer
-from changelog_engine.driver.compatibility import SHARED
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochOrder
 
 

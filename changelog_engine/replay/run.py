@@ -19,11 +19,12 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.clock import WallClock
-from changelog_engine.driver.compatibility import SHARED, check_restorable
+from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
+from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.replay.log_rows import table_of

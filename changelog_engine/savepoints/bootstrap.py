@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -27,14 +28,24 @@ from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, Con
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.operators.broadcast import SHARED, BroadcastStates
 from changelog_engine.operators.state_types import describe
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint_at, open_savepoint
 from changelog_engine.savepoints.given_tables import batches, is_spark_frame
 from changelog_engine.savepoints.state_parts import Place, write_in_tasks, write_rows
-from changelog_engine.savepoints.state_rows import SCHEMA_OF_ROWS, StateShape, encoded_rows
+from changelog_engine.savepoints.state_rows import (
+    KEY,
+    MAP_KEY,
+    SCHEMA_OF_ROWS,
+    VALUE,
+    StateShape,
+    encoded_rows,
+    refused_twice,
+    typed_rows,
+)
 from changelog_engine.savepoints.writer import begin_tables, complete_savepoint
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import shown
 
 _DEFAULT_MAX_PARALLELISM = 128
@@ -56,9 +67,10 @@ def bootstrap(
     path: str | os.PathLike[str],
     operators: Mapping[str, Mapping[str, Any]],
     *,
-    key_types: Mapping[str, TypeInformation],
+    key_types: Mapping[str, TypeInformation] = MappingProxyType({}),
     types: Mapping[str, Mapping[str, TypeInformation | StateDescription]],
     timers: Mapping[str, Mapping[str, Any]] | None = None,
+    broadcast: Mapping[str, Mapping[str, Any]] | None = None,
     max_parallelism: int | Mapping[str, int] = _DEFAULT_MAX_PARALLELISM,
     clock: Callable[[], int] = wall_ms,
 ) -> Savepoint:
@@ -78,6 +90,8 @@ def bootstrap(
         types: uid -> name of a state -> its descriptor, or the type of the values of a ValueState.
         timers: uid -> ``event time`` or ``processing time`` -> a table with the columns ``key`` and ``timestamp`` (epoch
             milliseconds, or Arrow's timestamps with a zone), in the order in which they count as registered.
+        broadcast: uid of an operator -> name of a broadcast state -> its table: columns ``map_key`` and ``value``. Its
+            MapStateDescriptor is in ``types``. All of it is in every checkpoint of the job.
         max_parallelism: number of key groups, 1 to 32768, for all operators or by uid. The job keeps it; a program that sets
             another is refused.
         clock: epoch milliseconds; what has a time to live counts as accessed at that time.
@@ -105,7 +119,19 @@ def bootstrap(
         2
     """
     now_ms = clock()
-    sources, described = _planned(operators, key_types, types, timers or {}, max_parallelism, now_ms)
+    shared = {uid: _shared(uid, tables, types) for uid, tables in (broadcast or {}).items()}
+    keyed_types = {
+        uid: {
+            name: found
+            for name, found in of.items()
+            if name not in shared.get(uid, {}) or name in operators.get(uid, {})
+        }
+        for uid, of in types.items()
+        if uid not in shared or uid in operators
+    }
+    sources, described = _planned(
+        operators, key_types, keyed_types, timers or {}, max_parallelism, now_ms, list(shared)
+    )
     target = new_savepoint_at(os.fspath(path))
     try:
         changelog, snapshots = begin_tables(target)
@@ -118,7 +144,10 @@ def bootstrap(
             time_ms=now_ms,
             engine=_engine_version(),
         )
-        checkpoint = Checkpoint(1, 1, None, (Segment(1, 1, 1),), now_ms, operators=described)
+        small = {uid: {SHARED: {uid: state}} for uid, state in shared.items()}
+        checkpoint = Checkpoint(
+            1, 1, None, (Segment(1, 1, 1),), now_ms, operators=described, operator_state=small
+        )
         parts: list[Part] = []
         for number, source in enumerate(sources):
             parts += _write(target, checkpoint, number, source)
@@ -144,9 +173,10 @@ def _planned(
     timers: Mapping[str, Mapping[str, Any]],
     max_parallelism: int | Mapping[str, int],
     now_ms: int,
+    shared: list[str],
 ) -> tuple[list[_Source], list[dict[str, Any]]]:
     """The tables with what they become, and the operators as a checkpoint's row has them."""
-    uids: list[Any] = list(dict.fromkeys([*operators, *timers]))
+    uids: list[Any] = list(dict.fromkeys([*operators, *timers, *shared]))
     if not uids:
         raise ConfigurationError("there is no operator: give bootstrap() a table for a state of at least one")
     _refuse_unknown("key_types", key_types, uids)
@@ -158,8 +188,12 @@ def _planned(
         if not isinstance(uid, str) or not uid:
             raise ArgumentTypeError(f"an operator's uid must be a non-empty str, got {uid!r}")
         writable(uid, "the uid of an operator")
-        key_type = _key_type(uid, key_types)
         groups = _groups_of(uid, max_parallelism)
+        entry = {"uid": uid, "name": uid, "kind": "process", "parallelism": 1, "max_parallelism": groups}
+        if uid not in operators and uid not in timers and uid not in key_types:
+            described.append(entry)  # it has broadcast state only, and no keys
+            continue
+        key_type = _key_type(uid, key_types)
         specs = {name: _spec(uid, name, types) for name in operators.get(uid, {})}
         if spare := set(types.get(uid, {})) - specs.keys():
             raise ConfigurationError(
@@ -188,17 +222,7 @@ def _planned(
         states = [
             {k: v for k, v in describe(spec, None).items() if k != "key_type"} for spec in specs.values()
         ]
-        described.append(
-            {
-                "uid": uid,
-                "name": uid,
-                "kind": "process",
-                "parallelism": 1,
-                "max_parallelism": groups,
-                "key_type": key_type.spec(),
-                "states": states,
-            }
-        )
+        described.append({**entry, "key_type": key_type.spec(), "states": states})
     return sources, described
 
 
@@ -255,6 +279,32 @@ def _spec(
         f"types[{uid!r}][{name!r}] must be the state's descriptor, such as ListStateDescriptor({shown(name)}, "
         f"Types.STRING()), or for a ValueState the type of its values, such as Types.LONG(); got {found!r}"
     )
+
+
+def _shared(
+    uid: Any, tables: Mapping[str, Any], types: Mapping[str, Mapping[str, TypeInformation | StateDescription]]
+) -> dict[str, Any]:
+    """The broadcast state of an operator, as checkpoints have it."""
+    specs = tuple(_spec(uid, name, types) for name in tables)
+    for spec in specs:
+        if spec.kind is not StateKind.MAP:
+            raise ConfigurationError(
+                f"types[{uid!r}][{spec.name!r}] is not the descriptor of a MapState, which every broadcast state is"
+            )
+    states = BroadcastStates(uid, specs)
+    for spec in specs:
+        where = f"the table of broadcast state {spec.name!r} of operator {uid!r}"
+        shape = StateShape(where, spec.kind, Types.INT(), spec.value_type, spec.map_key_type, 1)
+        table = tables[spec.name]
+        entries = states.writers[spec.name]
+        given = table.toArrow() if is_spark_frame(table) else table
+        for batch in batches(given, where, (MAP_KEY, VALUE), ()):
+            columns = {KEY: [0] * batch.rows, **batch.columns}
+            for number, _, key, value, _ in typed_rows(shape, batch._replace(columns=columns)):
+                if entries.contains(key):
+                    raise refused_twice(where, number, key, None)
+                entries.put(key, value)
+    return states.snapshot()
 
 
 def _write(target: JobFolder, checkpoint: Checkpoint, stage: int, source: _Source) -> list[Part]:

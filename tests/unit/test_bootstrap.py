@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,11 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import changelog_engine
-from api.common import Duration, Types
+from api.common import Configuration, Duration, Types
 from api.common.time import Instant
-from api.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from api.datastream import KeyedBroadcastProcessFunction, StreamExecutionEnvironment
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.savepoints import state_parts
+from changelog_engine.testing import without_spark
 from materializer import state_at
 from materializer.fold import FoldedState
 
@@ -216,3 +219,67 @@ def test_folders_that_are_more_than_their_files(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match=r"1\.parquet.* has no column 'position'"):
         made(tmp_path / "sp", whole, ListStateDescriptor("s", Types.LONG()))
+
+
+LIMITS = MapStateDescriptor("limits", Types.STRING(), Types.LONG())
+
+
+class Guard(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.spent = runtime_context.get_state(ValueStateDescriptor("spent", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.spent.update((self.spent.value() or 0) + value[1])
+        limits = ctx.get_broadcast_state(LIMITS)
+        yield value[0], self.spent.value(), limits.get("day"), limits.get("month"), limits.contains("month")
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(LIMITS).put(*value)
+
+
+def guarded(base: Path, savepoint: str) -> list[Any]:
+    """What a job with keyed and broadcast state gives that starts from a savepoint."""
+    config = Configuration()
+    config.set_string("state.changelog.dstl.dfs.base-path", str(base))
+    config.set_string("changelog.restore", savepoint)
+    env = StreamExecutionEnvironment.get_execution_environment(config)
+    env.set_parallelism(2).enable_checkpointing(1000).enable_changelog_state_backend(True)
+    payments = env.from_collection([("ann", 5), ("bob", 7)], Types.TUPLE([Types.STRING(), Types.LONG()])).uid(
+        "in"
+    )
+    none = env.from_collection([], Types.TUPLE([Types.STRING(), Types.LONG()])).uid("limits")
+    keyed = payments.key_by(lambda each: each[0], Types.STRING())
+    with (
+        without_spark(),
+        keyed.connect(none.broadcast(LIMITS))
+        .process(Guard())
+        .uid("guard")
+        .execute_and_collect("guarded") as found,
+    ):
+        return sorted(found)
+
+
+def test_a_job_begins_with_broadcast_state(tmp_path: Path) -> None:
+    limits = pa.table({"map_key": ["day", "month"], "value": pa.array([50, None], pa.int64())})
+    given = {
+        "operators": {"guard": {"spent": {"key": ["ann"], "value": [100]}}},
+        "key_types": {"guard": Types.STRING()},
+        "types": {"guard": {"spent": Types.LONG(), "limits": LIMITS}},
+        "broadcast": {"guard": {"limits": limits}},
+    }
+    made = changelog_engine.bootstrap(tmp_path / "opening", **given)
+    assert guarded(tmp_path / "base", made.path) == [("ann", 105, 50, None, True), ("bob", 7, 50, None, True)]
+    given |= {"operators": {}, "types": {"guard": {"limits": LIMITS}}}
+    alone = changelog_engine.bootstrap(tmp_path / "alone", **given)
+    assert guarded(tmp_path / "other", alone.path) == [("ann", 5, 50, None, True), ("bob", 7, 50, None, True)]
+    for table, declared, words in (
+        ({"map_key": ["a", "a"], "value": [1, 2]}, LIMITS, "row 1 .*an earlier row is for the key 'a'"),
+        ({"map_key": ["a"], "value": ["x"]}, LIMITS, "broadcast state 'limits' of operator 'guard', row 0"),
+        ({"key": ["a"], "value": [1]}, LIMITS, "has no column 'map_key'"),
+        ({"map_key": [None], "value": [1]}, LIMITS, "column 'map_key': is null"),
+        ({"map_key": ["a"], "value": [1]}, Types.LONG(), "is not the descriptor of a MapState"),
+    ):
+        given |= {"broadcast": {"guard": {"limits": table}}, "types": {"guard": {"limits": declared}}}
+        with pytest.raises(ChangelogEngineError, match=words):
+            changelog_engine.bootstrap(tmp_path / "wrong", **given)
+    assert not (tmp_path / "wrong").exists()
