@@ -72,6 +72,28 @@ def crc32(data: pa.Buffer | bytes) -> int:
     return zlib.crc32(data)
 
 
+def read_unchanged(storage: Storage, path: str, crc: int | None) -> pa.Buffer:
+    """The bytes of a file of the log, which are those that were written.
+
+    Args:
+        storage: the table's folder.
+        path: of the file in it.
+        crc: their checksum; None where nothing knows it.
+
+    Raises:
+        CorruptChangelogError: the file is missing, cannot be read or was changed; names it.
+    """
+    full = storage.join(path)
+    with reading(full):
+        data = storage.read(path)
+    if crc is not None and crc32(data) != crc:
+        raise CorruptChangelogError(
+            f"was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not {crc:08x}",
+            full,
+        )
+    return data
+
+
 def part_name(name: PartName) -> str:
     """The file name of a part."""
     return f"part-{name.checkpoint}-{name.attempt}-{name.stage}-{name.subtask}-{name.number}-{name.crc:08x}.parquet"
@@ -173,11 +195,7 @@ def read_row(storage: Storage, path: str) -> str:
         CorruptChangelogError: the file is missing or isn't what its name says.
     """
     name = parse_row(path)
+    data = read_unchanged(storage, path, None if name is None else name.crc)
     with reading(storage.join(path)):
-        data = storage.read(path)
-        if name is not None and crc32(data) != name.crc:
-            raise CorruptChangelogError(
-                "was changed: its bytes don't match the checksum in its name", storage.join(path)
-            )
         values = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"]
         return str(values[0].as_py())

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import checksum_of, crc32
+from changelog_engine.changelog.log_files import checksum_of, read_unchanged
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.rows import SCHEMA
@@ -49,7 +49,7 @@ def read_part(
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
     """
     full = storage.join(file.path)
-    data = _verified(storage, file.path, full)
+    data = read_unchanged(storage, file.path, checksum_of(file.path))
     names = SCHEMA.names if columns is None else columns
     schema = _read_schema([*_REPEATED, *dictionaries])
     with reading(full):
@@ -90,7 +90,7 @@ def read_keys(
         CorruptChangelogError: it is missing, or its checksum, row count or first sequence number is wrong.
     """
     full = storage.join(file.path)
-    data = _verified(storage, file.path, full)
+    data = read_unchanged(storage, file.path, checksum_of(file.path))
     schema = _read_schema(_REPEATED)
     with reading(full):
         # Keys are not read as dictionaries: that takes Arrow three times as long.
@@ -168,27 +168,11 @@ def check_bytes(storage: Storage, paths: Iterable[str]) -> None:
         full = storage.join(path)
         stamp = storage.stamp(path)
         if stamp is None or _CHECKED.get(full) != stamp:
-            _verified(storage, path, full)
+            read_unchanged(storage, path, checksum_of(path))
             if len(_CHECKED) >= _MOST_CHECKED:
                 _CHECKED.clear()
             if stamp is not None:
                 _CHECKED[full] = stamp
-
-
-def _verified(storage: Storage, path: str, full: str) -> pa.Buffer:
-    """The bytes of a file, of which the checksum is right."""
-    try:
-        data = storage.read(path)
-    except FileNotFoundError as error:
-        raise CorruptChangelogError("is missing", full) from error
-    expected = checksum_of(path)
-    if expected is not None and crc32(data) != expected:
-        raise CorruptChangelogError(
-            f"was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not "
-            f"{expected:08x}",
-            full,
-        )
-    return data
 
 
 def _known(

@@ -27,6 +27,7 @@ from changelog_engine.changelog.log_files import (
     parse_part,
     parse_row,
     read_row,
+    read_unchanged,
 )
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
@@ -355,9 +356,6 @@ def _may_be_about_the_log(storage: Storage, path: str) -> bool:
 
 
 def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
-    full = storage.join(path)
-    with reading(full):
-        data = storage.read(path)
-        if crc is not None and crc32(data) != crc:
-            raise CorruptChangelogError("was changed: its bytes don't match the checksum in its name", full)
+    data = read_unchanged(storage, path, crc)
+    with reading(storage.join(path)):
         return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)

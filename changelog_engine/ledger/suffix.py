@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import checksum_of, crc32, merged_bounds
+from changelog_engine.changelog.log_files import checksum_of, merged_bounds, read_unchanged
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
@@ -121,21 +121,15 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
     full = storage.join(path)
     if full in _COUNTS:
         return _COUNTS[full]
+    crc = checksum_of(path)
+    data = read_unchanged(storage, path, crc)
     with reading(full):
-        data = storage.read(path)
-        expected = checksum_of(path)
-        if expected is not None and crc32(data) != expected:
-            raise CorruptChangelogError(
-                f"was changed after it was written: {data.size} bytes with checksum {crc32(data):08x}, not "
-                f"{expected:08x}",
-                full,
-            )
         names = ["attempt", "checkpoint_id", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
     columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
     found = {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
-    if expected is not None:  # the name stands for the content
+    if crc is not None:  # the name stands for the content
         if len(_COUNTS) >= _KEPT_IN_MEMORY:
             _COUNTS.clear()
         _COUNTS[full] = found
