@@ -28,6 +28,7 @@ from changelog_engine.spark.cluster import SparkCluster
 from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.shipping import ShippedJob, ship
 from changelog_engine.storage.file_systems import use_options
+from materializer.runner import TaskRunner
 from materializer.schedule import beside_job
 
 log = logging.getLogger("changelog_engine")
@@ -58,6 +59,9 @@ class ClosingRunner(EpochRunner, Protocol):
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
+
+    def background(self) -> TaskRunner | None:
+        """What runs tasks beside the epochs; None where there is no room for them."""
 
     def close(self) -> None:
         """Let go of all that the job has there."""
@@ -154,7 +158,9 @@ class RunningJob:
         )
         self._beside = None
         if self._journal is not None:
-            self._beside = beside_job(self._journal.folder, settings, self.coordinator.control.fail)
+            self._beside = beside_job(
+                self._journal.folder, settings, self.coordinator.control.fail, runner.background
+            )
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]
         if self._beside is not None:

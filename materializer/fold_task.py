@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -172,8 +172,3 @@ def _write(
 def _chunks(table: pa.Table) -> Iterator[pa.Table]:
     for start in range(0, table.num_rows, ROW_GROUP_ROWS):
         yield table.slice(start, ROW_GROUP_ROWS)
-
-
-def run_here(tasks: Sequence[FoldTask]) -> list[FoldResult]:
-    """Run tasks in this process, one after the other."""
-    return [fold_range(task) for task in tasks]

@@ -13,7 +13,6 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from changelog_engine.clock import monotonic_s
@@ -22,11 +21,10 @@ from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.ledger.snapshots import warn_unusable
-from materializer.fold_task import FoldResult, FoldTask, run_here
+from materializer.fold_task import FoldResult, fold_range
 from materializer.lock import MaterializerLock
+from materializer.runner import HERE, TaskRunner
 from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
-
-Runner = Callable[[Sequence[FoldTask]], list[FoldResult]]
 
 
 class Materialization(NamedTuple):
@@ -57,7 +55,7 @@ class Materialization(NamedTuple):
 def materialize(
     folder: JobFolder,
     checkpoint_id: int | None = None,
-    run: Runner = run_here,
+    run: TaskRunner = HERE,
     piece_bytes: int = PIECE_BYTES,
 ) -> Materialization | None:
     """Make the snapshot of a checkpoint.
@@ -65,7 +63,7 @@ def materialize(
     Args:
         folder: the job's folder.
         checkpoint_id: which; None for the one that the job would go on from.
-        run: runs fold tasks, here or elsewhere.
+        run: runs the folds, here or elsewhere.
         piece_bytes: about how large a piece of a snapshot gets.
 
     Returns:
@@ -92,7 +90,7 @@ def materialize(
 
 
 def _fold(
-    folder: JobFolder, checkpoint_id: int | None, run: Runner, piece_bytes: int
+    folder: JobFolder, checkpoint_id: int | None, run: TaskRunner, piece_bytes: int
 ) -> tuple[SnapshotPlan, list[FoldResult]] | None:
     """Steps 1 and 2; a snapshot that can't be read is passed over, when the log is complete without it."""
     broken: frozenset[int] = frozenset()
@@ -100,7 +98,7 @@ def _fold(
         plan = None
         try:
             plan = plan_snapshot(folder, checkpoint_id, piece_bytes, broken)
-            return None if plan is None else (plan, run(plan.tasks))
+            return None if plan is None else (plan, run.map(fold_range, plan.tasks))
         except CorruptChangelogError as error:
             unusable = None if plan is None else plan.previous
             of_snapshots = error.path.startswith(folder.snapshots.root)

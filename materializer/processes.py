@@ -1,9 +1,8 @@
-"""Folds and truncations in processes of their own.
+"""Folds and truncations in processes of their own: from the console, without Spark, and where Spark has no slot to spare.
 
-Why not in the job's Spark: its task slots belong to epochs, and a fold that holds one delays the next barrier by as long as
-it takes. Why not in the driver's threads: a fold holds Python's lock for long stretches. A process of its own yields to the
-job by its niceness, and gives its memory back when it ends. Where the next fold comes soon, processes may be kept: to start
-one takes as long as to fold a few million mutations.
+Why not in the driver's threads: a fold holds Python's lock for long stretches. A process of its own yields to the job by
+its niceness, and gives its memory back when it ends. Where the next fold comes soon, processes may be kept: to start one
+takes as long as to fold a few million mutations.
 
 Invariants:
     * A worker reads tasks from its standard input and ends when that ends, so none outlives the driver by more than a task.
@@ -21,23 +20,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from materializer import fold_worker
-from materializer.fold_task import FoldResult, FoldTask, fold_range
+from materializer.runner import R, T
 
 NICENESS = 10
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 
 class FoldProcesses:
-    """Runs fold tasks in processes; they start with ``__call__`` and end with it, or with ``stop`` when they are kept.
+    """Runs fold tasks in processes; they start with ``map`` and end with it, or with ``stop`` when they are kept.
 
     Args:
         processes: how many at most.
@@ -56,24 +52,12 @@ class FoldProcesses:
         self.workers: set[subprocess.Popen[bytes]] = set()
         self._stopped = threading.Event()
 
-    def __call__(self, tasks: Sequence[FoldTask]) -> list[FoldResult]:
-        """Fold.
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        """See TaskRunner.
 
         Raises:
             ChangelogEngineError: what a task raised, the first in the order of tasks.
             StorageError: a process died, or ``stop`` was called.
-        """
-        return self.map(fold_range, tasks)
-
-    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
-        """Call a function with each task, in the processes.
-
-        Args:
-            function: of a module, so that it pickles; leaves nothing half done when its process is killed.
-            tasks: what pickles.
-
-        Raises:
-            ChangelogEngineError, StorageError: as ``__call__``.
         """
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         for index in range(len(tasks)):

@@ -2,8 +2,9 @@
 
 Invariants:
     * One in flight; the next one begins an interval after the last began, or at once when that took longer.
-    * The job's thread never waits for it: the fold runs in another process, and commits go to another table. Only a
-      truncation commits to the job's table: a few times, with pauses.
+    * The job's thread never waits for it: folds run elsewhere, in slots of Spark's that no epoch takes or in a process, and
+      commits go to another table. Only a truncation commits to the job's table: a few times, with pauses.
+    * Nothing is started before the first materialization is due.
     * The clock of the machine may be set: intervals are measured, and no age grows faster than time passes.
     * A failure is tolerated; more than so many in a row fail the job, as in Flink.
 """
@@ -13,17 +14,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.ledger.job_folder import JobFolder
 from materializer.lock import MaterializerBusyError
-from materializer.materialize import Materialization, materialize
+from materializer.materialize import Materialization
 from materializer.processes import FoldProcesses
 from materializer.remembered import remember
 from materializer.retention import Retention
-from materializer.truncation import Truncation, sweep_expired, truncate
+from materializer.runner import TaskRunner
+from materializer.upkeep import upkeep
 
 log = logging.getLogger("changelog_engine")
 _SOON_MS = 60_000  # a process is kept for the next fold when that comes as soon as this
@@ -38,7 +41,7 @@ class Schedule:
         retention: what truncation keeps; None never truncates.
         max_failures: failures in a row that are tolerated.
         give_up: called with the failure after one more.
-        run: runs fold tasks; has ``stop``.
+        runner: makes what runs the tasks, when the first materialization is due.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class Schedule:
         retention: Retention | None,
         max_failures: int,
         give_up: Callable[[ChangelogEngineError], None],
-        run: FoldProcesses | None = None,
+        runner: Callable[[], TaskRunner] = FoldProcesses,
     ) -> None:
         self.failures = 0
         self.done: Materialization | None = None
@@ -57,7 +60,9 @@ class Schedule:
         self._retention = retention
         self._max_failures = max_failures
         self._give_up = give_up
-        self._run = run or FoldProcesses(keep=interval_ms <= _SOON_MS)
+        self._make_runner = runner
+        self._run: TaskRunner | None = None
+        self._run_lock = threading.Lock()
         self._now_s = CautiousWall(SystemClock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="materializer", daemon=True)
@@ -69,26 +74,17 @@ class Schedule:
     def stop(self) -> None:
         """End, in the middle of a materialization too; waits for the thread."""
         self._stopping.set()
-        self._run.stop()
+        with self._run_lock:
+            run = self._run
+        if run is not None:
+            run.stop()
         if self._thread.ident is not None:
             self._thread.join()
 
     def once(self) -> None:
         """One materialization and truncation; a failure is counted."""
         try:
-            if self._retention is not None:
-                sweep_expired(self._folder, self._retention, self._now_s)  # room for what is written now
-            done = materialize(self._folder, run=self._run)
-            if done is not None:
-                self.done = done
-                log.info(
-                    "materialized checkpoint %d: %d rows of the log, %d pieces written and %d kept, in %.1f s",
-                    done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
-                )  # fmt: skip
-            if self._retention is not None:
-                self._run.map(
-                    _truncate, [(self._folder, self._retention, self._now_s())]
-                )  # merging takes long, too
+            upkeep(self._folder, self._runner(), self._retention, self._told, self._now_s)
             self.failures = 0
         except MaterializerBusyError as busy:
             log.info("%s", busy)
@@ -96,6 +92,22 @@ class Schedule:
             if self._stopping.is_set():
                 return
             self._failed(failure)
+
+    def _runner(self) -> TaskRunner:
+        with self._run_lock:
+            if self._stopping.is_set():
+                raise StorageError("the materialization was stopped")
+            if self._run is None:
+                self._run = self._make_runner()
+            return self._run
+
+    def _told(self, done: Materialization | None) -> None:
+        if done is not None:
+            self.done = done
+            log.info(
+                "materialized checkpoint %d: %d rows of the log, %d pieces written and %d kept, in %.1f s",
+                done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
+            )  # fmt: skip
 
     def _failed(self, failure: Exception) -> None:
         self.failures += 1
@@ -117,13 +129,11 @@ class Schedule:
             wait = max(0.0, self._interval_s - (monotonic_ms() - began_ms) / 1000)
 
 
-def _truncate(order: tuple[JobFolder, Retention, float]) -> Truncation:
-    folder, retention, now_s = order
-    return truncate(folder, retention, lambda: now_s)
-
-
 def beside_job(
-    folder: JobFolder, settings: JobSettings, give_up: Callable[[ChangelogEngineError], None]
+    folder: JobFolder,
+    settings: JobSettings,
+    give_up: Callable[[ChangelogEngineError], None],
+    background: Callable[[], TaskRunner | None] = lambda: None,
 ) -> Schedule | None:
     """The schedule that a job's settings ask for; None for none.
 
@@ -131,6 +141,7 @@ def beside_job(
         folder: the job's folder.
         settings: of the job.
         give_up: see Schedule.
+        background: makes what runs tasks in the job's Spark; gives None where that has no room for them.
     """
     if not settings.changelog:
         return None
@@ -142,7 +153,13 @@ def beside_job(
         log.warning("the retention could not be written down for other processes: %s", error)
     if interval_ms is None:
         return None
-    return Schedule(folder, interval_ms, retention, settings.materialize_max_failures, give_up)
+    processes = partial(FoldProcesses, keep=interval_ms <= _SOON_MS)
+
+    def runner() -> TaskRunner:
+        found = background() if settings.folds_on_spark else None
+        return processes() if found is None else found
+
+    return Schedule(folder, interval_ms, retention, settings.materialize_max_failures, give_up, runner)
 
 
 def _retention(settings: JobSettings) -> Retention:

@@ -230,6 +230,7 @@ class EnvironmentSettings:
             if get(options.MATERIALIZE_ENABLED)
             else None,
             materialize_max_failures=get(options.MATERIALIZE_MAX_FAILURES),
+            materialize_runner=get(options.MATERIALIZE_RUNNER),
             history_retention_ms=get(options.HISTORY_RETENTION),
             truncation_grace_ms=get(options.TRUNCATION_GRACE),
             restart=self._restart(),

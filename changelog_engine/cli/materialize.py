@@ -14,16 +14,16 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
-from materializer.fold_task import fold_range
-from materializer.materialize import Runner
-from materializer.materialize import materialize as make_snapshot
+from materializer.materialize import Materialization
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall
 from materializer.retention import Retention
-from materializer.truncation import sweep_expired, truncate
+from materializer.runner import TaskRunner
+from materializer.upkeep import upkeep
 
 
 class _Duration(click.ParamType[int]):
@@ -88,11 +88,11 @@ def materialize(
             "--no-truncate leaves the log alone: --retention, --retained and --grace say nothing"
         )
     keep = None if no_truncate else recall(folder)._replace(**wanted)
-    run: Runner = FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
+    run: TaskRunner = FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
     if spark:
-        from changelog_engine.spark.materialize_job import SparkFolds  # loads PySpark
+        from changelog_engine.spark.background import tasks_on  # loads PySpark
 
-        run = SparkFolds(spark, fold_range)
+        run = tasks_on(spark, f"upkeep of {path}")
     while True:
         began = monotonic_s()
         try:
@@ -106,20 +106,20 @@ def materialize(
         time.sleep(max(0.0, every / 1000 - (monotonic_s() - began)))
 
 
-def _once(folder: Any, at: int | None, run: Runner, keep: Retention | None) -> None:
-    if keep is not None:
-        sweep_expired(folder, keep)
-    done = make_snapshot(folder, at, run)
+def _once(folder: JobFolder, at: int | None, run: TaskRunner, keep: Retention | None) -> None:
+    gone = upkeep(folder, run, keep, _tell, checkpoint_id=at)
+    if gone is not None:
+        click.echo(
+            f"truncated: {gone.log_files} files of the log, {gone.merged} merged ones in their place, "
+            f"{gone.snapshot_files} of snapshots; {gone.deleted} deleted from the disk"
+        )
+
+
+def _tell(done: Materialization | None) -> None:
     if done is None:
         click.echo("nothing to do: there is no checkpoint without a snapshot")
     else:
         click.echo(
             f"snapshot of checkpoint {done.checkpoint}: {done.log_rows:,} rows of the log folded into {done.rows:,}, "
             f"{done.written} pieces written ({done.bytes:,} bytes) and {done.kept} kept, {done.seconds:.1f} s"
-        )
-    if keep is not None:
-        gone = truncate(folder, keep)
-        click.echo(
-            f"truncated: {gone.log_files} files of the log, {gone.merged} merged ones in their place, "
-            f"{gone.snapshot_files} of snapshots; {gone.deleted} deleted from the disk"
         )

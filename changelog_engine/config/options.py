@@ -71,6 +71,14 @@ MATERIALIZE_MAX_FAILURES = Option(
     older=("state.backend.changelog.max-failures-allowed",),
     minimum=0,
 )
+MATERIALIZE_RUNNER = Option(
+    "changelog.materialization.runner",
+    "choice",
+    "spark",
+    "Where snapshots beside a job are made and its log is truncated: in a slot of the job's Spark that no epoch takes "
+    "(spark), or in a process on the driver's machine (process), also where Spark has no such slot.",
+    choices=_choices("spark", "process"),
+)
 STATE_BACKEND = Option(
     "state.backend.type",
     "choice",

@@ -225,6 +225,7 @@ class JobSettings:
         retained_checkpoints: checkpoints that can be restored when the history is off; without changelog, snapshots kept.
         materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
         materialize_max_failures: failures of that in a row that do not fail the job.
+        materialize_runner: "spark", in the job's Spark where that has room, or "process", in a process of the driver's.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
         truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: exponential delay with its
@@ -271,6 +272,7 @@ class JobSettings:
     retained_checkpoints: int = 1
     materialize_interval_ms: int | None = 600_000
     materialize_max_failures: int = 3
+    materialize_runner: str = "spark"
     history_retention_ms: int = 7 * 86_400_000
     truncation_grace_ms: int | None = None
     restart: RestartSettings | None = None
@@ -298,6 +300,13 @@ class JobSettings:
     json_logs: bool = False
     jvm_options: str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     class_archive: bool = True
+
+    @property
+    def folds_on_spark(self) -> bool:
+        """Whether snapshots are made beside the job, and in its Spark where that has room."""
+        return (
+            self.changelog and self.materialize_interval_ms is not None and self.materialize_runner == "spark"
+        )
 
 
 class StateKind(enum.Enum):

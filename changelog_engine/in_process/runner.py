@@ -88,6 +88,9 @@ class InProcessRunner:
         """See EpochRunner: no worker is started here."""
         return None
 
+    def background(self) -> None:
+        """See EpochRunner: there is no Spark here to run tasks."""
+
     def close(self) -> None:
         """Let go of all state."""
         self.registry.clear()

@@ -22,5 +22,5 @@ class SparkCluster:
         """See Cluster."""
         settings = job.settings
         jvm = JvmSettings(settings.jvm_options, settings.class_archive)
-        context = spark_context(files.session_options(settings), jvm)
+        context = spark_context(files.session_options(settings), jvm, settings.folds_on_spark)
         return SparkEpochRunner(context, job, files.ship(context, staged))

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import threading
@@ -24,6 +25,7 @@ from pyspark.util import _load_from_socket
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.spark.background import BackgroundTasks, room_beside
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
@@ -32,6 +34,8 @@ from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
+
+log = logging.getLogger("changelog_engine")
 
 Orders = Callable[[int, int], EpochOrder]
 _CALL_SITE = ("callSite.short", "callSite.long")  # what Spark's interface calls a stage
@@ -59,6 +63,7 @@ class SparkEpochRunner:
         self.run_id = job.run
         self._parallelism = self.plan.parallelism_of
         self._job = context.broadcast(job)
+        self._files = files
         self._functions = PinnedFunctions(context, self._job, files)
         self._printed = printed_output(context)
         self._notes = None
@@ -152,6 +157,17 @@ class SparkEpochRunner:
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
         return None if self._notes is None else self._notes.read(attempt)
+
+    def background(self) -> BackgroundTasks | None:
+        """What runs tasks beside the epochs; None where there is no room for them."""
+        if not room_beside(self.context, self.plan):
+            log.info(
+                "Spark (%s) has no slot that epochs of %r leave free: its snapshots are made in a process on this machine",
+                self.context.master,
+                self.plan.graph.name,
+            )
+            return None
+        return BackgroundTasks(self.context, f"upkeep of {self.plan.graph.name}", files=self._files)
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""

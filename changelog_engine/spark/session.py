@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -44,16 +46,24 @@ _DEFAULTS = {
 
 _AS_JAVA_IS = JvmSettings()
 
+BACKGROUND_SLOTS = "spark.changelog.background.slots"
+"""Of a session with a local master: so many slots are more than was asked for, for tasks beside the epochs."""
+
+_LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
+
 # What py4j logs it raises too, and then it is told once, by this engine.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
-def spark_context(options: dict[str, str], jvm: JvmSettings = _AS_JAVA_IS) -> SparkContext:
+def spark_context(
+    options: dict[str, str], jvm: JvmSettings = _AS_JAVA_IS, background: bool = False
+) -> SparkContext:
     """The active SparkContext, else a new one.
 
     Args:
         options: ``spark.*`` keys for a new one.
         jvm: how its JVM is started.
+        background: whether a new one with a local master has a slot more than asked for, for tasks beside the epochs.
 
     Raises:
         EnvironmentNotReadyError: Java is missing or too old.
@@ -83,17 +93,47 @@ def spark_context(options: dict[str, str], jvm: JvmSettings = _AS_JAVA_IS) -> Sp
         )  # the session's other functions ask for our daemon as well
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
-    return _started(conf)
+    return _started(conf, background)
 
 
-def _started(conf: SparkConf) -> SparkContext:
+def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
     with fast_launcher():
+        SparkContext._ensure_initialized(conf=conf)
+        if background:
+            _add_slot(conf)
         context = SparkContext.getOrCreate(conf)
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     return context
+
+
+def _add_slot(conf: SparkConf) -> None:
+    """One slot more for a local master; what Spark cuts its own work into stays as it was."""
+    master = conf.get("spark.master") or ""
+    slots = local_slots(master)
+    if slots is None:
+        return
+    slots = slots or cores(SparkContext)
+    tries = _LOCAL.fullmatch(master)
+    conf.set("spark.master", f"local[{slots + 1}{tries[2] or '' if tries else ''}]")
+    conf.setIfMissing("spark.default.parallelism", str(slots))
+    conf.set(BACKGROUND_SLOTS, "1")
+
+
+def local_slots(master: str) -> int | None:
+    """How many tasks a local master runs at once, 0 for one for each core; None for other masters."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return None
+    return 0 if found[1] == "*" else int(found[1] or 1)
+
+
+def cores(context: SparkContext | type[SparkContext]) -> int:
+    """The cores of the JVM: what a container lets it have."""
+    jvm: Any = context._jvm
+    return int(jvm.java.lang.Runtime.getRuntime().availableProcessors())
 
 
 def active_context() -> SparkContext | None:

@@ -1,0 +1,360 @@
+"""Tasks beside the epochs: each is a Spark job of one partition, run by a Python worker of low priority.
+
+A session that a job with a schedule of materializations starts with a local master has one slot more than was asked for
+(``spark_context``), and one background task at a time runs in it. In a session of the user's there is room where slots are
+left that no epoch takes, see ``room_beside``.
+
+Invariants:
+    * At most so many tasks run at once as there are slots that epochs do not need, over all jobs of an application.
+    * The workers are never those of subtasks: Spark finds a worker by its variables, and these have one of their own.
+    * The user's program is never imported or run in them.
+    * When ``stop`` returns, no task runs or will: with a local master the worker holds a lock as long as it runs one, and is
+      killed. Elsewhere Spark kills it within seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.serializers import CloudPickleSerializer, NoOpSerializer
+from pyspark.util import _load_from_socket
+
+from changelog_engine.clock import Deadline
+from changelog_engine.errors import EpochFailedError, StorageError
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.spark.daemon import PIN_VARIABLE
+from changelog_engine.spark.files import NO_FILES, WorkerFiles
+from changelog_engine.spark.jvm import LOST, spark_ended
+from changelog_engine.spark.session import BACKGROUND_SLOTS, cores, engine_path, local_slots, spark_context
+from changelog_engine.spark.task import failure_of_spark
+from changelog_engine.storage.file_systems import options_in_use, use_options
+from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
+
+NICENESS = 10
+_LOCK = "background-task"
+_ENDING_S = 10.0
+_PAUSE_S = 0.02
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_in_use: dict[str, threading.Lock] = {}  # by application: its one slot for background tasks
+_in_use_lock = threading.Lock()
+
+
+class BackgroundTasks:
+    """Runs functions of plain tasks on Spark.
+
+    Args:
+        context: the SparkContext; it stays the caller's.
+        name: what Spark's interface calls the tasks.
+        most: how many at once.
+        niceness: added to that of the workers.
+        files: the interpreter and variables of the workers.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        name: str,
+        most: int = 1,
+        niceness: int = NICENESS,
+        files: WorkerFiles = NO_FILES,
+    ) -> None:
+        self._context = context
+        self._name = name
+        self._most = most
+        self._niceness = niceness
+        self._files = files
+        self._group = f"background-{os.urandom(8).hex()}"
+        self._stopped = threading.Event()
+        self._lock_path: str | None = None
+        if most == 1 and local_slots(context.master) is not None and context._temp_dir:
+            self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
+            lock_file(self._lock_path).release()
+        with _in_use_lock:
+            self._slot = _in_use.setdefault(context.applicationId, threading.Lock())
+
+    @property
+    def worker(self) -> int | None:
+        """The process that runs a task just now, with a local master; None when none does."""
+        if self._lock_path is None:
+            return None
+        try:
+            lock_file(self._lock_path, 0).release()
+        except LockTakenError as taken:
+            return int(taken.note) if taken.note.isdigit() else None
+        except StorageError:  # stopped
+            pass
+        return None
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        """Call a function with each task.
+
+        Args:
+            function: of a module that the executors can import; leaves nothing half done when its process is killed.
+            tasks: what pickles.
+
+        Raises:
+            ChangelogEngineError: what the function raised, the first in the order of tasks.
+            StorageError: a task was lost, or ``stop`` was called.
+            SparkEndedError: Spark ended.
+        """
+        command = CloudPickleSerializer().dumps(
+            (
+                _Task(function, options_in_use(), self._niceness, self._lock_path),
+                None,
+                NoOpSerializer(),
+                NoOpSerializer(),
+            )
+        )
+        most = min(self._most, len(tasks))
+        if most <= 1:
+            return [self._run(command, task) for task in tasks]
+        failed = threading.Event()
+
+        def run(task: T) -> R | None:
+            try:
+                return None if failed.is_set() else self._run(command, task)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(most, "background") as threads:
+            futures = [threads.submit(run, task) for task in tasks]
+        return [future.result() for future in futures]  # type: ignore[misc]
+
+    def stop(self) -> None:
+        """End the tasks at once; what they wrote is garbage that truncation removes. Safe from any thread."""
+        self._stopped.set()
+        with contextlib.suppress(*LOST):
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+        if self._lock_path is None:
+            return
+        deadline = Deadline(_ENDING_S)
+        while not deadline.passed:
+            try:
+                lock = lock_file(self._lock_path, 0)
+            except LockTakenError as taken:
+                if taken.note.isdigit():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(taken.note), signal.SIGKILL)
+                time.sleep(_PAUSE_S)
+            except StorageError:  # stopped before
+                return
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._lock_path)  # no task begins from now on
+                lock.release()
+                return
+
+    def _run(self, command: bytes, task: Any) -> Any:
+        with self._slot_held():
+            try:
+                served = self._python_rdd(command, pickle.dumps(task))
+                with _load_from_socket(served, NoOpSerializer()) as stream:
+                    answers = list(stream)
+            except Exception as error:
+                raise self._failure(error) from None
+        if len(answers) != 1:
+            raise self._failure(None)
+        answer = pickle.loads(answers[0])  # our own task's
+        if isinstance(answer, _Failed):
+            raise answer.error
+        return answer
+
+    @contextlib.contextmanager
+    def _slot_held(self) -> Iterator[None]:
+        """Within it, with a local master, no other job of the application has a background task."""
+        if self._lock_path is None:
+            self._refuse_stopped()
+            yield
+            return
+        while not self._slot.acquire(timeout=_PAUSE_S):
+            self._refuse_stopped()
+        try:
+            self._refuse_stopped()
+            yield
+        finally:
+            self._slot.release()
+
+    def _refuse_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise StorageError("the materialization was stopped")
+
+    def _python_rdd(self, command: bytes, data: bytes) -> Any:
+        """Run one partition; where its output is served."""
+        context = self._context
+        jvm: Any = context._jvm
+        context.setJobGroup(self._group, self._name, interruptOnCancel=True)
+        for name in ("callSite.short", "callSite.long"):
+            context.setLocalProperty(name, self._name)
+        module = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
+        byte_array = module.apply(jvm.java.lang.Class.forName("[B"))
+        nowhere = jvm.PythonUtils.toSeq([])
+        element = jvm.scala.Tuple2(bytearray(data), nowhere)
+        source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array)
+        environment = jvm.java.util.HashMap()
+        inherited = context.environment
+        for name, value in {**inherited, **engine_path(inherited), **self._files.variables}.items():
+            environment.put(name, value)
+        environment.put(PIN_VARIABLE, f"background/{self._niceness}")
+        function = jvm.SimplePythonFunction(
+            bytearray(command),
+            environment,
+            jvm.java.util.ArrayList(),
+            self._files.python or context.pythonExec,
+            context.pythonVer,
+            jvm.java.util.ArrayList(),
+            context._javaAccumulator,
+        )
+        rdd = jvm.PythonRDD(source, function, False, False)
+        return jvm.PythonRDD.collectAndServe(rdd)
+
+    def _failure(self, error: Exception | None) -> Exception:
+        if self._stopped.is_set():
+            return StorageError("the materialization was stopped")
+        ended = spark_ended(self._context, error)
+        if ended is not None:
+            return ended
+        failure = failure_of_spark("it gave no answer" if error is None else str(error))
+        if not isinstance(failure, EpochFailedError):
+            return failure
+        return StorageError(f"a task beside the job was lost; the next one does its work: {failure}")
+
+
+class _Failed:
+    """What a task raised, as its answer."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _Task:
+    """What a worker does with the one element of its partition, a pickled task.
+
+    Args:
+        function: to be called with the task.
+        options: for file systems.
+        niceness: of the worker.
+        lock_path: what the worker locks while it runs a task; None on other masters than local ones.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], Any], options: dict[str, str], niceness: int, lock_path: str | None
+    ) -> None:
+        self.function = function
+        self.options = options
+        self.niceness = niceness
+        self.lock_path = lock_path
+
+    def __call__(self, index: int, data: Iterable[bytes]) -> Iterator[bytes]:
+        for task in data:
+            yield self._answer(task)
+
+    def _answer(self, task: bytes) -> bytes:
+        lower_priority(self.niceness)
+        lock = None if self.lock_path is None else _locked(self.lock_path)
+        try:
+            use_options(self.options)
+            try:
+                return pickle.dumps(self.function(pickle.loads(task)))
+            except Exception as error:
+                return _pickled(error)
+        finally:
+            pa.default_memory_pool().release_unused()
+            if lock is not None:
+                lock.note(b"")
+                lock.release()
+
+
+def _locked(path: str) -> Lock:
+    """The lock of the worker that runs a task, with its process id; others hold it for a moment only, to look."""
+    deadline = Deadline(_ENDING_S)
+    while True:
+        try:
+            lock = lock_file(path, 0)
+        except LockTakenError:
+            if deadline.passed:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            if not lock.is_of(path):
+                raise StorageError("the materialization was stopped")
+            lock.note(str(os.getpid()).encode())
+            return lock
+
+
+_lowered: list[int] = []
+
+
+def lower_priority(niceness: int) -> None:
+    """In a worker: be nice from now on, once."""
+    if not _lowered:
+        _lowered.append(niceness)
+        os.nice(niceness)
+
+
+def _pickled(error: Exception) -> bytes:
+    """An exception as an answer; one that does not come back whole as its text."""
+    with contextlib.suppress(Exception):
+        data = pickle.dumps(_Failed(error))
+        pickle.loads(data)
+        return data
+    return pickle.dumps(_Failed(StorageError(f"{type(error).__name__}: {error}")))
+
+
+def room_beside(context: SparkContext, plan: JobPlan) -> bool:
+    """Whether an application has a slot that no epoch of a job takes.
+
+    Only local masters are known to have one: the session was started with one more, or has more than any stages that run at
+    the same time have subtasks.
+
+    Args:
+        context: the SparkContext.
+        plan: of the job.
+    """
+    slots = local_slots(context.master)
+    if slots is None:
+        return False
+    conf = context.getConf()
+    if conf.contains(BACKGROUND_SLOTS):
+        return True
+    return (slots or cores(context)) // int(conf.get("spark.task.cpus", "1") or 1) > most_at_once(plan)
+
+
+def most_at_once(plan: JobPlan) -> int:
+    """So many tasks of an epoch run at the same time at most: those of stages of which none needs another's output."""
+    before: dict[int, set[int]] = {}
+    for stage in plan.stages:
+        inputs = {edge.from_stage for edge in stage.inputs}
+        before[stage.id] = inputs.union(*(before[upstream] for upstream in inputs))
+    return max(
+        sum(
+            other.parallelism
+            for other in plan.stages
+            if other.id not in before[stage.id] and stage.id not in before[other.id]
+        )
+        for stage in plan.stages
+    )
+
+
+def tasks_on(master: str, name: str) -> BackgroundTasks:
+    """Background tasks of a session of their own, where nothing runs beside them: as many at once as there are slots.
+
+    Args:
+        master: where, such as ``local[2]``.
+        name: see BackgroundTasks.
+    """
+    context = spark_context({"spark.master": master})
+    return BackgroundTasks(context, name, max(1, context.defaultParallelism), niceness=0)

@@ -1,0 +1,44 @@
+"""What runs the tasks of materializations and truncations: this process, processes of its own, or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class TaskRunner(Protocol):
+    """Runs functions of plain tasks; see materializer.processes and changelog_engine.spark.background.
+
+    ``stop`` is safe from any thread, ``map`` is called by one at a time. Tasks run in any order, side by side or not.
+    """
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        """Call a function with each task.
+
+        Args:
+            function: of a module, so that it pickles; leaves nothing half done when its process is killed.
+            tasks: what pickles.
+
+        Raises:
+            ChangelogEngineError: what the function raised, the first in the order of tasks; or a task was lost, or ``stop``
+                was called.
+        """
+
+    def stop(self) -> None:
+        """End the tasks at once; when it returns none runs on this machine, and ``map`` starts no more."""
+
+
+class _Here:
+    """See TaskRunner: in this process, one task after the other."""
+
+    def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
+        return [function(task) for task in tasks]
+
+    def stop(self) -> None:
+        """Nothing runs beside the caller."""
+
+
+HERE: TaskRunner = _Here()
