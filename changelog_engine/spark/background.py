@@ -34,7 +34,7 @@ from changelog_engine.errors import EpochFailedError, StorageError
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.spark.daemon import PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
-from changelog_engine.spark.jvm import LOST, spark_ended
+from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.session import BACKGROUND_SLOTS, cores, engine_path, local_slots, spark_context
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
@@ -199,11 +199,9 @@ class BackgroundTasks:
         context.setJobGroup(self._group, self._name, interruptOnCancel=True)
         for name in ("callSite.short", "callSite.long"):
             context.setLocalProperty(name, self._name)
-        module = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
-        byte_array = module.apply(jvm.java.lang.Class.forName("[B"))
         nowhere = jvm.PythonUtils.toSeq([])
         element = jvm.scala.Tuple2(bytearray(data), nowhere)
-        source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array)
+        source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array_tag(context))
         environment = jvm.java.util.HashMap()
         inherited = context.environment
         for name, value in {**inherited, **engine_path(inherited), **self._files.variables}.items():

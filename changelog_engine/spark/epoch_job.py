@@ -27,7 +27,7 @@ from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.background import BackgroundTasks, room_beside
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
-from changelog_engine.spark.jvm import LOST, spark_ended
+from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
@@ -79,8 +79,7 @@ class SparkEpochRunner:
         self._partitioner: Any = jvm.PythonPartitioner
         self._python_rdd: Any = jvm.PythonRDD
         self._to_sequence: Any = jvm.PythonUtils.toSeq
-        module = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
-        self._byte_array: Any = module.apply(jvm.java.lang.Class.forName("[B"))
+        self._byte_array: Any = byte_array_tag(context)
         names = {node.id: node.name for node in self.plan.graph.nodes}
         self._stage_names = {
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]

@@ -79,3 +79,10 @@ def answers(context: Any) -> bool:
         if ended is not None:
             raise type(ended)(f"{ended}. A new job needs a new Python process") from None
         raise
+
+
+def byte_array_tag(context: SparkContext) -> Any:
+    """Scala's ClassTag of byte arrays, which its RDDs of them are made with."""
+    jvm: Any = context._jvm
+    tags = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$")
+    return tags.apply(jvm.java.lang.Class.forName("[B"))

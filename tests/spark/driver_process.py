@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FLIGHTS = ROOT / "docs" / "examples" / "flights"
 PIN = b"CHANGELOG_ENGINE_SUBTASK="
+_BACKGROUND = "background/"
 LONGEST_WAIT_S = 180
 
 
@@ -60,7 +61,7 @@ class Process(NamedTuple):
     parent: int
     session: int
     command: str
-    pin: str | None  # "slot/stage/subtask" of a pinned worker
+    pin: str | None  # "slot/stage/subtask" of a pinned worker, "background/niceness" of one beside them
 
 
 class Driver:
@@ -127,6 +128,10 @@ class Driver:
     def pinned(self) -> dict[str, list[int]]:
         """The pinned worker processes: "slot/stage/subtask" to pids; their daemons are not among them."""
         return pinned_of(self.processes())
+
+    def background(self) -> list[int]:
+        """The workers that make snapshots beside the job."""
+        return background_of(self.processes())
 
     def kill_a_worker(self, chance: random.Random) -> None:
         """SIGKILL for one of the pinned worker processes, once there are some."""
@@ -241,6 +246,15 @@ def newest_checkpoint(base: str, name: str) -> int:
 
 def pinned_of(processes: list[Process]) -> dict[str, list[int]]:
     """The pinned workers among processes; see Driver.pinned."""
+    return {pin: pids for pin, pids in _workers(processes).items() if not pin.startswith(_BACKGROUND)}
+
+
+def background_of(processes: list[Process]) -> list[int]:
+    """The workers among processes that run tasks beside epochs."""
+    return [pid for pin, pids in _workers(processes).items() if pin.startswith(_BACKGROUND) for pid in pids]
+
+
+def _workers(processes: list[Process]) -> dict[str, list[int]]:
     by_pid = {process.pid: process for process in processes}
     found: dict[str, list[int]] = {}
     for process in processes:

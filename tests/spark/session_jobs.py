@@ -69,13 +69,20 @@ class CountAndMark(KeyedProcessFunction):
 
 
 class Slowly(MapFunction):
-    """Takes its time for each element."""
+    """Takes its time for each element.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        seconds: that it takes.
+        gate: path of a file; once it is there, none.
+    """
+
+    def __init__(self, seconds: float, gate: Path | None = None) -> None:
         self.seconds = seconds
+        self.gate = gate
 
     def map(self, value: Any) -> Any:
-        time.sleep(self.seconds)
+        if self.gate is None or not self.gate.exists():
+            time.sleep(self.seconds)
         return value
 
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
-from driver_process import Driver
+from driver_process import Driver, own_descendants, wait_for
 from final_state import assert_counted_once
+from pyspark import SparkContext
+from session_jobs import Count, Slowly, environment
 
+from api.common import JobStatus, Types, WatermarkStrategy
+from api.datastream import StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from changelog_engine.launch import RUNNING
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.spark.background import BackgroundTasks
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.verification.verify import verify
+from materializer.fold import state_at
+from materializer.processes import FoldProcesses
+from materializer.schedule import Schedule
 
 pytestmark = pytest.mark.slow
 
 NUMBERS, KEYS = 60_000, 50
+OFTEN = {
+    "state__changelog__periodic_materialize__interval": "100ms",
+    "changelog__history__retention": "0ms",
+}
 
 
 def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
@@ -35,6 +52,13 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
     with Driver(*job, options=options, work=tmp_path / "first") as first:
         first.wait_for(lambda: len(complete_snapshots(folder)) > 0, what="snapshot")
         first.wait_for(lambda: not _listed(folder.changelog, "checkpoint-1-"), what="truncation")
+        first.wait_for(first.background, what="worker beside the job")
+        (worker,) = first.background()
+        assert os.getpriority(os.PRIO_PROCESS, worker) >= 10
+        os.kill(worker, signal.SIGKILL)
+        newest = max(complete_snapshots(folder))
+        first.wait_for(lambda: max(complete_snapshots(folder)) > newest, what="snapshot after the kill")
+        assert "begins again" not in first.output
         first.kill()
         first.wait_gone()
     assert complete_snapshots(folder)
@@ -43,6 +67,74 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         second.hurry()
         assert second.end(240) == 0, second.output
     assert_counted_once(tmp_path / "log" / "count" / "changelog", NUMBERS, KEYS)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(("parallelism", "runner"), [(1, BackgroundTasks), (2, FoldProcesses)])
+def test_in_a_session_of_the_users(
+    tmp_path: Path, parallelism: int, runner: type, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of its two slots a job with one subtask leaves one: snapshots are made there; with two subtasks in a process.
+
+    A worker is killed while it folds; the job is cancelled while another one does, and goes on.
+    """
+    gate, folder = tmp_path / "gate", find_job_folder(str(tmp_path / "log"), "beside")
+
+    def build() -> StreamExecutionEnvironment:
+        env = environment(tmp_path / "log", parallelism, **OFTEN)
+        numbers = env.from_source(
+            NumberSequenceSource(0, 9_999), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+        )
+        slow = numbers.map(Slowly(0.005, gate), Types.LONG())
+        slow.key_by(lambda v: v % 7, Types.LONG()).process(Count()).uid("counts").print()
+        return env
+
+    with caplog.at_level("INFO", "changelog_engine"):
+        client = build().execute_async("beside")
+        (job,) = RUNNING
+        schedule = job._beside  # type: ignore[attr-defined]
+        wait_for(lambda: schedule.done is not None)
+    assert type(schedule._run) is runner
+    assert ("has no slot that epochs" in caplog.text) == (runner is FoldProcesses)
+    os.kill(_busy(schedule), signal.SIGKILL)
+    killed_at = schedule.done.checkpoint
+    wait_for(lambda: schedule.done.checkpoint > killed_at)
+    assert client.get_job_status().result() == JobStatus.RUNNING
+    assert job.coordinator.restarts.count == 0  # type: ignore[attr-defined]
+
+    worker = _busy(schedule)
+    client.cancel().result()
+    wait_for(lambda: client.get_job_status().result() == JobStatus.CANCELED)
+    wait_for(lambda: job not in RUNNING)
+    assert worker not in [process.pid for process in own_descendants()] or _worker(schedule) is None
+    assert not SparkContext.getOrCreate().statusTracker().getActiveJobsIds()
+    assert verify(folder).faults == []
+    assert complete_snapshots(folder)
+
+    gate.touch()
+    build().execute("beside")
+    counts = state_at(folder.changelog.root).states["counts", "count"]
+    assert counts == {key: len(range(key, 10_000, 7)) for key in range(7)}
+
+
+def _worker(schedule: Schedule) -> int | None:
+    """The process that folds or truncates just now."""
+    run = schedule._run
+    if isinstance(run, BackgroundTasks):
+        return run.worker
+    assert isinstance(run, FoldProcesses)
+    return next((worker.pid for worker in list(run.workers) if worker.poll() is None), None)
+
+
+def _busy(schedule: Schedule) -> int:
+    found: list[int] = []
+
+    def look() -> bool:
+        found.extend(filter(None, [_worker(schedule)]))
+        return bool(found)
+
+    wait_for(look)
+    return found[0]
 
 
 def _listed(table: Storage, prefix: str) -> bool:
