@@ -19,10 +19,12 @@ from changelog_engine.driver import starting
 from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
+from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.errors import JobExecutionError, JobInterruptedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.observing import Observers, WorkersAtStart
 from changelog_engine.spark.cluster import SparkCluster
 from changelog_engine.spark.printed import show_text
@@ -84,6 +86,7 @@ class LaunchedJob(Protocol):
     def stop(self) -> None: ...
     def trigger_savepoint(self, directory: str | None = None) -> str: ...
     def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> str: ...
+    def rescale(self, wanted: Parallelism) -> Rescaled: ...
     def wait(self, timeout_s: float | None = None) -> JobOutcome: ...
     def results(self, node: int) -> Iterator[Any]: ...
 
@@ -146,11 +149,13 @@ class RunningJob:
         )
         runner = cluster.runner(shipped, staged)
         opened.callback(runner.close)
-        monitor, subtasks = self._observers.monitor, sum(stage.parallelism for stage in plan.stages)
+        monitor, planned = self._observers.monitor, sum(stage.parallelism for stage in plan.stages)
 
         def workers() -> WorkersAtStart | None:
             noted = runner.noted(monitor.latest.attempt)
-            return None if noted is None else WorkersAtStart(noted[0], subtasks, *noted[1:])
+            return (
+                None if noted is None else WorkersAtStart(noted[0], monitor.subtasks or planned, *noted[1:])
+            )
 
         self._observers.ask_workers(workers)
         self.coordinator = Coordinator(
@@ -298,6 +303,19 @@ class RunningJob:
 
     def _directory(self, directory: str | None) -> str | None:
         return self._settings.savepoint_dir if directory is None else directory
+
+    def rescale(self, wanted: Parallelism) -> Rescaled:
+        """Have the job go on with another parallelism, from a checkpoint that is taken at once; returns when it does.
+
+        Args:
+            wanted: of all operators for which the program sets none of their own; or that of some, by uid.
+
+        Raises:
+            ConfigurationError: it cannot be, or the job makes no checkpoints. The job goes on as it was.
+            InvalidJobError: ``forward()`` would connect operators of different parallelism.
+            JobExecutionError: the job ended before, or its attempt failed.
+        """
+        return self.coordinator.control.rescales.take(wanted)
 
     def wait(self, timeout_s: float | None = None) -> JobOutcome:
         """Wait for the end.

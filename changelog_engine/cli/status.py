@@ -14,6 +14,7 @@ from changelog_engine.inspection.points import open_ledger
 from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5
+_RESCALES = 3
 _MESSAGE = 300  # characters of an error
 
 
@@ -188,6 +189,7 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
             f"{counted(len(found.attempts), 'attempt')}, {found.restarts:,} of them from a checkpoint{branches}",
         ),
     ]
+    facts += [("rescaled", each.removeprefix("rescaled ")) for each in found.rescales[-_RESCALES:]]
     newest, upkeep = found.newest, found.upkeep
     if newest is None or upkeep is None:
         return [*facts, ("checkpoints", "none yet")]
@@ -247,6 +249,7 @@ def _document(found: JobStatus) -> dict[str, Any]:
         "failures": found.failures,
         "edges": found.edges,
         "restarts": found.restarts,
+        "rescales": found.rescales,
         "branches": found.branches,
         "newest_checkpoint": None if found.newest is None else _checkpoint(found.newest),
         "sources": found.sources,

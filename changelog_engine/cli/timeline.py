@@ -124,4 +124,6 @@ def _how(attempt: AttemptRow) -> str:
         return "imported from a savepoint"
     if attempt.parent is None:
         return "began empty"
+    if attempt.rescaled is not None:
+        return f"rescaled {attempt.rescaled} at checkpoint {attempt.parent}"
     return f"{attempt.how} {'to' if attempt.how == REWOUND else 'from'} {attempt.parent}"

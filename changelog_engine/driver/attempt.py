@@ -15,6 +15,8 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
+
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.driver.checkpointer import Acknowledged, Checkpointer
 from changelog_engine.driver.control import JobControl
@@ -22,12 +24,17 @@ from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.orders import EpochOrders
-from changelog_engine.driver.pace import Pace
+from changelog_engine.driver.pace import Pace, work_ms
 from changelog_engine.driver.plan_traits import acknowledges, closes
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import EpochStats
+from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.operators.messages import EpochKind, EpochReport
+
+log = logging.getLogger("changelog_engine")
+
+_CONFIRMED = (EpochKind.LAST_TO_CONFIRM, EpochKind.HAND_OVER_TO_CONFIRM)
 
 
 class AttemptRun:
@@ -40,6 +47,8 @@ class AttemptRun:
 
     Attributes:
         id: of the attempt.
+        rescale: the request for which it hands over to the next attempt, once it does.
+        paused_ms: since when it then processes nothing, on the monotonic clock.
     """
 
     def __init__(self, job: Job, control: JobControl, start: AttemptStart) -> None:
@@ -59,6 +68,8 @@ class AttemptRun:
         self._epoch = 0
         self._next_timer_ms: int | None = None
         self._sinks_wait = False  # something is prepared that the next epoch commits
+        self.rescale: Request | None = None
+        self.paused_ms = job.clock.monotonic_ms()
 
     @property
     def last(self) -> Checkpoint | None:
@@ -75,7 +86,7 @@ class AttemptRun:
         self._output.hand_out_covered_by(checkpoint)
 
     def run(self) -> None:
-        """Epochs until there is nothing left to do."""
+        """Epochs until there is nothing left to do, or the next attempt is to go on."""
         if self._start.prepared is not None:
             self._job.sinks.commit_all(self._start.prepared, self._job.id, self.id)
         while True:
@@ -84,9 +95,9 @@ class AttemptRun:
             if kind is None:
                 return
             records = self._run_epoch(kind)
-            if kind is EpochKind.LAST_TO_CONFIRM:
+            if kind in _CONFIRMED:
                 self._confirm()
-            if kind.ends:
+            if kind.ends or kind.hands_over:
                 return
             if not self._progress.finished and not self._sinks_wait:
                 rest_ms = self._pace.rest_ms(records, self._next_timer_ms)
@@ -100,6 +111,9 @@ class AttemptRun:
             return None
         if ending or self._control.stopping:
             return self._last_kind()
+        self.rescale = self._control.rescales.waiting
+        if self.rescale is not None:
+            return EpochKind.HAND_OVER_TO_CONFIRM if self._confirms else EpochKind.HAND_OVER
         checkpointer = self._checkpointer
         due = checkpointer is not None and (
             self._careful or self._control.savepoints.waiting or self._pace.checkpoint_due()
@@ -150,6 +164,8 @@ class AttemptRun:
         # An epoch that restores may take longer than a checkpoint may.
         timeout_s = self._timeout_s(kind.barrier and not self._careful)
         epoch = self._begin(kind)
+        if kind.hands_over:
+            self.paused_ms = epoch.began_ms
         reports = self._reports(epoch, timeout_s)
         job.monitor.take(epoch.number, job.clock.monotonic_ms() - epoch.began_ms, reports)
         self._sinks_wait = False
@@ -176,6 +192,10 @@ class AttemptRun:
             reports = self._job.runner.run(orders, timeout_s)
         times = [report.restored_ms for report in reports if report.restored_ms is not None]
         notice.restored(max(times, default=None))
+        made = self._control.rescales.goes_on(self._job.clock.monotonic_ms() - work_ms(reports))
+        if made is not None:
+            self._job.monitor.rescaled(made)
+            log.info("job %r: %s", self._job.name, made)
         return reports
 
     def _take(self, reports: list[EpochReport]) -> int:

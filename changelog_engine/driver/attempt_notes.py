@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from dataclasses import replace
 
 from changelog_engine.clock import Clock
 from changelog_engine.errors import (
@@ -18,9 +19,9 @@ from changelog_engine.errors import (
     UserFunctionError,
 )
 from changelog_engine.graph.plan import JobPlan
+from changelog_engine.graph.rescaling import ParallelismChange
 from changelog_engine.ledger.attempt_notes import (
-    FINISHED,
-    STOPPED,
+    RESCALED,
     AttemptFailure,
     AttemptNote,
     OperatorEdge,
@@ -48,26 +49,48 @@ class AttemptNotes:
         self._folder = folder
         self._clock = clock
         self._edges = () if folder is None else edges_of(plan)
+        self._changes: tuple[ParallelismChange, ...] = ()
 
     def begin(self, attempt: int) -> None:
         """An attempt begins."""
         if self._folder is None:
             return
         try:
-            write_note(self._folder.changelog, AttemptNote(attempt, self._edges))
+            write_note(self._folder.changelog, self._note(attempt))
             drop_old_note(self._folder.changelog, attempt)
         except StorageError as error:
             log.warning("attempt %d could not be noted for people to look at: %s", attempt, error)
 
-    def ended(self, attempt: int, stopped: bool) -> None:
-        """An attempt has come to its end, perhaps without a checkpoint of its own; ``stopped``: somebody asked for it."""
-        self._over(AttemptNote(attempt, self._edges, ended=STOPPED if stopped else FINISHED))
+    def _note(self, attempt: int) -> AttemptNote:
+        return AttemptNote(attempt, self._edges, rescaled=self._changes)
+
+    def ended(self, attempt: int, how: str) -> None:
+        """An attempt has come to its end, perhaps without a checkpoint of its own.
+
+        Args:
+            attempt: its number.
+            how: see ``AttemptNote.ended``.
+        """
+        self._over(replace(self._note(attempt), ended=how))
+
+    def rescaled(self, attempt: int, plan: JobPlan, changes: tuple[ParallelismChange, ...]) -> None:
+        """An attempt has ended, and the next one has another parallelism.
+
+        Args:
+            attempt: that has ended.
+            plan: of the next one.
+            changes: to it.
+        """
+        self.ended(attempt, RESCALED)
+        self._edges = () if self._folder is None else edges_of(plan)
+        self._changes = changes
 
     def failed(self, attempt: int, error: BaseException) -> None:
         """An attempt has ended with an error."""
         # What lies there now is not this job's any more.
         if not isinstance(error, LostCommitError | ForeignPathError):
-            self._over(AttemptNote(attempt, self._edges, failure_of(error, self._clock.wall_ms())))
+            self._over(replace(self._note(attempt), failure=failure_of(error, self._clock.wall_ms())))
+            self._changes = ()
 
     def _over(self, note: AttemptNote) -> None:
         if self._folder is None:

@@ -141,7 +141,7 @@ class Checkpointer:
             raise
         except ChangelogEngineError as failure:
             self._failed += 1
-            if self._failed > self._job.settings.tolerable_failures or ends:
+            if self._failed > self._job.settings.tolerable_failures or ends or epoch.kind.hands_over:
                 raise
             log.warning("checkpoint %d failed and is left out: %s", checkpoint.id, failure)
             self._job.monitor.failed_checkpoint()

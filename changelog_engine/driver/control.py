@@ -1,10 +1,16 @@
-"""What others ask of a running job, from their threads: to stop, to fail, for a savepoint. The driver's loop looks here."""
+"""What others ask of a running job, from their threads: to stop, to fail, for a savepoint or another parallelism.
+
+The driver's loop looks here.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
+from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.savepoints.requests import SavepointRequests
 
@@ -14,15 +20,19 @@ class JobControl:
 
     Args:
         folder: the job's folder; None when the job makes no checkpoints.
+        plan: the job.
+        prepare: makes ready what another parallelism needs.
 
     Attributes:
         savepoints: requests for savepoints.
+        rescales: requests for another parallelism.
         draining: the input is to end before the last checkpoint, so that event time ends.
         keeps_result: stopped with a savepoint, which is not a cancellation.
     """
 
-    def __init__(self, folder: JobFolder | None) -> None:
+    def __init__(self, folder: JobFolder | None, plan: JobPlan, prepare: Callable[[JobPlan], None]) -> None:
         self.savepoints = SavepointRequests(folder)
+        self.rescales = RescaleRequests(plan, folder is not None, prepare)
         self.draining = False
         self.keeps_result = False
         self._stopping = threading.Event()

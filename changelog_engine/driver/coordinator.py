@@ -7,6 +7,7 @@ told of its commit.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
@@ -16,6 +17,7 @@ from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.mistakes import Repetitions, is_final, is_mistake
 from changelog_engine.driver.protocols import JobOutcome
+from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restart import Restarts, strategy_of
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -23,6 +25,7 @@ from changelog_engine.errors import (
     SparkEndedError,
     StateLostError,
 )
+from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
 from changelog_engine.operators.forked import ends_in_forked_children
 
 log = logging.getLogger("changelog_engine")
@@ -42,12 +45,13 @@ class Coordinator:
     """
 
     def __init__(self, job: Job) -> None:
-        self.control = JobControl(None if job.journal is None else job.journal.folder)
+        folder = None if job.journal is None else job.journal.folder
+        self.control = JobControl(folder, job.plan, job.runner.prepare)
         self.status = "CREATED"
         self.last: Checkpoint | None = None
         self.restarts = Restarts(strategy_of(job.settings))
         self._job = job
-        self._notes = AttemptNotes(None if job.journal is None else job.journal.folder, job.plan, job.clock)
+        self._notes = AttemptNotes(folder, job.plan, job.clock)
         self._repetitions = Repetitions(job.settings.same_failure_limit)
         self._prepared_before: Checkpoint | None = None  # of a run that ended, where this one starts empty
         self._lost_state = False  # workers no longer held what was newer than the last checkpoint
@@ -70,6 +74,7 @@ class Coordinator:
             raise
         finally:
             self.control.savepoints.end(self.last, failure)
+            self.control.rescales.end(failure)
 
     def _run(self, start: Checkpoint | None) -> JobOutcome:
         job, control = self._job, self.control
@@ -81,13 +86,15 @@ class Coordinator:
             attempt: AttemptRun | None = None
             try:
                 self._become("RUNNING")
-                attempt = AttemptRun(job, control, self._start())
+                attempt = AttemptRun(self._job, control, self._start())
                 self._run_attempt(attempt)
-                break
+                if attempt.rescale is None:
+                    break
+                self._rescale(attempt, attempt.rescale)
             except ChangelogEngineError as failure:
                 self._after_failure(failure, attempt)
         stopped = control.stopping and not attempt.input_ended
-        self._notes.ended(attempt.id, stopped)
+        self._notes.ended(attempt.id, STOPPED if stopped else FINISHED)
         self._become("CANCELED" if stopped and not control.keeps_result else "FINISHED")
         return JobOutcome(
             job_id=job.id,
@@ -96,6 +103,18 @@ class Coordinator:
             last_checkpoint=None if self.last is None else self.last.id,
             restarts=self.restarts.count,
         )
+
+    def _rescale(self, attempt: AttemptRun, request: Request) -> None:
+        """The attempt has handed over at its last checkpoint: the next one has the request's plan.
+
+        What fails here leaves the job as it was, so that it restarts with the parallelism it had.
+        """
+        assert attempt.last is not None
+        self._job.monitor.status("RESCALING")
+        self._job.runner.rescale(request.plan)
+        self._job = replace(self._job, plan=request.plan)
+        self._notes.rescaled(attempt.id, request.plan, request.changes)
+        self.control.rescales.handed_over(request, attempt.last, attempt.paused_ms)
 
     def _become(self, status: str, **facts: Any) -> None:
         self.status = status
@@ -128,6 +147,8 @@ class Coordinator:
 
     def _after_failure(self, failure: ChangelogEngineError, attempt: AttemptRun | None) -> None:
         self._find_last(attempt)
+        if attempt is not None and attempt.rescale is not None:
+            self.control.rescales.refuse(attempt.rescale, failure)
         self._lost_state = self._lost_state or isinstance(failure, StateLostError)
         once_too_often = self._repetitions.reached(failure, self.last)
         delay_ms = None if is_final(failure) else self.restarts.after_failure(self._job.clock.monotonic_ms())

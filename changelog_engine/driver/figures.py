@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.clock import MonotonicMs, monotonic_ms
+from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.operators.messages import MIN_WATERMARK, EpochReport, SourceReport
@@ -109,7 +110,7 @@ class JobFigures:
     Args:
         job: its name.
         folder: where it keeps its checkpoints; None for a job without.
-        status: CREATED, STARTING (Spark), RESTORING, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
+        status: CREATED, STARTING (Spark), RESTORING, RUNNING, RESCALING, RESTARTING, FINISHED, FAILED or CANCELED.
         status_ms: since when, on the monotonic clock.
         began_ms: when the run began, and
         at_ms: when this was so, on the same clock.
@@ -127,6 +128,7 @@ class JobFigures:
         sources, stages: by uid.
         sizes: of state, by operator's uid and state, as at the last barrier.
         metrics: of the user's functions.
+        rescaled: how the job was last rescaled in this run; None: it was not.
     """
 
     job: str
@@ -155,6 +157,7 @@ class JobFigures:
     stages: Mapping[str, StageFigures] = field(default_factory=dict)
     sizes: Mapping[str, Mapping[str, TableSize]] = field(default_factory=dict)
     metrics: tuple[MetricFigure, ...] = ()
+    rescaled: Rescaled | None = None
 
     @property
     def all_mutations(self) -> int:
@@ -200,6 +203,11 @@ class JobMonitor:
         since_ms = self.latest.status_ms if status == self.latest.status else now_ms
         self.latest = replace(self.latest, status=status, status_ms=since_ms, at_ms=now_ms, **facts)
 
+    @property
+    def subtasks(self) -> int:
+        """How many the newest attempt has; 0 before the first."""
+        return 0 if self._plan is None else sum(stage.parallelism for stage in self._plan.stages)
+
     def begin_attempt(self, plan: JobPlan, attempt: int, restarts: int, start: Checkpoint | None) -> None:
         """An attempt begins."""
         self._plan = plan
@@ -211,6 +219,10 @@ class JobMonitor:
             restored_from=None if start is None else start.id,
             uncovered=0,
         )
+
+    def rescaled(self, made: Rescaled) -> None:
+        """The job goes on with another parallelism."""
+        self.latest = replace(self.latest, rescaled=made)
 
     def take(self, epoch: int, waited_ms: float, reports: list[EpochReport]) -> None:
         """The reports of an epoch have come.

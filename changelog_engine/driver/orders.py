@@ -9,6 +9,7 @@ from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.small_state import merged_state
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochOrder
 
@@ -40,6 +41,7 @@ class EpochOrders:
         self._progress = progress
         self._pace = pace
         self._checkpointer = checkpointer
+        self._merged = {} if start.checkpoint is None else merged_state(job.plan, start.checkpoint)
         self._folder, self._branches = "", frozenset[int]()  # see SinkContext
         if job.journal is not None and job.sinks.any:
             self._folder = job.journal.identity
@@ -81,9 +83,10 @@ class EpochOrders:
         def order(stage: int, subtask: int) -> EpochOrder:
             planned = job.plan.stages[stage]
             kept = {} if last is None else last.operator_state.get(planned.uid, {})
+            merged = self._merged.get(planned.uid) if last is start.checkpoint else None
             sinks, beside = ({}, {}) if prepared is None else job.sinks.restored(prepared, planned, subtask)
             return common._replace(
-                operator_state=kept.get(str(subtask), {}),
+                operator_state=kept.get(str(subtask), {}) if merged is None else merged,
                 shared_state=kept.get(SHARED, {}),
                 # Sources without positions to read have ended, and say so by the largest watermark.
                 positions={} if epoch.drains else self._progress.for_subtask(planned, subtask),

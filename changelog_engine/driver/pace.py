@@ -82,7 +82,7 @@ class Pace:
         self._last_ms = duration_ms
         if reads and not self.one_by_one:
             share = max((report.records_in for report in reports if report.sources), default=0)
-            self._sizer.observe(share, duration_ms / 1000, _work_s(reports))
+            self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000)
         self._read_records += records
 
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
@@ -107,9 +107,9 @@ def _reads_one_by_one(plan: JobPlan) -> bool:
     return kinds.count(NodeKind.SOURCE) == 1 and NodeKind.ASYNC not in kinds
 
 
-def _work_s(reports: Iterable[EpochReport]) -> float:
+def work_ms(reports: Iterable[EpochReport]) -> float:
     """How long an epoch's subtasks worked on records: the busiest of each stage, one stage after the other."""
     busiest: dict[int, float] = {}
     for report in reports:
         busiest[report.stage] = max(busiest.get(report.stage, 0.0), report.work_ms)
-    return sum(busiest.values()) / 1000
+    return sum(busiest.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 
@@ -15,6 +16,20 @@ class EpochRunner(Protocol):
 
     def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:
         """Run an epoch; see spark.epoch_job."""
+
+    def prepare(self, plan: JobPlan) -> None:
+        """Make ready what a plan with another parallelism needs, while epochs run; called in a thread of its own.
+
+        Args:
+            plan: the job as it will be, perhaps.
+        """
+
+    def rescale(self, plan: JobPlan) -> None:
+        """Run the next attempt's epochs with another parallelism; when it raises, all stays as it was.
+
+        Args:
+            plan: the job, with the stages that it has.
+        """
 
 
 class Journal(Protocol):

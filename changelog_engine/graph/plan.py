@@ -277,8 +277,7 @@ class _Planner:
                 from_stage = self.stage_of[path.origin]
                 partitioner = self._partitioner_of(path.route)
                 if partitioner is None:
-                    same = self.drafts[from_stage].parallelism == draft.parallelism
-                    partitioner = Partitioner.FORWARD if same else Partitioner.REBALANCE
+                    partitioner = unasked_partitioner(self.drafts[from_stage].parallelism, draft.parallelism)
                 edges.append(
                     Edge(
                         len(edges),
@@ -346,6 +345,16 @@ class _Planner:
                 seen.add(node.id)
                 waiting.extend(node.inputs)
         return False
+
+
+def unasked_partitioner(before: int, after: int) -> Partitioner:
+    """How elements go from a stage to the next where the program says nothing of it.
+
+    Args:
+        before: parallelism of the first.
+        after: parallelism of the second.
+    """
+    return Partitioner.FORWARD if before == after else Partitioner.REBALANCE
 
 
 _VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.protocols import JobOutcome
+from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings
+from changelog_engine.graph.rescaling import Parallelism
 
 if TYPE_CHECKING:
     from changelog_engine.in_process.runner import InProcessRunner
@@ -149,6 +151,9 @@ class _Skipped:
 
     def stop_with_savepoint(self, drain: bool, directory: str | None = None) -> str:
         return self.trigger_savepoint(directory)
+
+    def rescale(self, wanted: Parallelism) -> Rescaled:
+        raise NotSupportedError(f"job {self.name!r} is not run here, so it cannot be rescaled")
 
     def wait(self, timeout_s: float | None = None) -> JobOutcome:
         return JobOutcome(self.job_id, 0, False, None, 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.mistakes import in_engine
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError
+from changelog_engine.graph.plan import JobPlan
 from changelog_engine.operators.blocks import decode
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 from changelog_engine.spark.shipping import ShippedJob
@@ -83,6 +84,13 @@ class InProcessRunner:
                         elif isinstance(report := decode(encoded), EpochReport):
                             reports.append(report)
         return sorted(reports, key=lambda report: (report.stage, report.subtask))
+
+    def prepare(self, plan: JobPlan) -> None:
+        """See EpochRunner: there is nothing to do."""
+
+    def rescale(self, plan: JobPlan) -> None:
+        """See EpochRunner."""
+        self.job = self.job.with_plan(plan)
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """See EpochRunner: no worker is started here."""

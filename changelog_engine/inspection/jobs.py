@@ -7,9 +7,16 @@ from typing import Any
 
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.nearest import nearest
-from changelog_engine.inspection.timeline import end_of
-from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
+from changelog_engine.inspection.timeline import KILLED, end_of
+from changelog_engine.ledger.attempt_notes import (
+    RESCALED,
+    AttemptFailure,
+    AttemptNote,
+    OperatorEdge,
+    read_notes,
+)
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
@@ -130,7 +137,8 @@ class JobStatus:
         attempts: all of them, oldest first.
         failures: those of the newest 50 attempts that an error ended, oldest first.
         edges: how the operators are connected, in the newest attempt; empty where nothing was noted of it.
-        restarts: attempts that went on from a checkpoint.
+        restarts: attempts that went on from a checkpoint; those of the newest 50 that were rescaled are left out.
+        rescales: how the job was rescaled, as far as the newest 50 attempts tell, oldest first.
         branches: attempts with checkpoints that are not on the newest one's lineage.
         newest: the newest checkpoint.
         sources, watermarks: at the newest checkpoint.
@@ -146,6 +154,7 @@ class JobStatus:
     failures: tuple[FailedAttempt, ...] = ()
     edges: tuple[OperatorEdge, ...] = ()
     restarts: int = 0
+    rescales: tuple[str, ...] = ()
     branches: tuple[int, ...] = ()
     newest: Checkpoint | None = None
     sources: tuple[SourcePosition, ...] = ()
@@ -200,13 +209,19 @@ def job_status(path: str) -> JobStatus:
     listing = ledger.snapshots.listing
     notes = read_notes(folder.changelog, lineage.attempts)
     last = notes.get(lineage.newest_attempt_id)
+    rescales = tuple(
+        f"rescaled {in_words(notes[attempt.id].rescaled)} at checkpoint {attempt.parent}"
+        for attempt in attempts
+        if attempt.id in notes and notes[attempt.id].rescaled
+    )
     return JobStatus(
         _summary(folder, ledger, newest, driver, last),
         driver,
         attempts=attempts,
         failures=tuple(FailedAttempt(n, note.failure) for n, note in notes.items() if note.failure),
         edges=() if last is None else last.edges,
-        restarts=sum(attempt.parent is not None for attempt in attempts),
+        restarts=sum(attempt.parent is not None for attempt in attempts) - len(rescales),
+        rescales=rescales,
         branches=() if newest is None else tuple(sorted(lineage.branches(newest.lineage))),
         newest=newest,
         sources=() if newest is None else tuple(_positions(newest)),
@@ -255,6 +270,8 @@ def _summary(
         state = "empty"
     else:
         state = "ended" if last is None else end_of(last, driver.running is None)
+        if state == RESCALED:  # and no attempt followed
+            state = KILLED
     return JobSummary(
         folder.name,
         folder.storage.root,

@@ -18,8 +18,16 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
+from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.points import open_ledger
-from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED, AttemptFailure, AttemptNote, read_notes
+from changelog_engine.ledger.attempt_notes import (
+    FINISHED,
+    RESCALED,
+    STOPPED,
+    AttemptFailure,
+    AttemptNote,
+    read_notes,
+)
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
@@ -43,17 +51,19 @@ class AttemptRow:
         how: ``began`` (empty), ``restored`` (after a failure, from the newest checkpoint of the one before), ``continued``
             (likewise, after a stop or an end), ``rewound`` (to an earlier checkpoint, or another branch), ``imported`` (its
             first checkpoint came out of a savepoint), ``forked`` (the job was made with it, out of another; seen while the
-            first commits of the log are kept).
-        end: ``finished``, ``stopped``, ``running``, ``failed`` (with an error), ``cancelled`` (at once, by somebody),
-            ``killed`` (it left no error: as SIGKILL does, or a disk that was full), ``killed or running`` (the newest, which
-            left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``, where nothing was
-            noted of it.
+            first commits of the log are kept), ``rescaled`` (the job went on with another parallelism; seen of one of the
+            newest 50, restored else).
+        end: ``finished``, ``stopped``, ``rescaled`` (likewise), ``running``, ``failed`` (with an error), ``cancelled`` (at
+            once, by somebody), ``killed`` (it left no error: as SIGKILL does, or a full disk), ``killed or running`` (the
+            newest, which left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``,
+            where nothing was noted of it.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
         time_ms: when it began.
         host, pid, engine: where, and of which version.
         failure: the error that ended it, of one of the newest 50; None for none.
+        rescaled: such as ``2 -> 4``, of one that was rescaled; None for others.
     """
 
     attempt: int
@@ -69,6 +79,7 @@ class AttemptRow:
     pid: int
     engine: str
     failure: AttemptFailure | None = None
+    rescaled: str | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +151,7 @@ class Timeline(Displayed):
             (
                 str(each.attempt),
                 iso(each.time_ms),
-                each.how,
+                each.how if each.rescaled is None else f"{each.how} {each.rescaled}",
                 None if each.parent is None else str(each.parent),
                 f"{each.first} to {each.last}" if each.checkpoints else "none",
                 each.end,
@@ -273,11 +284,13 @@ def _attempts(
         else:
             newest = number == numbers[-1]
             end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
+        note = notes.get(number)
+        changes = in_words(note.rescaled) if note is not None and note.rescaled else None
         found.append(
             AttemptRow(
                 number,
                 attempt.parent,
-                FORKED if number == forked else _how(attempt, first, found),
+                FORKED if number == forked else RESCALED if changes else _how(attempt, first, found),
                 end,
                 None if first is None else int(ids[0]),
                 None if first is None else int(ids[-1]),
@@ -287,7 +300,8 @@ def _attempts(
                 attempt.host,
                 attempt.pid,
                 attempt.engine,
-                notes[number].failure if number in notes else None,
+                None if note is None else note.failure,
+                changes,
             )
         )
     return found

@@ -14,17 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
+from changelog_engine.graph.rescaling import ParallelismChange
 from changelog_engine.storage.protocol import Storage
 
 KEPT = 50
 """So many attempts, the newest, have notes."""
 
-FINISHED, STOPPED = "finished", "stopped"
+FINISHED, STOPPED, RESCALED = "finished", "stopped", "rescaled"
 
 _FORMAT = 1
 _MOST_BYTES = {"message": 4_000, "traceback": 16_000}
 _MOST_OTHER_BYTES = 1_000
 _MOST_EDGES = 2_000
+_MOST_CHANGES = 200
 _CUT = "\n[...]\n"
 
 
@@ -80,13 +82,16 @@ class AttemptNote:
         attempt: its number.
         edges: between its operators, in the order of stages.
         failure: the error that ended it. None while it runs, when it came to its end, and when it was killed.
-        ended: ``finished`` or ``stopped``, when it came to its end; None otherwise.
+        ended: ``finished``, ``stopped`` or ``rescaled`` (the next one has another parallelism), when it came to its end;
+            None otherwise.
+        rescaled: what differs in parallelism from the attempt before, when it was begun for that.
     """
 
     attempt: int
     edges: tuple[OperatorEdge, ...] = ()
     failure: AttemptFailure | None = None
     ended: str | None = None
+    rescaled: tuple[ParallelismChange, ...] = ()
 
 
 def note_file(attempt: int) -> str:
@@ -114,6 +119,7 @@ def write_note(changelog: Storage, note: AttemptNote) -> None:
         "edges": [asdict(edge) for edge in note.edges[:_MOST_EDGES]],
         "failure": failure,
         "ended": note.ended,
+        "rescaled": [_cut_change(change) for change in note.rescaled[:_MOST_CHANGES]],
     }
     changelog.write_durable(note_file(note.attempt), json.dumps(document).encode())
 
@@ -156,12 +162,34 @@ def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
         return None
     edges = document.get("edges")
     found = [_made(OperatorEdge, each) for each in (edges if isinstance(edges, list) else [])[:_MOST_EDGES]]
+    rescaled = document.get("rescaled")
+    changes = [_change(each) for each in (rescaled if isinstance(rescaled, list) else [])[:_MOST_CHANGES]]
     return AttemptNote(
         attempt,
         tuple(edge for edge in found if edge is not None),
         _made(AttemptFailure, document.get("failure")),
-        ended if (ended := document.get("ended")) in (FINISHED, STOPPED) else None,
+        ended if (ended := document.get("ended")) in (FINISHED, STOPPED, RESCALED) else None,
+        tuple(change for change in changes if change is not None),
     )
+
+
+def _cut_change(change: ParallelismChange) -> dict[str, Any]:
+    """A change of parallelism as it is kept."""
+    named = {"operator": change.operator, "name": change.name}
+    return {
+        **change._asdict(),
+        **{field: _cut(text, _MOST_OTHER_BYTES) for field, text in named.items()},
+    }
+
+
+def _change(document: Any) -> ParallelismChange | None:
+    """What a document says of a change of parallelism; None where it says something else."""
+    types = {"operator": str, "name": str, "before": int, "after": int}
+    if not isinstance(document, dict) or any(
+        type(document.get(name)) is not of for name, of in types.items()
+    ):
+        return None
+    return ParallelismChange(**{name: document[name] for name in types})
 
 
 Made = TypeVar("Made", OperatorEdge, AttemptFailure)

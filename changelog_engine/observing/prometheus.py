@@ -29,7 +29,9 @@ HOST_KEY = "metrics.reporter.prometheus.host"
 DEFAULT_HOST = "127.0.0.1"
 
 PREFIX = "changelog_engine_"
-STATUSES = ("CREATED", "STARTING", "RESTORING", "RUNNING", "RESTARTING", "FINISHED", "FAILED", "CANCELED")
+STATUSES = (
+    "CREATED", "STARTING", "RESTORING", "RUNNING", "RESCALING", "RESTARTING", "FINISHED", "FAILED", "CANCELED",
+)  # fmt: skip
 
 # Name without prefix -> (type, what it says); counters and histograms get their suffixes when they are shown.
 ENGINE_METRICS: dict[str, tuple[str, str]] = {

@@ -49,6 +49,8 @@ def starting_words(
     seconds = (now_ms - now.status_ms) / 1000
     if now.status == "STARTING":
         return f"starting Spark ({seconds:.0f} s)"
+    if now.status == "RESCALING":
+        return f"rescaling ({seconds:.0f} s)"
     if now.status == "RESTARTING":
         return f"waiting to restart, restart {now.restarts} ({seconds:.0f} s)"
     up = "" if workers is None else f"workers {workers.up} of {workers.all}"
@@ -103,6 +105,8 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
             parts.append(f"state {uid} {short(entries)} entries ({bytes_of(size_bytes)})")
     if now.restarts:
         parts.append(f"{now.restarts} {'restart' if now.restarts == 1 else 'restarts'}")
+    if now.rescaled is not None:
+        parts.append(now.rescaled.at)
     return ", ".join(parts)
 
 

@@ -5,6 +5,7 @@ Invariant: the stage's watermark is the smallest of its channels that are not id
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from changelog_engine.operators.blocks import Block
@@ -53,10 +54,33 @@ class Inputs:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take back what snapshot() gave; with other channels than then, all start anew."""
+        """Take back what snapshot() gave.
+
+        With other channels of the same edges, time goes on from where it was; with other edges, it starts anew.
+        """
         names = {f"{edge}/{channel}": (edge, channel) for edge, channel in self.watermarks}
         if state and set(state["channels"]) == set(names):
             for name, watermark in state["channels"].items():
                 self.watermarks[names[name]] = watermark
             self.idle = {names[name] for name in state["idle"]}
             self.current = state["current"]
+        elif state and {name.partition("/")[0] for name in state["channels"]} == {
+            str(edge) for edge, _ in self.watermarks
+        }:
+            self.current = state["current"]
+
+
+def merged_inputs(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What snapshot() gave in several subtasks, as one: the least of each.
+
+    Args:
+        states: of all subtasks of a stage, at one checkpoint; at least one.
+    """
+    names = dict.fromkeys(name for state in states for name in state["channels"])
+    return {
+        "current": min(state["current"] for state in states),
+        "channels": {
+            name: min(state["channels"].get(name, MIN_WATERMARK) for state in states) for name in names
+        },
+        "idle": sorted(set.intersection(*(set(state["idle"]) for state in states))),
+    }

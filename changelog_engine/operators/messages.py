@@ -23,6 +23,7 @@ class EpochKind(Enum):
         barrier: a checkpoint barrier ends it: every mutation becomes durable.
         ends: the input ends with it, or the job is stopped; its checkpoint is the job's last.
         closes: the functions are closed after it.
+        hands_over: the next attempt goes on from its checkpoint, with another parallelism.
     """
 
     READ = True, False, False, False
@@ -36,6 +37,8 @@ class EpochKind(Enum):
     END = False, False, True, True  # of a job that makes no checkpoints
     LAST = False, True, True, True
     LAST_TO_CONFIRM = False, True, True, False  # CONFIRM follows
+    HAND_OVER = False, True, False, True, True
+    HAND_OVER_TO_CONFIRM = False, True, False, False, True  # CONFIRM follows
     CONFIRM = (
         False,
         False,
@@ -43,11 +46,14 @@ class EpochKind(Enum):
         True,
     )  # what the last checkpoint made durable is committed, and nothing else is done
 
-    def __init__(self, reads: bool, barrier: bool, ends: bool, closes: bool) -> None:
+    def __init__(
+        self, reads: bool, barrier: bool, ends: bool, closes: bool, hands_over: bool = False
+    ) -> None:
         self.reads = reads
         self.barrier = barrier
         self.ends = ends
         self.closes = closes
+        self.hands_over = hands_over
 
 
 class EpochOrder(NamedTuple):

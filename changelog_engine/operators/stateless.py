@@ -311,6 +311,27 @@ class TimestampsOperator(Operator):
                 receiver.resume(current)
 
 
+def merged_times(states: Sequence[Any]) -> Any:
+    """What snapshot() of a TimestampsOperator gave in several subtasks, as one; None where it begins anew.
+
+    Args:
+        states: of all subtasks, at one checkpoint.
+    """
+    known = [state for state in states if state is not None]
+    if len(known) < len(states) or not known:
+        return None  # one has seen nothing: its elements may be of any time
+    if not any(isinstance(state, dict) for state in known):
+        return min(known)
+    if not all(isinstance(state, dict) for state in known):
+        return None
+    merged = {
+        "current": min(state["current"] for state in known),
+        "splits": {split: largest for state in known for split, largest in state["splits"].items()},
+    }
+    before = [state["before"] for state in known if "before" in state]
+    return merged | {"before": min(before)} if before else merged
+
+
 class SideOutputOperator(Operator):
     """Takes the elements of a tag from its producer and checks them against the tag's type."""
 

@@ -62,6 +62,7 @@ class SparkEpochRunner:
         self.plan: JobPlan = job.plan
         self.run_id = job.run
         self._parallelism = self.plan.parallelism_of
+        self._shipped = job
         self._job = context.broadcast(job)
         self._files = files
         self._functions = PinnedFunctions(context, self._job, files)
@@ -94,11 +95,7 @@ class SparkEpochRunner:
         self._group_before: list[tuple[str, str | None]] | None = None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
-        if self._placement is None:
-            with contextlib.suppress(*LOST):  # the first epoch's failure says more
-                self._functions.start_workers(
-                    (stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)
-                )
+        self._start_workers(_subtasks(job.plan))
 
     def run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
         """Run one epoch.
@@ -145,6 +142,43 @@ class SparkEpochRunner:
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
             raise EpochFailedError(f"executors were lost: {', '.join(lost)}")
         return self._reports(collected)
+
+    def prepare(self, plan: JobPlan) -> None:
+        """See EpochRunner: the processes of further subtasks start, and import what they need."""
+        added = [each for each in _subtasks(plan) if each not in set(_subtasks(self.plan))]
+        if not added:
+            return
+        with contextlib.suppress(*LOST):  # the first epoch's failure says more
+            self._start_workers(added)
+            self.context.setLocalProperty(
+                _CALL_SITE[0], f"starting {len(added)} more workers of {plan.graph.name}"
+            )
+            starts = [
+                self._functions.warm_up(self._start_of(plan.stages[stage], subtask), stage, subtask)
+                for stage, subtask in added
+            ]
+            with _load_from_socket(
+                self._python_rdd.collectAndServe(self._union(starts)), NoOpSerializer()
+            ) as stream:
+                list(stream)
+
+    def rescale(self, plan: JobPlan) -> None:
+        """See EpochRunner. The processes of subtasks that go on to be there are used again."""
+        shipped, before = self._shipped.with_plan(plan), self._job
+        try:
+            self._job = self.context.broadcast(shipped)
+        except LOST as error:
+            raise self._failure(error) from None
+        self._shipped, self.plan, self._parallelism = shipped, shipped.plan, shipped.plan.parallelism_of
+        self._functions.carry(self._job)
+        self._starts.clear()  # where a subtask runs depends on how many there are
+        with contextlib.suppress(Exception):
+            before.destroy()
+
+    def _start_workers(self, subtasks: Iterable[tuple[int, int]]) -> None:
+        if self._placement is None:
+            with contextlib.suppress(*LOST):  # the first epoch's failure says more
+                self._functions.start_workers(subtasks)
 
     def cancel(self, reason: str) -> None:
         """Cancel the epoch that is running; it fails with the reason."""
@@ -244,11 +278,12 @@ class SparkEpochRunner:
         """A one-element RDD: the input of a source subtask, or the location of a keyed one. Made once per job."""
         known = self._starts.get((stage.id, subtask))
         if known is None:
-            locations = self._locations(stage, subtask)
-            element = self._tuple(bytearray(b""), self._sequence(locations))
-            known = self._scala_context.makeRDD(self._sequence([element]), self._byte_array)
-            self._starts[stage.id, subtask] = known
+            known = self._starts[stage.id, subtask] = self._start_of(stage, subtask)
         return known
+
+    def _start_of(self, stage: Stage, subtask: int) -> Any:
+        element = self._tuple(bytearray(b""), self._sequence(self._locations(stage, subtask)))
+        return self._scala_context.makeRDD(self._sequence([element]), self._byte_array)
 
     def _locations(self, stage: Stage, subtask: int) -> list[str]:
         return [] if self._placement is None else [self._placement.location(subtask, stage.parallelism)]
@@ -277,7 +312,7 @@ class SparkEpochRunner:
         if failures:  # lost state is what follows from another failure, so it comes last
             raise min(failures, key=lambda failure: isinstance(failure, StateLostError))
         reports = sorted(_decoded(collected), key=lambda report: (report.stage, report.subtask))
-        expected = [(stage.id, subtask) for stage in self.plan.stages for subtask in range(stage.parallelism)]
+        expected = list(_subtasks(self.plan))
         got = [(report.stage, report.subtask) for report in reports]
         if got != expected:
             ended = spark_ended(self.context, None)
@@ -285,6 +320,11 @@ class SparkEpochRunner:
                 raise ended
             raise EpochFailedError(f"an epoch gave reports of {got} instead of {expected}")
         return reports
+
+
+def _subtasks(plan: JobPlan) -> Iterator[tuple[int, int]]:
+    """Stage and subtask of all that the plan has."""
+    return ((stage.id, subtask) for stage in plan.stages for subtask in range(stage.parallelism))
 
 
 def _decoded(collected: list[bytes]) -> Iterator[EpochReport]:

@@ -27,7 +27,7 @@ from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeser
 from changelog_engine.spark.daemon import PIN_VARIABLE
 from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.session import engine_path
-from changelog_engine.spark.task import SubtaskTask
+from changelog_engine.spark.task import SubtaskTask, WarmUp
 
 log = logging.getLogger("changelog_engine")
 
@@ -82,13 +82,18 @@ class PinnedFunctions:
         self._includes: Any = jvm.java.util.ArrayList()
         for include in context._python_includes:
             self._includes.add(include)
-        self._broadcasts: Any = jvm.java.util.ArrayList()
-        self._broadcasts.add(broadcast._jbroadcast)
+        self._list: Any = jvm.java.util.ArrayList
+        self.carry(broadcast)
         self._slot = _take_slot(context.applicationId)
         self._environments: dict[tuple[int, int], Any] = {}
         self._serializer = CloudPickleSerializer()
         self._blocks = NoOpSerializer()
         self._located_blocks = PairDeserializer(NoOpSerializer(), NoOpSerializer())
+
+    def carry(self, broadcast: Any) -> None:
+        """Functions that are made from now on carry this broadcast variable."""
+        self._broadcasts = self._list()
+        self._broadcasts.add(broadcast._jbroadcast)
 
     def rdd(self, source: Any, task: SubtaskTask) -> Any:
         """The (Scala) RDD of a subtask's output, as byte arrays.
@@ -98,11 +103,24 @@ class PinnedFunctions:
             task: what runs.
         """
         reads = self._located_blocks if task.located else self._blocks
+        return self._rdd(source, task, reads, task.stage, task.subtask)
+
+    def warm_up(self, source: Any, stage: int, subtask: int) -> Any:
+        """The (Scala) RDD that has the process of a subtask import what it needs.
+
+        Args:
+            source: Scala RDD of one element, where the subtask is to run.
+            stage: its stage.
+            subtask: its number.
+        """
+        return self._rdd(source, WarmUp(), self._blocks, stage, subtask)
+
+    def _rdd(self, source: Any, task: SubtaskTask | WarmUp, reads: Any, stage: int, subtask: int) -> Any:
         command = self._serializer.dumps((task, None, reads, self._blocks))
         self._context._pickled_broadcast_vars.clear()
         function = self._simple_function(
             bytearray(command),
-            self._environment(task.stage, task.subtask),
+            self._environment(stage, subtask),
             self._includes,
             self._python,
             self._context.pythonVer,

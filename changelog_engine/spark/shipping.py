@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -44,6 +44,10 @@ class ShippedJob:
     search_path: tuple[str, ...]
     names: Names
     logs: LoggingSetup
+
+    def with_plan(self, plan: JobPlan) -> ShippedJob:
+        """The same job with another parallelism."""
+        return replace(self, plan=plan.without_functions())
 
     def functions_of(self, nodes: set[int]) -> dict[int, Any]:
         """Fresh copies of the functions of some nodes.

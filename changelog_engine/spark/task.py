@@ -96,6 +96,15 @@ class SubtaskTask:
         return [(partition, failure) for partition in range(self.partitions or 1)]
 
 
+class WarmUp:
+    """Has a process import what a subtask needs, before it is one: see SubtaskTask."""
+
+    def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
+        from changelog_engine.spark import worker
+
+        yield worker.__name__.encode()
+
+
 def collect_rarely() -> None:
     """Look for garbage in cycles after so many new objects more; a program that set another threshold keeps it.
 

@@ -1,0 +1,48 @@
+"""The subtasks' small state of a checkpoint, where there are more or fewer subtasks now.
+
+Keyed state moves with its key groups and positions with their splits. What remains is time: the watermarks of a stage's
+inputs, and how far watermark generators have come.
+
+Invariant: event time begins nowhere ahead of where one of the subtasks had it. What holds it back is known by its channel or
+split, so behind a key_by, where all subtasks have one time, what was late stays late.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.operators.broadcast import SHARED
+from changelog_engine.operators.inputs import merged_inputs
+from changelog_engine.operators.stateless import merged_times
+
+
+def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:
+    """What every subtask of a stage takes over whose parallelism is not that of the checkpoint.
+
+    Args:
+        plan: the job.
+        checkpoint: where it goes on.
+
+    Returns:
+        Stage uid -> the state, of those stages only.
+    """
+    before = {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
+    nodes = {node.id: node for node in plan.graph.nodes}
+    found: dict[str, dict[str, Any]] = {}
+    for stage in plan.stages:
+        if before.get(stage.uid, stage.parallelism) == stage.parallelism:
+            continue
+        kept = checkpoint.operator_state.get(stage.uid, {})
+        subtasks = [state for subtask, state in kept.items() if subtask != SHARED]
+        merged = found[stage.uid] = {}
+        inputs = [state["inputs"] for state in subtasks if "inputs" in state]
+        if inputs:
+            merged["inputs"] = merged_inputs(inputs)
+        for uid in (plan.uids[node] for node in stage.nodes if nodes[node].kind is NodeKind.TIMESTAMPS):
+            times = merged_times([state.get(uid) for state in subtasks])
+            if times is not None:
+                merged[uid] = times
+    return found

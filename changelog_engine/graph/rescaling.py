@@ -1,0 +1,160 @@
+"""A plan with another parallelism: the same stages and edges, so that state and positions find their operators.
+
+Invariants:
+    * Operators, stages, edges and max parallelism stay as they are: only numbers of subtasks change.
+    * What cannot have the parallelism is refused by name, before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
+from changelog_engine.graph.plan import Edge, JobPlan, Stage, plan_job, unasked_partitioner
+
+Parallelism = int | Mapping[str, int]
+"""The job's, as ``set_parallelism`` of the environment would set it; or that of some operators, by uid."""
+
+
+class ParallelismChange(NamedTuple):
+    """One stage that gets another parallelism.
+
+    Args:
+        operator: uid of its first operator.
+        name: of that operator.
+        before, after: how many subtasks.
+    """
+
+    operator: str
+    name: str
+    before: int
+    after: int
+
+
+def rescaled(plan: JobPlan, wanted: Parallelism) -> JobPlan:
+    """The plan with another parallelism.
+
+    Args:
+        plan: the job as it runs.
+        wanted: a number for all operators for which the program sets no parallelism of their own; or uid -> number, for
+            the operators named and those chained to them.
+
+    Raises:
+        ConfigurationError: a number below 1 or above a max parallelism, an unknown uid, two numbers for one chain, a source
+            that reads with one subtask only, or no operator that could change.
+        InvalidJobError: ``forward()`` would connect operators of different parallelism.
+    """
+    parallelism = _by_uid(plan, wanted) if isinstance(wanted, Mapping) else _of_all(plan, wanted)
+    for stage in plan.stages:
+        _check_limit(plan, stage, parallelism[stage.id])
+    edges = {edge.id: _moved(plan, edge, parallelism) for stage in plan.stages for edge in stage.outputs}
+    stages = tuple(
+        replace(
+            stage,
+            parallelism=parallelism[stage.id],
+            inputs=tuple(edges[edge.id] for edge in stage.inputs),
+            outputs=tuple(edges[edge.id] for edge in stage.outputs),
+        )
+        for stage in plan.stages
+    )
+    return replace(plan, stages=stages)
+
+
+def changes(before: JobPlan, after: JobPlan) -> tuple[ParallelismChange, ...]:
+    """The stages whose parallelism differs, in the order of the flow of data."""
+    names = {node.id: node.name for node in before.graph.nodes}
+    return tuple(
+        ParallelismChange(old.uid, names[old.nodes[0]], old.parallelism, new.parallelism)
+        for old, new in zip(before.stages, after.stages, strict=True)
+        if old.parallelism != new.parallelism
+    )
+
+
+def in_words(made: tuple[ParallelismChange, ...]) -> str:
+    """Such as "2 -> 4" where all stages change alike, else "'count' 2 -> 4, 'sum' 1 -> 4"."""
+    steps = {(change.before, change.after) for change in made}
+    if len(steps) == 1:
+        before, after = steps.pop()
+        return f"{before} -> {after}"
+    return ", ".join(f"{change.name!r} {change.before} -> {change.after}" for change in made)
+
+
+def _of_all(plan: JobPlan, wanted: int) -> dict[int, int]:
+    _check_number(wanted, "the job")
+    # What set_parallelism would mean, by the planner's own rules; the stages stay those that hold the state.
+    nodes = tuple(replace(node, max_parallelism=None) for node in plan.graph.nodes)
+    planned = plan_job(replace(plan.graph, nodes=nodes, parallelism=wanted, max_parallelism=None))
+    of_node = {node: stage.parallelism for stage in planned.stages for node in stage.nodes}
+    found = {stage.id: of_node[stage.nodes[0]] for stage in plan.stages}
+    if wanted not in found.values():
+        raise ConfigurationError(
+            f"no operator of job {plan.graph.name!r} can have parallelism {wanted}: the program sets one on each of them, "
+            "or their source reads with one subtask only. Name the operators that are to change: {uid: parallelism}"
+        )
+    return found
+
+
+def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
+    nodes = {node.id: node for node in plan.graph.nodes}
+    stage_of = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
+    if not wanted:
+        raise ConfigurationError("no operator is named: give {uid: parallelism}, or one number for the job")
+    found = {stage.id: stage.parallelism for stage in plan.stages}
+    asked: dict[int, str] = {}
+    for uid, number in wanted.items():
+        stage = stage_of.get(uid)
+        if stage is None:
+            raise ConfigurationError(
+                f"job {plan.graph.name!r} has no operator with uid {uid!r}; it has {', '.join(map(repr, stage_of))}"
+            )
+        _check_number(number, f"operator {uid!r}")
+        other = asked.setdefault(stage.id, uid)
+        if wanted[other] != number:
+            raise ConfigurationError(
+                f"operators {other!r} and {uid!r} are chained, so they have one parallelism: give both the same"
+            )
+        for node in (nodes[each] for each in stage.nodes):
+            if node.kind is NodeKind.SOURCE and not node.function.parallel and number != 1:
+                raise ConfigurationError(
+                    f"operator {uid!r} runs in the subtask of source {node.name!r}, which reads with one subtask only. "
+                    "Call rebalance() behind the source, so that what follows can have another parallelism"
+                )
+        found[stage.id] = number
+    return found
+
+
+def _check_number(wanted: object, of: str) -> None:
+    if type(wanted) is not int or wanted < 1:
+        raise ConfigurationError(
+            f"the parallelism of {of} must be a whole number, at least 1; got {wanted!r}"
+        )
+
+
+def _check_limit(plan: JobPlan, stage: Stage, wanted: int) -> None:
+    nodes = {node.id: node for node in plan.graph.nodes}
+    own = [nodes[node] for node in stage.nodes if nodes[node].max_parallelism is not None]
+    least: Node | None = min(own, key=lambda node: node.max_parallelism or 0, default=None)
+    limit, name = stage.max_parallelism, nodes[stage.nodes[0]].name
+    if least is not None and least.max_parallelism is not None and least.max_parallelism < limit:
+        limit, name = least.max_parallelism, least.name
+    if wanted > limit:
+        raise ConfigurationError(
+            f"operator {name!r} has max parallelism {limit}, so it cannot have parallelism {wanted}: its key groups cannot "
+            "be split further. Ask for less; set_max_parallelism() counts where a job starts empty"
+        )
+
+
+def _moved(plan: JobPlan, edge: Edge, parallelism: dict[int, int]) -> Edge:
+    before, after = parallelism[edge.from_stage], parallelism[edge.to_stage]
+    if edge.route is None:
+        return replace(edge, partitioner=unasked_partitioner(before, after))
+    if edge.partitioner is Partitioner.FORWARD and before != after:
+        names = {node.id: node.name for node in plan.graph.nodes}
+        raise InvalidJobError(
+            f"forward() connects {names[edge.from_node]!r} (parallelism {before}) with {names[edge.to_nodes[0]]!r} "
+            f"(parallelism {after}): both must have the same parallelism; name both"
+        )
+    return edge

@@ -1,0 +1,193 @@
+"""Another parallelism while a job runs: what is refused, what the client gets, and what is told of it afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.graphs import GraphBuilder
+
+from api.common import Types, WatermarkStrategy
+from api.common.configuration import Configuration
+from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.cli import main
+from changelog_engine.connectors import NumberSequenceSource
+from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError
+from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
+from changelog_engine.graph.plan import JobPlan, plan_job
+from changelog_engine.graph.rescaling import changes, in_words, rescaled
+from changelog_engine.in_process.capture import without_spark
+from changelog_engine.operators.inputs import Inputs, merged_inputs
+from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.operators.stateless import merged_times
+from materializer.fold import state_at
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield self.count.value()
+
+
+def plan_of(**more: Any) -> JobPlan:
+    """A parallel source, keyed counts of two kinds, and a map that the program wants alone."""
+    build = GraphBuilder(parallelism=2, max_parallelism=8)
+    numbers = build.source(NumberSequenceSource(1, 9), uid="numbers")
+    alone = build.add(NodeKind.MAP, "alone", numbers, function=str, uid="alone", parallelism=1, **more)
+    counts = build.process(build.key_by(numbers, int, Types.LONG()), Count(), uid="counts")
+    build.collect(counts, uid="collected")
+    build.collect(alone, uid="alone too")
+    return plan_job(build.graph())
+
+
+def test_only_numbers_of_subtasks_change() -> None:
+    plan = plan_of()
+    found = rescaled(plan, 4)
+    assert [stage.parallelism for stage in found.stages] == [4, 1, 4]
+    assert [(change.operator, change.before, change.after) for change in changes(plan, found)] == [
+        ("numbers", 2, 4), ("counts", 2, 4),
+    ]  # fmt: skip
+    assert in_words(changes(plan, found)) == "2 -> 4"
+    for old, new in zip(plan.stages, found.stages, strict=True):
+        assert (old.uid, old.nodes, old.max_parallelism) == (new.uid, new.nodes, new.max_parallelism)
+        assert [edge.id for edge in old.inputs] == [edge.id for edge in new.inputs]
+    again = rescaled(found, {"counts": 3, "collected": 3, "alone": 4})
+    assert in_words(changes(found, again)) == "'alone' 1 -> 4, 'process' 4 -> 3"
+    assert [edge.partitioner for edge in again.stages[1].inputs] == [Partitioner.FORWARD]
+    assert [edge.partitioner for edge in plan.stages[1].inputs] == [Partitioner.REBALANCE]
+    assert rescaled(again, 2) == plan, "an operator that was named before is what the program says again"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (0, "parallelism of the job must be a whole number, at least 1; got 0"),
+        (True, "got True"),
+        (9, "'source' has max parallelism 8, so it cannot have parallelism 9"),
+        ({}, "no operator is named"),
+        ({"count": 2}, "no operator with uid 'count'; it has 'numbers', 'alone', 'alone too', 'counts'"),
+        ({"counts": 2, "collected": 3}, "'counts' and 'collected' are chained"),
+        ({"alone": 4.0}, "parallelism of operator 'alone' must be a whole number"),
+    ],
+)
+def test_what_cannot_be_is_named(wanted: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        rescaled(plan_of(), wanted)
+
+
+def test_what_the_program_fixed_stays() -> None:
+    with pytest.raises(ConfigurationError, match="'alone' has max parallelism 1"):
+        rescaled(plan_of(max_parallelism=1), {"alone": 2})
+    build = GraphBuilder(parallelism=1)
+    build.collect(build.source([1, 2], uid="source"))
+    with pytest.raises(ConfigurationError, match="no operator of job 'job' can have parallelism 2"):
+        rescaled(plan_job(build.graph()), 2)
+    with pytest.raises(
+        ConfigurationError, match=r"source 'source', which reads with one subtask only\. Call reb"
+    ):
+        rescaled(plan_job(build.graph()), {"source": 2})
+    build = GraphBuilder(parallelism=2)
+    spread = build.add(
+        NodeKind.PARTITION,
+        "forward",
+        build.source(NumberSequenceSource(1, 9)),
+        function=PartitionSpec(Partitioner.FORWARD),
+    )
+    build.collect(spread, uid="end")
+    assert rescaled(plan_job(build.graph()), 3).parallelism_of == {0: 3, 1: 3}
+    with pytest.raises(
+        InvalidJobError, match=r"forward\(\) connects 'source' \(parallelism 2\) with 'collect' \(para"
+    ):
+        rescaled(plan_job(build.graph()), {"end": 3})
+
+
+def test_time_goes_on_where_it_was() -> None:
+    old = [Inputs([(0, 0), (0, 1)]) for _ in range(2)]
+    for inputs, current in zip(old, (7, 9), strict=True):
+        inputs.watermarks = {(0, 0): current, (0, 1): 20}
+        inputs.current = current
+    old[0].idle = {(0, 1)}
+    merged = merged_inputs([inputs.snapshot() for inputs in old])
+    new = Inputs([(0, 0), (0, 1)])
+    new.restore(merged)
+    assert (new.watermarks, new.current, new.idle) == ({(0, 0): 7, (0, 1): 20}, 7, set())
+    more = Inputs([(0, 0), (0, 1), (0, 2)])
+    more.restore(merged)
+    assert (set(more.watermarks.values()), more.current) == ({MIN_WATERMARK}, 7)
+    others = Inputs([(1, 0)])
+    others.restore(merged)
+    assert others.current == MIN_WATERMARK
+    assert merged_times([5, 3]) == 3
+    assert merged_times([5, None]) is None
+    split = [{"current": 4, "splits": {"a": 5}}, {"current": 2, "splits": {"b": 3}, "before": 1}]
+    assert merged_times(split) == {"current": 2, "splits": {"a": 5, "b": 3}, "before": 1}
+
+
+def environment(base: Path, **options: str) -> StreamExecutionEnvironment:
+    configuration = Configuration()
+    configuration.set_string("state.changelog.dstl.dfs.base-path", str(base))
+    for key, value in options.items():
+        configuration.set_string(key.replace("__", "."), value)
+    return StreamExecutionEnvironment.get_execution_environment(configuration)
+
+
+def endless(env: StreamExecutionEnvironment, name: str) -> Any:
+    """A job that counts for as long as it is let."""
+    env.set_parallelism(2)
+    numbers = env.from_source(
+        NumberSequenceSource(0, 10**12), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    )
+    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG())
+    counts.uid("counts").filter(lambda count: count < 0).print()
+    return env.execute_async(name)
+
+
+def test_the_client_and_what_is_told(tmp_path: Path) -> None:
+    with without_spark():
+        env = environment(
+            tmp_path, execution__checkpointing__interval="50 ms", state__changelog__enabled="true"
+        )
+        client = endless(env, "job")
+        up, down = client.rescale(4).result(), client.rescale({"counts": 1}).result()
+        same = client.rescale({"counts": 1}).result()
+        refused = client.rescale(200).exception()
+        client.cancel().result()
+        late = client.rescale(2).exception()
+        unkept = endless(environment(tmp_path), "unkept")
+        never = unkept.rescale(2).exception()
+        unkept.cancel().result()
+    assert str(up).startswith(f"rescaled 2 -> 4 at checkpoint {up.checkpoint}, paused for ")
+    assert 0 <= up.pause_ms < 60_000
+    assert down.checkpoint > up.checkpoint
+    assert (same.checkpoint, str(same)) == (None, "not rescaled: the job has this parallelism")
+    assert isinstance(refused, ConfigurationError)
+    assert isinstance(late, JobExecutionError)
+    assert "the job has ended, so it cannot be rescaled" in str(late)
+    assert "this job makes none: call env.enable_checkpointing" in str(never)
+    found = state_at(f"{tmp_path}/job/changelog")
+    starts = {split.id: split.start for split in NumberSequenceSource(0, 10**12).splits(2)}
+    (positions,) = found.checkpoint.sources.values()
+    assert positions.keys() == starts.keys()
+    read = sum(position - starts[split] for split, (position, _) in positions.items())
+    assert sum(found.states["counts", "count"].values()) == read > 0
+    assert found.checkpoint.attempt == 3
+    console = CliRunner()
+    timeline = console.invoke(main, ["timeline", f"{tmp_path}/job"]).output
+    assert f"rescaled 2 -> 4 at checkpoint {up.checkpoint}" in timeline
+    assert f"rescaled 4 -> 1 at checkpoint {down.checkpoint}" in timeline
+    status = json.loads(console.invoke(main, ["status", f"{tmp_path}/job", "--json"]).output)
+    assert status["rescales"] == [
+        f"rescaled 2 -> 4 at checkpoint {up.checkpoint}",
+        f"rescaled 4 -> 1 at checkpoint {down.checkpoint}",
+    ]
+    assert status["restarts"] == 0
+    for wrong in (0, "2", {"counts": 0}, {1: 2}, 1.5):
+        with pytest.raises(ConfigurationError, match=r"JobClient\.rescale"):
+            client.rescale(wrong)
