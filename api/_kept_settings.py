@@ -200,7 +200,7 @@ KEPT = (
         "ExecutionConfig",
         ("set_auto_watermark_interval",),
         "says how often periodic watermarks come",
-        "watermarks come with the end of each epoch",
+        "watermarks come with the end of each epoch or, with 0, not before the end of the input",
         options=(options.AUTO_WATERMARK_INTERVAL,),
     ),
     Kept(

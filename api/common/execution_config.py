@@ -72,11 +72,10 @@ class ExecutionConfig(NamesOfPyFlink):
         """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
 
         Args:
-            interval: ms, at least 1. Flink's 0, which switches watermarks off, is not part of this version:
-                use ``WatermarkStrategy.no_watermarks()``.
+            interval: ms; 0 for none before the end of the input.
         """
         value = _arguments.whole_number(
-            interval, "ExecutionConfig.set_auto_watermark_interval: the interval in ms", 1
+            interval, "ExecutionConfig.set_auto_watermark_interval: the interval in ms", 0
         )
         self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{value} ms")
         return self

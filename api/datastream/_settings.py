@@ -242,6 +242,7 @@ class EnvironmentSettings:
             savepoint_dir=get(program_options.SAVEPOINT_DIR),
             batch=batch,
             thread_mode=get(program_options.EXECUTION_MODE) == "thread",
+            periodic_watermarks=get(options.AUTO_WATERMARK_INTERVAL) > 0,
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
             epoch_timeout_ms=get(options.EPOCH_TIMEOUT),
             epoch_max_records=get(options.BUNDLE_SIZE),

@@ -271,7 +271,7 @@ AUTO_WATERMARK_INTERVAL = Option(
     "pipeline.auto-watermark-interval",
     "duration",
     200,
-    "Kept and given back; periodic watermarks are emitted at the end of each epoch.",
+    "Kept and given back; periodic watermarks are emitted at the end of each epoch. 0: none before the end of the input.",
 )
 RUNTIME_MODE = Option(
     "execution.runtime-mode",

@@ -240,6 +240,7 @@ class JobSettings:
             results leave; nothing is checkpointed.
         thread_mode: PyFlink's thread mode has no bundles: the first records of a job's only source come one to an
             epoch, so that timers fire between those that take long, as they do there.
+        periodic_watermarks: they are emitted at the end of each epoch; False: only the last, at the end of the input.
         epoch_target_ms: None for adaptive.
         epoch_timeout_ms: an epoch without a checkpoint has the longer of this and checkpoint_timeout_ms; then it has
             failed, and the restart strategy decides.
@@ -284,6 +285,7 @@ class JobSettings:
     savepoint_dir: str | None = None
     batch: bool = False
     thread_mode: bool = False
+    periodic_watermarks: bool = True
     epoch_target_ms: int | None = None
     epoch_timeout_ms: int = 3_600_000
     epoch_max_records: int | None = None

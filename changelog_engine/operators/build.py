@@ -159,6 +159,7 @@ class StageBuilder:
             clock=self.clock,
             exchange_context=TaskContext(self._info("key selector"), None),
             batch=self.settings.batch,
+            periodic=self.settings.periodic_watermarks and not self.settings.batch,
             copies=not self.settings.object_reuse,
         )
 

@@ -64,6 +64,7 @@ class StageRuntime:
         clock: wall clock in ms.
         exchange_context: the runtime context that key selectors get.
         batch: BATCH mode: a keyed stage processes key by key, at the end of the input.
+        periodic: watermarks come before the end of the input too.
         copies: operators that read one edge have elements of their own.
     """
 
@@ -83,6 +84,7 @@ class StageRuntime:
     clock: WallClock
     exchange_context: TaskContext
     batch: bool
+    periodic: bool
     copies: bool
 
     def __post_init__(self) -> None:
@@ -297,13 +299,13 @@ class StageRuntime:
             source.head.idleness(source.idle)
 
     def _watermarks_due(self, order: EpochOrder, busy_ms: float) -> bool:
-        """Whether periodic watermarks are made at the end of this epoch: none in BATCH mode; see EpochOrder.paced."""
+        """Whether periodic watermarks are made at the end of this epoch; see EpochOrder.paced."""
         if order.paced:
             self._busy_ms += busy_ms
             if self._busy_ms < _PACE_MS:
                 return False
             self._busy_ms = 0.0
-        return not self.batch
+        return self.periodic
 
     def _tell_idleness(self) -> None:
         """Pass on that all inputs are idle, or no longer."""

@@ -129,6 +129,11 @@ class TimesOf(ProcessFunction):
         yield ctx.timestamp()
 
 
+class WatermarksAt(KeyedProcessFunction):
+    def process_element(self, value, ctx):
+        yield value, ctx.timer_service().current_watermark()
+
+
 class TimersAt(KeyedProcessFunction):
     def process_element(self, value, ctx):
         ctx.timer_service().register_event_time_timer(value)
@@ -167,7 +172,12 @@ def run(tmp_path):
         stream._end("Collect", CollectSink())
         job = TestJob(tmp_path / str(next(numbers)))
         graph, settings, _ = stream.get_execution_environment()._take_job("job")
-        job.run(graph, restart=settings.restart or NO_DELAY)
+        job.run(
+            graph,
+            restart=settings.restart or NO_DELAY,
+            epoch_max_records=1,
+            periodic_watermarks=settings.periodic_watermarks,
+        )
         return sorted(job.output, key=repr)
 
     return run
@@ -248,6 +258,18 @@ def test_timestamps_are_numbers_of_milliseconds(env, run):
             run(timed([wrong]).process(TimesOf()))
         with pytest.raises(ChangelogEngineError, match="timer's timestamp is a 64-bit int"):
             run(env.from_collection([wrong]).key_by(lambda v: 0).process(TimersAt()))
+
+
+@pytest.mark.parametrize("interval_ms", [200, 0])
+def test_an_interval_of_0_makes_no_watermark_before_the_end(env, run, interval_ms):
+    env.set_parallelism(1).get_config().set_auto_watermark_interval(interval_ms)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Answer())
+    stream = env.from_collection([5, 30, 7]).assign_timestamps_and_watermarks(strategy).map(lambda v: v)
+    marks = run(stream.key_by(lambda v: 0).process(WatermarksAt()))
+    first = -(2**63)
+    assert marks == sorted(
+        [(5, first), (30, first if interval_ms == 0 else 4), (7, first if interval_ms == 0 else 29)], key=repr
+    )
 
 
 NULLS = [

@@ -157,7 +157,7 @@ def test_checkpoint_config_bad_arguments(env):
         lambda: env.set_restart_strategy("none"),
         lambda: env.enable_changelog_state_backend("yes"),
         lambda: env.set_runtime_mode("STREAMING"),
-        lambda: env.get_config().set_auto_watermark_interval(0),
+        lambda: env.get_config().set_auto_watermark_interval(-1),
         lambda: env.get_config().set_global_job_parameters({"a": 1}),
         lambda: env.configure({"a": "b"}),
     ):
