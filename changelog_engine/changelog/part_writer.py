@@ -5,14 +5,17 @@ Invariants:
     * Rows keep the order of ``write``; their sequence numbers are ``first_sequence``, +1, +2, ...
     * Small writes share a row group, so that a job with many states doesn't write many tiny ones.
 
-Encodings (measured, see the table in docs/table-format.md): zstd level 1; low-cardinality columns and keys as dictionaries,
-which cost next to nothing when they arrive as such; sequence and event_time as deltas; values as delta lengths.
+Encodings (measured, see the table in docs/table-format.md): zstd level 1, snappy where there is little to compress;
+low-cardinality columns and keys as dictionaries, which cost next to nothing when they arrive as such; sequence and
+event_time as deltas; values as delta lengths.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,8 +32,11 @@ ROW_GROUP_ROWS = 65_536
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
 _DICTIONARIES = ("operator", "state", "operation", "key", "namespace", "map_key")
+# A page that zstd compresses costs 25 us, however short it is: in a part, columns of nearly nothing have snappy.
+_LIGHT = ("checkpoint_id", "attempt", "sequence", "operator", "state", "operation")
 _DICTIONARY_BYTES = 16 * 1024 * 1024
 _INDEX_TYPE = pa.int32()
+_GIVEN = [field for field in SCHEMA if field.name not in ("checkpoint_id", "attempt", "sequence")]
 
 
 class PartWriter:
@@ -76,13 +82,14 @@ class PartWriter:
         self._first_sequence = first_sequence
         self._key_groups = key_groups
         self._range: tuple[int, int] | None = None
+        self._last_groups: Any = None  # states of one function have them in common
         self._listed: dict[str, set[str]] = {"operator": set(), "operation": set()}
         self._empty = set(OPTIONAL)
         self._data: pa.Buffer | None = None
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
-        self._waiting: list[pa.Table] = []
+        self._waiting: list[tuple[int, dict[str, Any]]] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
 
@@ -104,20 +111,15 @@ class PartWriter:
         """
         if not rows:
             return
-        arrays = [self._column(field, rows, columns.get(field.name)) for field in SCHEMA]
-        for field, array in zip(SCHEMA, arrays, strict=True):
-            if len(array) != rows:
-                raise ValueError(f"column {field.name!r} has {len(array)} values for {rows} rows")
-            if not _allowed(field, array):
-                raise ValueError(f"column {field.name!r} has nulls: every mutation has {', '.join(REQUIRED)}")
-        self._widen(columns.get("key_group"))
+        given = {field.name: _prepared(field, rows, columns.get(field.name)) for field in _GIVEN}
+        self._widen(given["key_group"])
         self._empty.difference_update([name for name in self._empty if columns.get(name) is not None])
         for name, listed in self._listed.items():
-            value = columns[name]
+            value = given[name]
             listed.update([value] if isinstance(value, str) else pc.unique(value).to_pylist())
-        self._waiting.append(pa.table(arrays, names=SCHEMA.names))
+        self._waiting.append((rows, given))
         self._waiting_rows += rows
-        self._waiting_bytes += sum(a.nbytes for a in arrays) // 4
+        self._waiting_bytes += sum([_size(rows, value) for value in given.values()]) // 4
         self.rows += rows
         if self._waiting_rows >= ROW_GROUP_ROWS:
             self._write_row_group()
@@ -176,108 +178,148 @@ class PartWriter:
             **empty_entry(self._empty),
         }
 
-    def _column(self, field: pa.Field, rows: int, value: Any) -> pa.Array:
-        name = field.name
-        if name == "checkpoint_id":
-            return pa.repeat(pa.scalar(self._checkpoint_id, field.type), rows)
-        if name == "attempt":
-            return pa.repeat(pa.scalar(self._attempt, field.type), rows)
-        if name == "sequence":
-            return pa.arange(self._first_sequence + self.rows, self._first_sequence + self.rows + rows)
-        if value is None:
-            return pa.nulls(rows, field.type)
-        if isinstance(value, pa.ChunkedArray):
-            value = value.combine_chunks()
-        if not isinstance(value, pa.Array):
-            value = pa.scalar(value, field.type)
-            if pa.types.is_string(field.type):
-                zeros = pa.repeat(pa.scalar(0, _INDEX_TYPE), rows)
-                return pa.DictionaryArray.from_arrays(zeros, pa.array([value.as_py()], field.type))
-            return pa.repeat(value, rows)
-        if pa.types.is_dictionary(value.type):
-            if len(value.dictionary) > rows:
-                return value.dictionary_decode().cast(field.type)
-            wanted = pa.dictionary(_INDEX_TYPE, field.type)
-            return value if value.type == wanted else value.cast(wanted)
-        return value if value.type == field.type else value.cast(field.type)
-
     def _widen(self, key_groups: Any) -> None:
-        if key_groups is None:
+        if key_groups is self._last_groups:
             return
+        self._last_groups = key_groups
         if isinstance(key_groups, int):
             low = high = key_groups
         else:
-            bounds = pc.min_max(key_groups).as_py()
-            if bounds["min"] is None:
-                return
-            low, high = bounds["min"], bounds["max"]
+            groups = key_groups.to_numpy()
+            low, high = int(groups.min()), int(groups.max())
         self._range = (
             (low, high) if self._range is None else (min(low, self._range[0]), max(high, self._range[1]))
         )
 
     def _write_row_group(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._waiting_rows = self._waiting_bytes = 0
+        rows, self._waiting_rows = self._waiting_rows, 0
+        self._waiting_bytes = 0
         if self._schema is None:
-            self._schema = _file_schema(waiting)
-            self._writer = open_writer(self._sink, self._schema)
-        tables = [_conform(table, self._schema) for table in waiting]
-        if not tables:
+            self._schema, repeated = _file_schema(waiting)
+            self._writer = open_writer(self._sink, self._schema, repeated, {*_LIGHT, *self._empty})
+        if not rows:
             return
-        table = tables[0]
-        if len(tables) > 1:
-            # The Parquet writer takes dictionary columns as they are only while the dictionary stays the same.
-            table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+        first = self._first_sequence + self.rows - rows
+        own = {
+            "checkpoint_id": pa.repeat(pa.scalar(self._checkpoint_id, pa.int64()), rows),
+            "attempt": pa.repeat(pa.scalar(self._attempt, pa.int32()), rows),
+            "sequence": pa.arange(first, first + rows),
+        }
+        columns = [
+            own[field.name]
+            if field.name in own
+            else _joined([(count, given[field.name]) for count, given in waiting], field.type)
+            for field in self._schema
+        ]
         assert self._writer is not None
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=rows)
 
 
-def _allowed(field: pa.Field, array: pa.Array) -> bool:
-    """Whether the array has no nulls, or may have them."""
-    return field.name not in REQUIRED or array.null_count == 0
+def _prepared(field: pa.Field, rows: int, value: Any) -> Any:
+    """One column of a write, checked: an array of the field's type or of a dictionary of it, a constant, or None."""
+    name = field.name
+    required = name in REQUIRED
+    if isinstance(value, pa.ChunkedArray):
+        value = value.combine_chunks()
+    if not isinstance(value, pa.Array):
+        if value is None and required:
+            raise ValueError(_missing(name))
+        return value
+    if len(value) != rows:
+        raise ValueError(f"column {name!r} has {len(value)} values for {rows} rows")
+    if required and value.null_count:
+        raise ValueError(_missing(name))
+    if pa.types.is_dictionary(value.type):
+        wanted = pa.dictionary(_INDEX_TYPE, field.type)
+        return value if value.type == wanted else value.cast(wanted)
+    return value if value.type == field.type else value.cast(field.type)
 
 
-def _file_schema(tables: list[pa.Table]) -> pa.Schema:
-    """The file's Arrow schema: dictionaries for constants, and for a column whose first rows came as one."""
+def _missing(name: str) -> str:
+    return f"column {name!r} has nulls: every mutation has {', '.join(REQUIRED)}"
+
+
+def _size(rows: int, value: Any) -> int:
+    """About how many bytes a column has in memory."""
+    if value is None:
+        return 0
+    return int(value.nbytes) if isinstance(value, pa.Array) else 4 * rows
+
+
+def _file_schema(waiting: list[tuple[int, dict[str, Any]]]) -> tuple[pa.Schema, bool]:
+    """The file's Arrow schema, from its first row group; and whether values repeat.
+
+    Dictionaries are the columns of names, and those of which all came as dictionaries. Where only some did, Parquet's own
+    dictionary is sooner made than theirs are joined.
+    """
     fields = []
+    repeated = False
     for field in SCHEMA:
-        came = any(pa.types.is_dictionary(table[field.name].type) for table in tables)
-        if field.name in _CONSTANTS or came:
+        values = [given.get(field.name) for _, given in waiting]
+        came = [_is_dictionary(value) for value in values if value is not None]
+        repeated = repeated or (field.name == "value" and any(came))
+        if field.name in _CONSTANTS or (came and all(came)):
             field = field.with_type(pa.dictionary(_INDEX_TYPE, field.type))
         fields.append(field.with_nullable(field.name not in REQUIRED))
-    return pa.schema(fields)
+    return pa.schema(fields), repeated
 
 
-def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the file's types: plain to dictionary or back where a later write came in another form."""
-    columns = []
-    for field, column in zip(schema, table.columns, strict=True):
-        if column.type != field.type:
-            if pa.types.is_dictionary(field.type):
-                column = column.dictionary_encode()
-            column = column.cast(field.type)
-        columns.append(column)
-    return pa.table(columns, schema=schema)
+def _is_dictionary(value: Any) -> bool:
+    return isinstance(value, pa.Array) and pa.types.is_dictionary(value.type)
 
 
-def open_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
+def _joined(pieces: list[tuple[int, Any]], type_: pa.DataType) -> pa.Array:
+    """A column of a row group out of those of its writes, each with its number of rows, as the file's type wants them."""
+    values = [value for _, value in pieces]
+    if pa.types.is_dictionary(type_) and all(isinstance(value, str) for value in values):
+        distinct = list(dict.fromkeys(values))
+        numbers = np.array([distinct.index(value) for value in values], np.int32)
+        codes = np.repeat(numbers, [count for count, _ in pieces])
+        return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(distinct, type_.value_type))
+    arrays = [_of_type(count, value, type_) for count, value in pieces]
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _of_type(rows: int, value: Any, type_: pa.DataType) -> pa.Array:
+    """One write's column with the file's type: plain to dictionary or back where it came in another form."""
+    wanted = type_.value_type if pa.types.is_dictionary(type_) else type_
+    if value is None:
+        found = pa.nulls(rows, wanted)
+    elif isinstance(value, pa.Array):
+        found = value
+    elif wanted is not type_:
+        zeros = pa.repeat(pa.scalar(0, _INDEX_TYPE), rows)
+        found = pa.DictionaryArray.from_arrays(zeros, pa.array([value], wanted))
+    else:
+        found = pa.repeat(pa.scalar(value, wanted), rows)
+    if found.type == type_:
+        return found
+    return found.dictionary_encode() if wanted is not type_ else found.dictionary_decode()
+
+
+def open_writer(
+    sink: Any, schema: pa.Schema, repeated: bool = False, light: Collection[str] = ()
+) -> pq.ParquetWriter:
     """A writer with the encodings that suit the changelog's columns.
 
     Args:
         sink: where the bytes go.
         schema: the changelog's columns, some of them as dictionaries.
+        repeated: values repeat, although they are not a dictionary.
+        light: columns that are nearly nothing without compression.
     """
     dictionaries = ["checkpoint_id", "attempt", "key_group", *_DICTIONARIES]
     encodings = {"sequence": "DELTA_BINARY_PACKED", "event_time": "DELTA_BINARY_PACKED"}
-    if pa.types.is_dictionary(schema.field("value").type):
+    if repeated or pa.types.is_dictionary(schema.field("value").type):
         dictionaries.append("value")
     else:
         encodings["value"] = "DELTA_LENGTH_BYTE_ARRAY"
     return pq.ParquetWriter(
         sink,
         schema,
-        compression="zstd",
-        compression_level=1,
+        compression={name: "snappy" if name in light else "zstd" for name in schema.names},
+        compression_level={name: 1 for name in schema.names if name not in light},
         use_dictionary=dictionaries,
         column_encoding=encodings,
         dictionary_pagesize_limit=_DICTIONARY_BYTES,
