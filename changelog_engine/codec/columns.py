@@ -15,6 +15,7 @@ from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_fi
 
 CHUNK_ROWS = 65_536
 _SAMPLE = 1024
+SAMPLED = 4 * _SAMPLE  # of fewer values, none is taken
 _ARRAYS = frozenset((tuple, list))
 
 
@@ -56,7 +57,7 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
 
 def repeats(values: list[Any]) -> bool:
     """A guess from a sample: fewer than half of the values differ."""
-    if len(values) < 4 * _SAMPLE:
+    if len(values) < SAMPLED:
         return False
     sample = values[:: len(values) // _SAMPLE]
     return 2 * len(set(sample)) < len(sample)

@@ -244,21 +244,20 @@ class TimerFunctionOperator(TimerOperator):
         self.emit_tagged(out, out_times)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
-        context, cursor = self.element_context, self.cursor
+        context, cursor, function = self.element_context, self.cursor, self.function
         event_time = domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
         out_times: list[int] | None = [] if event_time else None
         context.domain = domain
         try:
-            while (timer := queue.pop_due(until)) is not None:
-                timestamp = timer[0]
-                cursor.timestamp = timestamp
-                result = self.function.on_timer(timestamp, context)
-                if result is not None:
-                    before = len(out)
-                    self.collect(out, result)
-                    if out_times is not None:
-                        out_times.extend([timestamp] * (len(out) - before))
+            for timestamp, _ in queue.firing(until):
+                result = function.on_timer(timestamp, context)
+                if result is None:
+                    continue
+                before = len(out)
+                self.collect(out, result)
+                if out_times is not None:
+                    out_times.extend([timestamp] * (len(out) - before))
                 if len(out) >= _EMIT_AT:
                     self.emit_tagged(out, out_times)
                     out = []

@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
@@ -42,7 +41,7 @@ from changelog_engine.windowing.namespaces import WindowCodec
 from changelog_engine.windowing.spec import Firing, WindowSpec
 from changelog_engine.windowing.trigger import TriggerResult
 
-_EMIT_AT = 16_384
+EMIT_AT = 16_384
 _ELEMENT_CALLS = {StateKind.REDUCING: "reduce", StateKind.AGGREGATING: "add", StateKind.LIST: "on_element"}
 _WITH_CONTEXT = (Firing.PROCESS, Firing.PROCESS_ALL)
 _CALLS = frozenset(
@@ -189,7 +188,7 @@ class WindowOperator(TimerOperator):
 
     def _due(self, queue: TimerQueue, until: int) -> Iterable[Any]:
         """Take timers that are due off their queue, those included that are set meanwhile."""
-        return iter(partial(queue.pop_due, until), None)  # drives our own code
+        return queue.firing(until)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         cursor, place, event_time = self.cursor, self.place, domain is TimeDomain.EVENT_TIME
@@ -201,7 +200,7 @@ class WindowOperator(TimerOperator):
                 cursor.key = place.key[0]
                 cursor.timestamp = place.timestamp = timestamp
                 self.on_timer(timestamp, event_time, out, out_times)
-                if len(out) >= _EMIT_AT:
+                if len(out) >= EMIT_AT:
                     self.emit_results(out, out_times)
                     out = []
                     out_times = [] if event_time else None

@@ -37,6 +37,9 @@ class MergingWindows:
         assigner: says which windows merge.
         codec: of the windows.
         context: the operator's runtime context.
+
+    Attributes:
+        handle: of the map, whose keys and values are the texts of windows and their state windows.
     """
 
     def __init__(
@@ -44,17 +47,19 @@ class MergingWindows:
     ) -> None:
         self._assigner = assigner
         self._codec = codec
-        self._map = context.declare(StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING()))
+        self.handle = context.declare(
+            StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING())
+        )
         self._read: dict[str, Any] = {}  # identities by texts, to parse few
 
     def state_window(self, identity: Any) -> Any:
         """The identity of the state window of a window, or None when the key has no such window."""
-        text = self._map.get(self._codec.text(identity))
+        text = self.handle.get(self._codec.text(identity))
         return None if text is None else self.read(text)
 
     def held(self) -> list[tuple[Any, Any]]:
         """Pairs of the key's windows and their state windows."""
-        entry, read = self._map.entry(), self.read
+        entry, read = self.handle.entry(), self.read
         return [] if entry is None else [(read(own), read(state)) for own, state in entry.items()]
 
     def read(self, text: str) -> Any:
@@ -64,38 +69,37 @@ class MergingWindows:
             identity = self._remember(text, self._codec.from_text(text))
         return identity
 
-    def touching(self, start: int, end: int) -> tuple[int, Any, Any]:
-        """For windows that are pairs of start and end: those of the key that overlap or touch a span.
+    def touching(self, entry: dict[str, str], start: int, end: int) -> tuple[int, Any, str, str]:
+        """For windows that are pairs of start and end: those of a key that overlap or touch a span.
 
         Args:
+            entry: the key's windows and their state windows as texts, from ``handle.entry``.
             start: of the span.
             end: of the span.
 
         Returns:
-            How many they are (2: or more), and one of them with its state window; None and None for none.
+            How many they are (2: or more), and the first of them: itself, its text and the text of its state window.
         """
-        entry, read = self._map.entry(), self._read.get
+        read = self._read.get
         found: Any = None
-        home: Any = None
-        if entry is None:
-            return 0, None, None
+        own = home = ""
         for text, state in entry.items():
-            own = read(text) or self.read(text)
-            if own[0] <= end and own[1] >= start:
+            window = read(text) or self.read(text)
+            if window[0] <= end and window[1] >= start:
                 if found is not None:
-                    return 2, found, self.read(home)
-                found, home = own, state
-        return (0, None, None) if found is None else (1, found, self.read(home))
+                    return 2, found, own, home
+                found, own, home = window, text, state
+        return (0, None, "", "") if found is None else (1, found, own, home)
 
     def put(self, identity: Any, state: Any) -> None:
         """Remember a window and its state window."""
         text = self._codec.text(identity)
         self._remember(text, identity)
-        self._map.put(text, text if identity is state else self._codec.text(state))
+        self.handle.put(text, text if identity is state else self._codec.text(state))
 
     def remove(self, identity: Any) -> None:
         """Forget a window."""
-        self._map.remove(self._codec.text(identity))
+        self.handle.remove(self._codec.text(identity))
 
     def _remember(self, text: str, identity: Any) -> Any:
         if len(self._read) >= _MAX_READ:

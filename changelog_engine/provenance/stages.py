@@ -11,7 +11,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, cast
 
@@ -174,7 +175,10 @@ def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> N
             set_by[timer] = tracker.step
         register(timestamp)
 
-    queue.pop_due, queue.register = traced_pop, traced_register
+    def firing(until: int) -> Iterator[Any]:
+        return iter(partial(traced_pop, until), None)  # drives our own code
+
+    queue.firing, queue.register = firing, traced_register
 
 
 def _trace_source(source: SourceHead, tracker: Tracker) -> None:
@@ -307,7 +311,13 @@ def _trace_keyed(operator: KeyedOperator, uid: str, tracker: Tracker) -> None:
             _trace_elements(head, gathered, operator.name, tracker)
     if isinstance(operator, TimerOperator):
         if isinstance(operator, WindowOperator):
-            operator.__dict__["_due"] = WindowOperator._due.__get__(operator)
+            for method in (
+                WindowOperator._due,
+                WindowOperator.run,
+                WindowOperator.fire_timers,
+                WindowOperator.on_timer,
+            ):
+                operator.__dict__[method.__name__] = method.__get__(operator)
         _trace_firing(operator, gathered, tracker)
 
 

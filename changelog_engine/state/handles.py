@@ -137,9 +137,13 @@ class LoggingCell(CellHandle):
         self._table[key] = value
 
     def clear(self) -> None:
-        if self._get(self._cursor.key) is not None:
-            self._log.record(self._cursor, CLEARED)
-            super().clear()
+        key = self._cursor.key
+        if self._get(key) is not None:
+            self._log_key(key)
+            self._log_value(CLEARED)
+            if self._log_time is not None:
+                self._log_time(self._cursor.timestamp)
+            self._table.pop(key, None)
 
 
 class CopyingCell(CellHandle):
@@ -338,6 +342,7 @@ class MapHandle:
         self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
     ) -> None:
         self._table = table
+        self._get = table.get
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
@@ -399,7 +404,7 @@ class MapHandle:
 
     def entry(self) -> Any:
         """All of the current key's map, by identities, or None: neither it nor what is in it may be changed."""
-        return self._table.get(self._cursor.key)
+        return self._get(self._cursor.key)
 
     def put_all(self, entries: Any) -> None:
         """Set many values; takes a dict or pairs."""

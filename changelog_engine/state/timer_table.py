@@ -11,9 +11,9 @@ Invariants of every timer table:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heappush
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,8 @@ Timer = tuple[int, Any]
 """A timestamp in ms and a key identity."""
 
 _TIMESTAMP = itemgetter(0)
+_NEVER = -(2**63) - 1  # before all timestamps
+_MOST_GONE = 4096
 
 
 class TimerTable(ABC):
@@ -65,67 +67,181 @@ class TimerTable(ABC):
 
 
 class HeapTimers(dict[Timer, int], TimerTable):
-    """Timers on the heap: a dict from timers to the order of their additions, and a heap by time and order."""
+    """Timers on the heap: a dict of them in the order of their additions, and lists in the order in which they are due.
 
-    __slots__ = ("_due", "_heap", "_order")
+    What is added is sorted when somebody asks what is due: one sort for thousands of timers. Each list is at least twice as
+    long as the next one, so a timer is sorted again only as often as the table doubles. What is removed stays in its list
+    until it is due, and ``_gone`` counts it: of equal timers in the lists, those that were removed come first.
+
+    The timers that fire are taken off the lists all at once (``begin_firing``) and stay in the dict until their turn comes;
+    their value is 0. One that is set meanwhile and is due as well waits in ``soon``, with its number as its value.
+    """
+
+    __slots__ = ("_added", "_firing", "_gone", "_number", "_runs", "_until", "soon", "waiting")
 
     def __init__(self) -> None:
         super().__init__()
-        self._heap: list[tuple[int, int, Any]] = []  # what was removed may still be in it
-        self._due: list[tuple[int, int, Any]] = []  # taken off the heap by due(), and not removed until now
-        self._order = 0
+        self._added: list[Timer] = []
+        self._runs: list[
+            list[Timer]
+        ] = []  # the longest and oldest first, each with the timer that is due first at its end
+        self._gone: dict[Timer, int] = {}
+        self._firing: Iterator[Timer] | None = None
+        self._until = _NEVER  # timers at or before it are firing
+        self._number = 0
+        self.soon: list[tuple[int, int, Timer]] = []  # a heap
+        self.waiting: Timer | None = None  # its turn comes after those in ``soon`` that are due before it
 
     def add(self, timer: Timer) -> None:
-        self._order += 1
-        self[timer] = self._order
-        heappush(self._heap, (timer[0], self._order, timer[1]))
+        if timer[0] > self._until:
+            self[timer] = 0
+            self._added.append(timer)
+        else:
+            self._number += 1
+            self[timer] = self._number
+            heappush(self.soon, (timer[0], self._number, timer))
 
     def remove(self, timer: Timer) -> None:
-        order, heap = self.pop(timer), self._heap
-        if heap and heap[0][1] == order:
-            heappop(heap)
+        del self[timer]
+        if timer[0] <= self._until:
+            return
+        runs = self._runs
+        if runs and runs[-1] and runs[-1][-1] is timer:
+            runs[-1].pop()
+            return
+        gone = self._gone
+        gone[timer] = gone.get(timer, 0) + 1
+        if len(gone) > len(self) + _MOST_GONE and self._firing is None:
+            self._arrange(list(self))
 
     def first(self) -> Timer | None:
-        if self._due:
-            self._put_back()
-        heap = self._heap
-        while heap:
-            timestamp, order, key = heap[0]
-            timer = timestamp, key
-            if self.get(timer) == order:
+        self._settle()
+        runs, gone = self._runs, self._gone
+        while True:
+            found: list[Timer] | None = None
+            for run in runs:
+                if run and (found is None or run[-1][0] < found[-1][0]):
+                    found = run
+            if found is None:
+                return None
+            timer = found[-1]
+            if timer not in gone:
                 return timer
-            heappop(heap)
-        return None
+            self._forget(found.pop())
 
     def due(self, until: int) -> list[Timer]:
-        if self._due:
-            self._put_back()
-        heap, get = self._heap, self.get
-        taken: list[tuple[int, int, Any]] = []
-        for _ in range(1 + len(heap) // 16):
-            if not heap or heap[0][0] > until:
-                break
-            taken.append(heappop(heap))
-        else:  # a large part of them: sorted at once, which leaves a heap as well
-            heap.sort()
-            count = bisect_right(heap, until, key=_TIMESTAMP)
-            taken += heap[:count]
-            del heap[:count]
-        self._due = taken
-        return [(timestamp, key) for timestamp, order, key in taken if get((timestamp, key)) == order]
+        self._settle()
+        parts = [run[_where(run, until) :] for run in self._runs]
+        due: list[Timer] = []
+        for part in parts:
+            part.reverse()
+            due += part
+        if len(parts) > 1:
+            due.sort(key=_TIMESTAMP)
+        if self._gone:
+            gone = self._gone
+            live = []
+            for timer in due:
+                if timer in gone:
+                    self._forget(timer)
+                else:
+                    live.append(timer)
+            if len(live) < len(due):
+                self._cut(until)
+                self._put_back(live)
+                return live
+        return due
 
     def remove_due(self, timers: list[Timer]) -> None:
-        for timer in timers:
-            del self[timer]
-        self._due = []
+        if timers:
+            self._cut(timers[-1][0])
+            for timer in timers:
+                del self[timer]
 
     def fill(self, timers: list[Timer]) -> None:
-        self.update({timer: order for order, timer in enumerate(timers)})
-        self._order = len(timers)
-        self._heap = [(timer[0], order, timer[1]) for timer, order in self.items()]
-        heapify(self._heap)
+        self.update(dict.fromkeys(timers, 0))
+        self._arrange(timers)
 
-    def _put_back(self) -> None:
-        self._heap += self._due
-        heapify(self._heap)
-        self._due = []
+    def begin_firing(self, until: int) -> Iterator[Timer]:
+        """Take timers at or before a time (ms) off the lists, to fire them in the order in which they are due.
+
+        Returns:
+            Those that are due now. They are in the dict, with 0, until whoever fires them removes them: one that is there no
+            more, or with a number, was removed meanwhile. Those in ``soon`` have to fire with them.
+        """
+        due = self.due(until)
+        if due:
+            self._cut(until)
+        self._until = until
+        self._firing = rest = iter(due)
+        return rest
+
+    def end_firing(self, firing: Iterator[Timer]) -> None:
+        """No timers are fired any more; those whose turn did not come are put back.
+
+        Args:
+            firing: what ``begin_firing`` gave. Nothing happens when others are firing by now.
+        """
+        if firing is not self._firing:
+            return
+        rest = [timer for timer in (self.waiting, *firing) if timer is not None and self.get(timer) == 0]
+        rest += [timer for _, number, timer in sorted(self.soon) if self.get(timer) == number]
+        self._firing, self._until, self.waiting = None, _NEVER, None
+        self.soon.clear()
+        if rest:
+            self.update(dict.fromkeys(rest, 0))
+            rest.sort(key=_TIMESTAMP)
+            self._put_back(rest)
+
+    def _settle(self) -> None:
+        """Sort what was added since the last time."""
+        if self._firing is not None:
+            self.end_firing(self._firing)
+        if not self._added:
+            return
+        run, runs = sorted(self._added, key=_TIMESTAMP), self._runs
+        self._added.clear()
+        while runs and len(runs[-1]) < 2 * len(run):
+            older = runs.pop()
+            older.reverse()
+            older += run
+            older.sort(key=_TIMESTAMP)
+            run = older
+        run.reverse()
+        runs.append(run)
+
+    def _arrange(self, timers: list[Timer]) -> None:
+        """Make one list of all timers, which come in the order of their additions."""
+        self._added.clear()
+        self._gone.clear()
+        run = sorted(timers, key=_TIMESTAMP)
+        run.reverse()
+        self._runs = [run]
+
+    def _cut(self, until: int) -> None:
+        """Take what is due at a time off the lists."""
+        for run in self._runs:
+            del run[_where(run, until) :]
+        self._runs = [run for run in self._runs if run]
+
+    def _put_back(self, due: list[Timer]) -> None:
+        """Put timers back that were cut off, in the order in which they are due. No others of their times may be there."""
+        if due:
+            self._runs.insert(0, due[::-1])
+
+    def _forget(self, timer: Timer) -> None:
+        """A removed timer has left the lists."""
+        self._gone[timer] -= 1
+        if not self._gone[timer]:
+            del self._gone[timer]
+
+
+def _where(run: list[Timer], until: int) -> int:
+    """Where in a list the timers begin that are at or before a time."""
+    if not run or run[-1][0] > until:
+        return len(run)
+    return bisect_left(run, -until, key=_before_epoch)
+
+
+def _before_epoch(timer: Timer) -> int:
+    return -timer[0]

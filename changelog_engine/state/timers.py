@@ -10,10 +10,13 @@ Invariants:
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from functools import partial
+from heapq import heappop
 
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
-from changelog_engine.state.timer_table import Timer, TimerTable
+from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
 
 
 class TimeDomain(enum.Enum):
@@ -51,10 +54,15 @@ class TimerQueue:
 
     def register(self, timestamp: int) -> None:
         """Set a timer for the current key."""
-        timer = (timestamp, self._cursor.key)
+        cursor = self._cursor
+        timer = (timestamp, cursor.key)
         if not self._is_set(timer):
             if self._log is not None:
-                self._record(timer, REGISTER_TIMER)
+                self._log_key(timer[1])
+                self._log_value(timestamp)
+                self._log_operation(REGISTER_TIMER)
+                if self._log_time is not None:
+                    self._log_time(cursor.timestamp)
             self._add(timer)
 
     def delete(self, timestamp: int) -> None:
@@ -62,6 +70,18 @@ class TimerQueue:
         timer = (timestamp, self._cursor.key)
         if self._is_set(timer):
             if self._log is not None:
+                self._record(timer, DELETE_TIMER)
+            self._remove(timer)
+
+    def move(self, timer: Timer, to: Timer) -> None:
+        """Set a timer, and remove another one, as two calls of ``register`` and ``delete`` would at the keys of both."""
+        log, is_set = self._log, self._is_set
+        if not is_set(to):
+            if log is not None:
+                self._record(to, REGISTER_TIMER)
+            self._add(to)
+        if is_set(timer):
+            if log is not None:
                 self._record(timer, DELETE_TIMER)
             self._remove(timer)
 
@@ -75,12 +95,62 @@ class TimerQueue:
         timer = self._first()
         if timer is None or timer[0] > until:
             return None
-        cursor = self._cursor
-        cursor.timestamp, cursor.key = timer
+        self._take(timer)
+        return timer
+
+    def firing(self, until: int) -> Iterator[Timer]:
+        """Take the timers at or before a time off the queue one by one, those included that are set meanwhile.
+
+        Args:
+            until: ms.
+
+        Returns:
+            What ``pop_due`` would give, call by call; the cursor moves to each. Nothing else may ask what is due meanwhile.
+        """
+        if type(self.table) is HeapTimers:
+            return self._firing(self.table, until)
+        return iter(partial(self.pop_due, until), None)  # drives our own code
+
+    def _firing(self, table: HeapTimers, until: int) -> Iterator[Timer]:
+        cursor, get, soon = self._cursor, table.get, table.soon
+        logged = self._log is not None
+        log_time = self._log_time if logged else None
+        rest = table.begin_firing(until)
+        try:
+            for timer in rest:
+                if soon and soon[0][0] < timer[0]:
+                    table.waiting = timer
+                    while soon and soon[0][0] < timer[0]:
+                        _, number, early = heappop(soon)
+                        if get(early) == number:
+                            self._take(early)
+                            yield early
+                    table.waiting = None
+                if get(timer) != 0:
+                    continue  # it was deleted meanwhile
+                cursor.timestamp, cursor.key = timestamp, key = timer
+                if logged:
+                    self._log_key(key)
+                    self._log_value(timestamp)
+                    self._log_operation(DELETE_TIMER)
+                    if log_time is not None:
+                        log_time(timestamp)
+                del table[timer]
+                yield timer
+            while soon:
+                _, number, timer = heappop(soon)
+                if get(timer) == number:
+                    self._take(timer)
+                    yield timer
+        finally:
+            table.end_firing(rest)
+
+    def _take(self, timer: Timer) -> None:
+        """Take a timer off the queue, and move the cursor to it."""
+        self._cursor.timestamp, self._cursor.key = timer
         if self._log is not None:
             self._record(timer, DELETE_TIMER)
         self._remove(timer)
-        return timer
 
     def take_due(self, until: int) -> list[Timer]:
         """Take all timers at or before a time off the queue, for a caller that sets and deletes none while they fire.

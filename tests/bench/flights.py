@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from keyed_count import leave_own_folder, report
+from subtasks_cpu import subtasks_cpu
 
 JOB = Path(__file__).resolve().parents[2] / "docs" / "examples" / "flights"
 UNPACED = 10**9  # flights a second
@@ -69,23 +69,7 @@ def run(path: Path, settings: dict[str, str]) -> dict[str, Any]:
 
 def run_in_process(path: Path, settings: dict[str, str]) -> dict[str, Any]:
     """The same without Spark: CPU seconds of the subtasks, by stage, which other programs on the machine hardly change."""
-    from changelog_engine.in_process.capture import without_spark
-    from changelog_engine.spark.task import collect_rarely
-    from changelog_engine.spark.worker import Registry
-
-    by_stage: Counter[int] = Counter()
-    subtask_epoch = Registry.run
-
-    def timed(self: Registry, job: Any, order: Any, stage: int, *others: Any) -> Any:
-        began = time.thread_time()
-        try:
-            return subtask_epoch(self, job, order, stage, *others)
-        finally:
-            by_stage[stage] += time.thread_time() - began  # type: ignore[assignment]
-
-    Registry.run = timed  # type: ignore[method-assign]
-    collect_rarely()  # as workers do
-    with without_spark():
+    with subtasks_cpu() as by_stage:
         result = run(path, settings)
     return {**result, "cpu_s": sum(by_stage.values()), "cpu_s_by_stage": dict(sorted(by_stage.items()))}
 

@@ -1,6 +1,8 @@
-"""Further measured jobs: windows, sessions, maps in state, a broadcast join. As keyed_count.py, one program for two engines.
+"""Further measured jobs: all kinds of state, timers, windows, Rows, joins. As keyed_count.py, one program for two engines.
 
-``python workloads.py PACKAGE WORKLOAD RECORDS [KEY=VALUE ...]``; the last line printed is the result as JSON.
+``python workloads.py api|pyflink|in_process|loop WORKLOAD RECORDS [KEY=VALUE ...]``; the last line printed is the result as
+JSON. ``in_process`` is this engine without Spark, where the CPU time of the subtasks' threads counts, and ``loop`` the same
+functions in a plain loop over dictionaries: see plain_loops.py.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ import time
 from typing import Any
 
 from keyed_count import MULTIPLIER, leave_own_folder, report
+from state_functions import KEYED_JOBS, KeyedJob, StateFunctions
+from subtasks_cpu import subtasks_cpu
 
 KEYS = 10_000
 RECORDS_PER_MS = 10
 RULES = 1_000
-ENTRIES = 100
+WINDOW_MS = 10_000
+SLIDE_MS = 5_000
 
 
 class Workloads:
@@ -33,6 +38,7 @@ class Workloads:
         self.window = importlib.import_module(f"{package}.datastream.window")
         self.state = importlib.import_module(f"{package}.datastream.state")
         self.number_seq = importlib.import_module(f"{package}.datastream.connectors.number_seq")
+        self.functions = StateFunctions(package, self.orders())
         self.pairs = self.common.Types.TUPLE([self.common.Types.LONG(), self.common.Types.LONG()])
 
     def numbers(self, env: Any, timed: bool) -> Any:
@@ -63,33 +69,133 @@ class Workloads:
 
     def tumbling(self, env: Any) -> Any:
         """Sums over windows of ten seconds of event time: ten numbers a key and window."""
-        windows = self.window.TumblingEventTimeWindows.of(self.common.Time.seconds(10))
-        return self.keyed_pairs(env).window(windows).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        return self._windowed(env, self.tumbling_windows()).reduce(added)
+
+    def tumbling_aggregate(self, env: Any) -> Any:
+        """The same with an aggregate function."""
+        return self._aggregated(env, self.tumbling_windows())
+
+    def tumbling_process(self, env: Any) -> Any:
+        """The same with a function that gets all elements of a window."""
+        return self._processed(env, self.tumbling_windows())
+
+    def sliding_aggregate(self, env: Any) -> Any:
+        """Sums over windows of ten seconds that start every five."""
+        return self._aggregated(env, self.sliding_windows())
+
+    def sliding_process(self, env: Any) -> Any:
+        """The same with a function that gets all elements of a window."""
+        return self._processed(env, self.sliding_windows())
 
     def session(self, env: Any) -> Any:
         """Sums over sessions: a key's numbers come a second apart on average, and a second of silence ends one."""
-        windows = self.window.EventTimeSessionWindows.with_gap(self.common.Time.seconds(1))
-        return self.keyed_pairs(env).window(windows).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        return self._windowed(env, self.session_windows()).reduce(added)
 
-    def map_state(self, env: Any) -> Any:
-        """Counts in a map of a hundred entries for each key."""
-        types, descriptor = self.common.Types, self.state.MapStateDescriptor
+    def session_aggregate(self, env: Any) -> Any:
+        """The same with an aggregate function, and seven seconds of silence: a thousand numbers a session on average."""
+        return self._aggregated(env, self.session_windows(7_000))
 
-        class CountInMap(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
-            """Counts by map key."""
+    def session_process(self, env: Any) -> Any:
+        """Sessions of a second's silence, with a function that gets all elements of one."""
+        return self._processed(env, self.session_windows())
 
-            def open(self, runtime_context: Any) -> None:
-                self.counts = runtime_context.get_map_state(descriptor("counts", types.LONG(), types.LONG()))
+    def single_sessions(self, env: Any) -> Any:
+        """Sessions of one element each, nearly all: a millisecond of silence ends one."""
+        return self._aggregated(env, self.session_windows(1))
 
-            def process_element(self, value: int, ctx: Any) -> Any:
-                entry = value // KEYS % ENTRIES
-                count = (self.counts.get(entry) or 0) + 1
-                self.counts.put(entry, count)
-                if count % 1_000 == 0:
-                    yield entry, count
+    def tumbling_windows(self) -> Any:
+        """Windows of ten seconds."""
+        return self.window.TumblingEventTimeWindows.of(self.common.Time.milliseconds(WINDOW_MS))
 
-        keyed = self.numbers(env, timed=False).key_by(lambda x: x % KEYS, types.LONG())
-        return keyed.process(CountInMap(), self.pairs)
+    def sliding_windows(self) -> Any:
+        """Windows of ten seconds, every five."""
+        time_of = self.common.Time.milliseconds
+        return self.window.SlidingEventTimeWindows.of(time_of(WINDOW_MS), time_of(SLIDE_MS))
+
+    def session_windows(self, gap_ms: int = 1_000) -> Any:
+        """Sessions that end after such a silence."""
+        return self.window.EventTimeSessionWindows.with_gap(self.common.Time.milliseconds(gap_ms))
+
+    def _windowed(self, env: Any, windows: Any) -> Any:
+        return self.keyed_pairs(env).window(windows)
+
+    def _aggregated(self, env: Any, windows: Any) -> Any:
+        return self._windowed(env, windows).aggregate(
+            self.sum_of_pairs(), accumulator_type=self.pairs, output_type=self.pairs
+        )
+
+    def _processed(self, env: Any, windows: Any) -> Any:
+        class SumElements(self.datastream.ProcessWindowFunction):  # type: ignore[name-defined, misc]
+            """Adds up what a window holds."""
+
+            def process(self, key: int, context: Any, elements: Any) -> Any:
+                yield key, sum([number for _, number in elements])
+
+        return self._windowed(env, windows).process(SumElements(), self.pairs)
+
+    def sum_of_pairs(self) -> Any:
+        """An aggregate function: the key, and the sum of the numbers."""
+
+        class SumPairs(self.datastream.AggregateFunction):  # type: ignore[name-defined, misc]
+            """Adds the second fields up."""
+
+            def create_accumulator(self) -> tuple[int, int]:
+                return 0, 0
+
+            def add(self, value: tuple[int, int], accumulator: tuple[int, int]) -> tuple[int, int]:
+                return value[0], accumulator[1] + value[1]
+
+            def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+                return accumulator
+
+            def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+                return a[0], a[1] + b[1]
+
+        return SumPairs()
+
+    def keyed_job(self, name: str) -> KeyedJob:
+        """What a job of one keyed process function is made of."""
+        types = self.common.Types
+        function = getattr(self.functions, name)()
+        if name == "string_keys":
+            return KeyedJob(function, lambda x: f"{x % KEYS:020d}", types.STRING())
+        if name == "rows":
+            return KeyedJob(function, lambda order: order.account, types.LONG())
+        return KeyedJob(function, lambda x: x % KEYS, types.LONG())
+
+    def keyed(self, env: Any, name: str) -> Any:
+        """A job of one keyed process function."""
+        job = self.keyed_job(name)
+        stream = self.numbers(env, timed=name == "timer")
+        if name == "rows":
+            stream = stream.map(self.order, self.orders())
+        return stream.key_by(job.key, job.key_type).process(job.function, self.pairs)
+
+    def two_stages(self, env: Any) -> Any:
+        """A count by key, and of each of these a count by a tenth as many keys."""
+        types = self.common.Types
+        first = self.numbers(env, timed=False).key_by(lambda x: x % KEYS, types.LONG())
+        counted = first.process(self.functions.each_count(), self.pairs)
+        second = counted.map(lambda pair: pair[0], types.LONG()).key_by(
+            lambda x: x % (KEYS // 10), types.LONG()
+        )
+        return second.process(self.functions.count(), self.pairs)
+
+    def union(self, env: Any) -> Any:
+        """A count by key of what three sources give."""
+        source, strategies = self.number_seq.NumberSequenceSource, self.common.WatermarkStrategy
+        third, types = self.records // 3, self.common.Types
+        streams = [
+            env.from_source(
+                source(part * third, (part + 1) * third - 1),
+                strategies.no_watermarks(),
+                f"numbers {part}",
+                types.LONG(),
+            )
+            for part in range(3)
+        ]
+        job = self.keyed_job("union")
+        return streams[0].union(*streams[1:]).key_by(job.key, job.key_type).process(job.function, self.pairs)
 
     def broadcast(self, env: Any) -> Any:
         """Joins each number with one of a thousand rules that were broadcast."""
@@ -123,7 +229,9 @@ class Workloads:
         fields = [types.LONG(), types.LONG(), types.DOUBLE(), types.STRING(), types.BOOLEAN()]
         return types.ROW_NAMED(["id", "account", "amount", "currency", "large"], fields)
 
-    def _chain(self, env: Any, between: Any) -> Any:
+    @property
+    def order(self) -> Any:
+        """Makes a Row of five fields of a number."""
         row = self.common.Row
 
         def order(number: int) -> Any:
@@ -131,6 +239,9 @@ class Workloads:
                 id=number, account=number % KEYS, amount=float(number % 1_000), currency="EUR", large=False
             )
 
+        return order
+
+    def _chain(self, env: Any, between: Any) -> Any:
         def same(each: Any) -> Any:
             return each
 
@@ -138,7 +249,7 @@ class Workloads:
             each["large"] = each.amount > 900.0
             return each
 
-        stream = self.numbers(env, timed=False).map(order, between)
+        stream = self.numbers(env, timed=False).map(self.order, between)
         for _ in range(4):
             stream = stream.map(same, between)
         stream = stream.map(assessed, self.orders()).key_by(
@@ -164,8 +275,24 @@ class Workloads:
         return CountLarge()
 
 
-OF_ROWS = ("chain", "untyped_chain")
-WORKLOADS = ("tumbling", "session", "map_state", "broadcast", *OF_ROWS)
+OF_ROWS = ("chain", "untyped_chain", "rows")
+WINDOWS = (
+    "tumbling",
+    "tumbling_aggregate",
+    "tumbling_process",
+    "sliding_aggregate",
+    "sliding_process",
+    "session",
+    "session_aggregate",
+    "session_process",
+    "single_sessions",
+)
+WORKLOADS = (*WINDOWS, *KEYED_JOBS, "broadcast", "two_stages", "union", "chain", "untyped_chain")
+
+
+def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The key, and the sum of both numbers."""
+    return one[0], one[1] + other[1]
 
 
 def run(package: str, workload: str, records: int, settings: dict[str, str]) -> dict[str, Any]:
@@ -176,23 +303,40 @@ def run(package: str, workload: str, records: int, settings: dict[str, str]) -> 
         configuration.set_string(key, value)
     env = jobs.datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    getattr(jobs, workload)(env).filter(lambda pair: pair[0] == KEYS).print()
+    results = jobs.keyed(env, workload) if workload in KEYED_JOBS else getattr(jobs, workload)(env)
+    results.filter(lambda pair: pair[0] == -1).print()
     started = time.perf_counter()
     env.execute(workload)
     seconds = time.perf_counter() - started
     return {"records": records, "seconds": seconds, "records_per_s": records / seconds}
 
 
+def run_in_process(workload: str, records: int, settings: dict[str, str]) -> dict[str, Any]:
+    """The same without Spark: CPU seconds of the subtasks, by stage."""
+    with subtasks_cpu() as by_stage:
+        result = run("api", workload, records, settings)
+    cpu_s = sum(by_stage.values())
+    return {
+        **result,
+        "cpu_s": cpu_s,
+        "us_per_record": 1e6 * cpu_s / records,
+        "cpu_s_by_stage": dict(by_stage),
+    }
+
+
 def main() -> None:
-    """Command line: package, workload, records, KEY=VALUE settings."""
+    """Command line: how, workload, records, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("package", choices=["api", "pyflink"])
+    parser.add_argument("how", choices=["api", "pyflink", "in_process"])
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("records", type=int)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.settings)
-    report(run(arguments.package, arguments.workload, arguments.records, settings))
+    if arguments.how == "in_process":
+        report(run_in_process(arguments.workload, arguments.records, settings))
+    else:
+        report(run(arguments.how, arguments.workload, arguments.records, settings))
 
 
 if __name__ == "__main__":

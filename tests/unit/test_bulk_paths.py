@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from unittest import mock
@@ -22,11 +24,12 @@ from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.blocks import Block, column_of, decode, encode_block
+from changelog_engine.state import timer_table
 from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
-from changelog_engine.state.timer_table import HeapTimers
+from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import Row, RowKind, Types
@@ -234,6 +237,66 @@ def test_timers_taken_at_once_are_those_taken_one_by_one(calls: list[tuple[str, 
                 getattr(queue, call)(timestamp)
         assert sorted(one.table.items()) == sorted(many.table.items())  # type: ignore[attr-defined]
         assert one.next_timestamp() == many.next_timestamp()
+
+
+class PlainTimers(TimerTable):
+    """The contract of timer tables, word by word."""
+
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+
+    def __contains__(self, timer: object) -> bool:
+        return timer in self.timers
+
+    def __iter__(self) -> Iterator[Timer]:
+        return iter(list(self.timers))
+
+    def add(self, timer: Timer) -> None:
+        assert timer not in self.timers
+        self.timers.append(timer)
+
+    def remove(self, timer: Timer) -> None:
+        self.timers.remove(timer)
+
+    def first(self) -> Timer | None:
+        return min(self.timers, key=lambda timer: timer[0], default=None)
+
+
+def _fired(table: TimerTable, seed: int) -> list[Any]:
+    """What a queue does, in which timers are set and removed while others fire; now and then not all of them fire."""
+    chance, cursor = random.Random(seed), Cursor()
+    buffer = ChangelogBuffer(Types.LONG(), True, 128)
+    queue = TimerQueue(table, cursor, buffer.timer_log("op", EVENT_TIMERS))
+    found: list[Any] = []
+    for _ in range(chance.randrange(60)):
+        call = chance.choice(["register", "register", "register", "delete", "pop_due", "take_due", "firing"])
+        cursor.key, cursor.timestamp, timestamp = (
+            chance.randrange(4),
+            chance.randrange(100),
+            chance.randrange(12),
+        )
+        if call != "firing":
+            found.append(getattr(queue, call)(timestamp))
+            continue
+        most = chance.choice([3, 40])
+        for timer in queue.firing(timestamp):
+            found.append((timer, cursor.timestamp, cursor.key))
+            most -= 1
+            if not most:
+                break
+            for _ in range(chance.randrange(3)):
+                cursor.key = chance.randrange(4)
+                chance.choice([queue.register, queue.delete])(chance.randrange(16))
+        found += [queue.next_timestamp(), list(queue.table)]
+    (log,) = buffer.logs
+    return [found, log.keys, log.values, log.operations, log.times]
+
+
+@pytest.mark.parametrize("most_gone", [2, 4096])
+def test_timers_fire_as_the_contract_says(most_gone: int) -> None:
+    with mock.patch.object(timer_table, "_MOST_GONE", most_gone):
+        for seed in range(1500):
+            assert _fired(HeapTimers(), seed) == _fired(PlainTimers(), seed), f"seed {seed}"
 
 
 def _logged(at_once: bool) -> list[Any]:
