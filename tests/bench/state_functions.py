@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from keyed_count import MULTIPLIER
 
+KEYS = 10_000
+RULES = 1_000
 ENTRIES = 100
+
+
+def pair_of(number: int) -> tuple[int, int]:
+    """A key, in no order, and 1."""
+    return number * MULTIPLIER % 2**32 * KEYS >> 32, 1
 
 
 class KeyedJob(NamedTuple):
@@ -141,7 +148,7 @@ class StateFunctions:
                 self.counts = runtime_context.get_map_state(descriptor)
 
             def process_element(self, value: int, ctx: Any) -> Any:
-                entry = value // 10_000 % ENTRIES
+                entry = value // KEYS % ENTRIES
                 count = (self.counts.get(entry) or 0) + 1
                 self.counts.put(entry, count)
                 if count % 1_000 == 0:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from keyed_count import MULTIPLIER, leave_own_folder, report
-from state_functions import KEYED_JOBS, KeyedJob, StateFunctions
+from keyed_count import leave_own_folder, report
+from plain_loops import run_loop
+from state_functions import KEYED_JOBS, KEYS, RULES, KeyedJob, StateFunctions, pair_of
 from subtasks_cpu import subtasks_cpu
 
-KEYS = 10_000
 RECORDS_PER_MS = 10
-RULES = 1_000
 WINDOW_MS = 10_000
 SLIDE_MS = 5_000
 
@@ -43,7 +43,7 @@ class Workloads:
 
     def numbers(self, env: Any, timed: bool) -> Any:
         """The source; its two halves are read side by side and have the same timestamps."""
-        half, strategies = self.records // 2, self.common.WatermarkStrategy
+        strategies, at = self.common.WatermarkStrategy, self.timestamp
         source = self.number_seq.NumberSequenceSource(0, self.records - 1)
         numbers = env.from_source(source, strategies.no_watermarks(), "numbers", self.common.Types.LONG())
         if not timed:
@@ -54,17 +54,26 @@ class Workloads:
             """The number's place in its half, some numbers a millisecond."""
 
             def extract_timestamp(self, value: int, record_timestamp: int) -> int:
-                return value % half * 2 // RECORDS_PER_MS
+                return at(value)
 
         # Not in from_source(): PyFlink calls no Python assigner there.
         strategy = strategies.for_monotonous_timestamps().with_timestamp_assigner(Assigner())
         return numbers.assign_timestamps_and_watermarks(strategy)
 
+    @property
+    def timestamp(self) -> Callable[[int], int]:
+        """Gives a number's time in ms: its place in its half, some numbers a millisecond."""
+        half = self.records // 2
+        return lambda number: number % half * 2 // RECORDS_PER_MS
+
+    def by_time(self) -> Iterator[int]:
+        """The numbers in the order of their times, as the halves are read side by side."""
+        half = self.records // 2
+        return (number for place in range(half) for number in (place, place + half))
+
     def keyed_pairs(self, env: Any) -> Any:
         """(key, 1) by key, with keys in no order."""
-        pairs = self.numbers(env, timed=True).map(
-            lambda x: (x * MULTIPLIER % 2**32 * KEYS >> 32, 1), self.pairs
-        )
+        pairs = self.numbers(env, timed=True).map(pair_of, self.pairs)
         return pairs.key_by(lambda pair: pair[0], self.common.Types.LONG())
 
     def tumbling(self, env: Any) -> Any:
@@ -255,9 +264,10 @@ class Workloads:
         stream = stream.map(assessed, self.orders()).key_by(
             lambda each: each.account, self.common.Types.LONG()
         )
-        return stream.process(self._count_large(), self.pairs)
+        return stream.process(self.count_large(), self.pairs)
 
-    def _count_large(self) -> Any:
+    def count_large(self) -> Any:
+        """A function that counts the large orders of an account."""
         types, descriptor = self.common.Types, self.state.ValueStateDescriptor
 
         class CountLarge(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
@@ -327,7 +337,7 @@ def run_in_process(workload: str, records: int, settings: dict[str, str]) -> dic
 def main() -> None:
     """Command line: how, workload, records, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("how", choices=["api", "pyflink", "in_process"])
+    parser.add_argument("how", choices=["api", "pyflink", "in_process", "loop"])
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("records", type=int)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
@@ -335,6 +345,8 @@ def main() -> None:
     settings = dict(setting.split("=", 1) for setting in arguments.settings)
     if arguments.how == "in_process":
         report(run_in_process(arguments.workload, arguments.records, settings))
+    elif arguments.how == "loop":
+        report(run_loop(Workloads("api", arguments.records), arguments.workload))
     else:
         report(run(arguments.how, arguments.workload, arguments.records, settings))
 
