@@ -25,6 +25,7 @@ from changelog_engine.operators.failures import is_ours
 from changelog_engine.provenance.result import CodeLine
 from changelog_engine.replay.log_rows import TIMERS, Mutation, user_value
 from changelog_engine.replay.source import same
+from changelog_engine.state.compiled_handles import general
 from changelog_engine.state.handles import (
     AggregatingHandle,
     CellHandle,
@@ -498,6 +499,7 @@ _TRACED: dict[type, type] = {
 
 def trace_reads(handle: Any, entries: Entries) -> None:
     """From now on the handle of a state tells what is read through it."""
+    general(handle)
     if isinstance(handle, (ReducingHandle, AggregatingHandle)):
         cell: CellHandle = handle.cell if isinstance(handle, ReducingHandle) else handle._cell
         trace_reads(cell, entries)

@@ -14,6 +14,7 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import PAGE, StateBackend, StateTable
+from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.handles import (
     Admission,
@@ -96,7 +97,7 @@ class HandleFactory:
 
     def stored(self, state: OpenState) -> Any:
         """The handle of the stored state."""
-        return _handle(state)
+        return compiled(_handle(state))
 
     def handle(self, state: OpenState) -> Any:
         """The handle of a state. What of its table has expired is removed now."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import IntegerTypeInfo
-from changelog_engine.types.row import Row, field_names_of, make_row, values_of
+from changelog_engine.types.row import Row, copy_of_row, field_names_of, make_row, values_of
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 
@@ -241,6 +241,8 @@ class RowTypeInfo(_FieldsTypeInfo):
         """See TypeInformation.copy."""
         if value is None:
             return None
+        if self._of_immutable:
+            return copy_of_row(value, self._names)
         return make_row(self._names, self._copy_fields(values_of(value)), value._row_kind)
 
     def format(self, value: Any) -> str:

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from itertools import chain
 from sys import getrefcount
 from typing import Any
 
@@ -30,6 +31,7 @@ from changelog_engine.types.row import (
     field_names_of,
     make_row,
     row_of_fields,
+    rows_of_fields,
     spread,
     values_of,
 )
@@ -83,6 +85,10 @@ def separate(values: Sequence[Any]) -> Sequence[Any]:
     if IMMUTABLE.issuperset(kinds):
         return values
     if kinds == {Row}:
+        fields = [value.__dict__ for value in values if spread(value) is not None]
+        inside = chain.from_iterable([each.values() for each in fields])
+        if len(fields) == len(values) and IMMUTABLE.issuperset(map(type, inside)):
+            return rows_of_fields([each.copy() for each in fields])
         with suppress(RecursionError):  # one that holds itself, perhaps: see copied
             return [_of_row(value) for value in values]
     return [value if type(value) in IMMUTABLE else copied(value) for value in values]

@@ -300,6 +300,8 @@ _set_dict = Row.__dict__["__dict__"].__set__  # past __setattr__, at the price o
 _set_list: Callable[[Row, list[Any] | None], None] = Row._list.__set__  # type: ignore[union-attr]
 _set_names: Callable[[Row, list[str] | None], None] = Row._names.__set__  # type: ignore[union-attr]
 _set_kind: Callable[[Row, RowKind], None] = Row._kind.__set__  # type: ignore[attr-defined]
+_NEW = Row.__new__
+_INSERT = RowKind.INSERT
 # A field of such a name must not stand in front of what is called so.
 _TAKEN = frozenset((*dir(Row), *_PROBED))
 _PARTS = frozenset(("_fields", "_row_kind", "_values"))
@@ -347,12 +349,37 @@ def make_row(names: Sequence[str] | None, values: list[Any], kind: RowKind = Row
     return row
 
 
+def copy_of_row(row: Row, names: list[str]) -> Row:
+    """A compact row of the same values and kind; the list of names is shared."""
+    new, values = _NEW(Row), row._list
+    _set_names(new, names)
+    if values is None:
+        _set_list(new, [*row.__dict__.values()])
+        _set_kind(new, _INSERT)
+    else:
+        _set_list(new, values.copy())
+        _set_kind(new, row._kind)
+    return new
+
+
 def row_of_fields(fields: dict[str, Any]) -> Row:
     """A spread row; ``fields`` becomes its own dict, and has no name that a Row needs itself."""
     row = Row.__new__(Row)
     _set_dict(row, fields)
     _set_list(row, None)
     return row
+
+
+def rows_of_fields(fields: list[dict[str, Any]]) -> list[Row]:
+    """As ``row_of_fields``, many at once."""
+    new, set_dict, set_list = Row.__new__, _set_dict, _set_list
+    rows = []
+    for each in fields:
+        row = new(Row)
+        set_dict(row, each)
+        set_list(row, None)
+        rows.append(row)
+    return rows
 
 
 def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None:

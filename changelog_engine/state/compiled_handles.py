@@ -1,0 +1,268 @@
+"""Handles compiled for one state: what a handle of ``handles.py`` asks itself at each call is decided once.
+
+Is there a log? Do elements have timestamps? Which class do the values have? The methods that run once per record are written
+anew for the answers, with the state's table, cursor and log as constants, in a class of its own that is derived from the
+handle's. All other methods are the handle's.
+
+Invariants:
+    * A compiled handle gives, logs and raises what the handle of its class would; a test runs both side by side.
+    * The code's file lies in the engine's folder by its name, and ``linecache`` has its lines: tracebacks of users'
+      functions leave it out as they do the engine's own, and profilers show it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
+from typing import Any, TypeVar
+
+from changelog_engine.state.handles import (
+    AggregatingHandle,
+    CellHandle,
+    CopyingCell,
+    ListHandle,
+    LoggingCell,
+    MapHandle,
+    ReducingHandle,
+)
+from changelog_engine.state.mutation_log import APPEND, PUT, MutationLog
+
+_Handle = TypeVar("_Handle")
+_Names = dict[str, Any]
+
+
+def compiled(handle: _Handle) -> _Handle:
+    """The handle itself, from now on of a class compiled for it.
+
+    Args:
+        handle: one of ``handles.py``, as it was made.
+    """
+    write = _WRITERS.get(type(handle))
+    if write is not None:
+        source, names = write(handle)
+        general = type(handle)
+        exec(_code(general.__name__, source), names)  # of lines made here
+        methods = {name: names[name] for name in _METHODS if name in names}
+        about = {"__module__": general.__module__, "__doc__": general.__doc__, "general": general}
+        handle.__class__ = type(general.__name__, (general,), {**about, **methods})
+    return handle
+
+
+def general(handle: Any) -> None:
+    """Make a compiled handle an ordinary one again, which calls its own methods and those of its cell."""
+    handle.__class__ = getattr(type(handle), "general", type(handle))
+
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_NUMBERS = itertools.count(1)
+_METHODS = ("value", "update", "get", "add", "put", "__getitem__", "__setitem__")
+
+
+@lru_cache(maxsize=1024)
+def _code(name: str, source: str) -> CodeType:
+    file = os.path.join(_FOLDER, f"<{name} {next(_NUMBERS)}>")
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    return compile(source, file, "exec")
+
+
+def _lines(depth: int, lines: list[str]) -> str:
+    return "".join([f"{'    ' * depth}{line}\n" for line in lines])
+
+
+def _logged(log: MutationLog | None, names: _Names, value: str, operation: str | None = None) -> list[str]:
+    """The lines that log a value at ``key``."""
+    if log is None:
+        return []
+    names["log_key"], names["log_value"] = log.keys.append, log.values.append
+    lines = ["log_key(key)"]
+    if log.map_keys is not None:
+        names["log_map_key"] = log.map_keys.append
+        lines.append("log_map_key(map_key)")
+    lines.append(f"log_value({value})")
+    if log.operations is not None:
+        names["log_operation"], names["operation"] = log.operations.append, operation
+        lines.append("log_operation(operation)")
+    if log.times is not None:
+        names["log_time"] = log.times.append
+        lines.append("log_time(cursor.timestamp)")
+    return lines
+
+
+def _cell_names(cell: CellHandle) -> _Names:
+    admission = cell._admission
+    return {
+        "cursor": cell._cursor,
+        "table": cell._table,
+        "get_entry": cell._get,
+        "exact": admission.exact,
+        "plain": admission.plain,
+        "admit": admission.admit,
+    }
+
+
+def _admitted(cell: CellHandle, of_none: str) -> list[str]:
+    """The lines that check ``value``."""
+    test = "not plain(value)" if cell._plain is not None else "True"
+    fitting = [f"if {test}:", "    value = admit(value)"]
+    if cell._exact is None:
+        return ["if value is None:", f"    return {of_none}", *fitting]
+    inner = ["if value is None:", f"    return {of_none}", *fitting]
+    return ["if type(value) is not exact:", *[f"    {line}" for line in inner]]
+
+
+def _cell(cell: CellHandle) -> tuple[str, _Names]:
+    names = _cell_names(cell)
+    log = cell._log if isinstance(cell, LoggingCell) else None
+    update = [
+        *_admitted(cell, "self.clear()"),
+        "key = cursor.key",
+        *_logged(log, names, "value"),
+        "table[key] = value",
+    ]
+    source = _lines(0, ["def value(self):"]) + _lines(1, ["return get_entry(cursor.key)"])
+    return source + _lines(0, ["def update(self, value):"]) + _lines(1, update), names
+
+
+def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
+    names = _cell_names(cell) | {"fits": cell._fits, "copy": cell._copy, "freeze": cell._freeze}
+    frozen = [] if cell._freeze is None else ["frozen = freeze(value)"]
+    update = [
+        "if value is None:",
+        "    return self.clear()",
+        "if not fits(value):",
+        "    value = admit(value)",
+        *frozen,
+        "value = copy(value)",
+        "key = cursor.key",
+        *_logged(cell._log, names, "frozen" if frozen else "value"),
+        "table[key] = value",
+    ]
+    value = ["value = get_entry(cursor.key)", "return None if value is None else copy(value)"]
+    source = _lines(0, ["def value(self):"]) + _lines(1, value)
+    return source + _lines(0, ["def update(self, value):"]) + _lines(1, update), names
+
+
+def _reducing(handle: ReducingHandle) -> tuple[str, _Names]:
+    cell = handle._cell
+    compiled(cell)
+    names: _Names = {"cell_value": cell.value, "cell_update": cell.update, "reduce": handle._reduce}
+    names["present"], names["fits"] = handle._admission.present, handle._fits
+    test = "value is None" if handle._fits is None else "value is None or not fits(value)"
+    add = ["before = cell_value()", "if before is not None:", "    value = reduce(before, value)"]
+    add += [f"if {test}:", "    value = present(value)"]
+    if isinstance(cell, CopyingCell):
+        add.append("cell_update(value)")
+    else:  # a value that fits needs no second look
+        names |= _cell_names(cell)
+        add[0] = "before = get_entry(cursor.key)"
+        log = cell._log if isinstance(cell, LoggingCell) else None
+        if handle._fits is None:
+            add[-2:] = [*_admitted(cell, "present(value)")]
+        add += ["key = cursor.key", *_logged(log, names, "value"), "table[key] = value"]
+    return _lines(0, ["def add(self, value):"]) + _lines(1, add), names
+
+
+def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
+    cell = handle._cell
+    compiled(cell)
+    names: _Names = {"cell_value": cell.value, "cell_update": cell.update, "function": handle._function}
+    add = [
+        "before = cell_value()",
+        "if before is None:",
+        "    before = function.create_accumulator()",
+        "value = function.add(value, before)",
+    ]
+    if isinstance(cell, CopyingCell):
+        add.append("cell_update(value)")
+    else:
+        names |= _cell_names(cell) | {"clear": cell.clear}
+        add[0] = "before = get_entry(cursor.key)"
+        log = cell._log if isinstance(cell, LoggingCell) else None
+        add += [*_admitted(cell, "clear()"), "key = cursor.key"]
+        add += [*_logged(log, names, "value"), "table[key] = value"]
+    return _lines(0, ["def add(self, value):"]) + _lines(1, add), names
+
+
+def _list(handle: ListHandle) -> tuple[str, _Names]:
+    names: _Names = {
+        "cursor": handle._cursor,
+        "table": handle._table,
+        "get_entry": handle._table.get,
+        "fits": handle._fits,
+        "present": handle._admission.present,
+        "copy": handle._copy,
+        "freeze": handle._freeze,
+    }
+    copied = ["value = copy(value)"] if handle._mutable else []
+    add = [
+        "if not fits(value):",
+        "    value = present(value)",
+        *copied,
+        *([] if handle._freeze is None else ["frozen = freeze(value)"]),
+        "key = cursor.key",
+        *_logged(handle._log, names, "value" if handle._freeze is None else "frozen", APPEND),
+        "entry = get_entry(key)",
+        "if entry is None:",
+        "    entry = [value]",
+        "else:",
+        "    entry.append(value)",
+        "table[key] = entry",
+    ]
+    out = "[copy(value) for value in entry]" if handle._mutable else "entry.copy()"
+    get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
+    source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
+
+
+def _map(handle: MapHandle) -> tuple[str, _Names]:
+    names: _Names = {
+        "cursor": handle._cursor,
+        "table": handle._table,
+        "get_entry": handle._table.get,
+        "exact_key": handle._exact_key,
+        "identity": handle._identity,
+        "copy": handle._copy,
+        "put_general": MapHandle.put,
+    }
+    identity = "identity(map_key)"
+    if handle._exact_key is not None:
+        identity = f"map_key if type(map_key) is exact_key else {identity}"
+    get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return None"]
+    get += (
+        [f"value = entry.get({identity})", "return copy(value)"]
+        if handle._mutable
+        else [f"return entry.get({identity})"]
+    )
+    source = _lines(0, ["def get(self, map_key):"]) + _lines(1, get)
+    source += _lines(0, ["__getitem__ = get"])
+    if handle._exact_key is not None and handle._exact_value is not None:
+        names["exact_value"] = handle._exact_value
+        put = [
+            "if type(value) is not exact_value or type(map_key) is not exact_key:",
+            "    return put_general(self, map_key, value)",
+            "key = cursor.key",
+            *_logged(handle._log, names, "value", PUT),
+            "entry = get_entry(key)",
+            "if entry is None:",
+            "    entry = {}",
+            "entry[map_key] = value",
+            "table[key] = entry",
+        ]
+        source += _lines(0, ["def put(self, map_key, value):"]) + _lines(1, put)
+        source += _lines(0, ["__setitem__ = put"])
+    return source, names
+
+
+_WRITERS: dict[type, Callable[[Any], tuple[str, _Names]]] = {
+    CellHandle: _cell,
+    LoggingCell: _cell,
+    CopyingCell: _copying_cell,
+    ReducingHandle: _reducing,
+    AggregatingHandle: _aggregating,
+    ListHandle: _list,
+    MapHandle: _map,
+}

@@ -1,0 +1,183 @@
+"""A compiled handle gives, logs and raises what the handle of its class does: both are driven side by side."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.errors import NoCurrentKeyError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.failures import user_traceback
+from changelog_engine.state import factory
+from changelog_engine.state.compiled_handles import compiled, general
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.handles import ReducingHandle
+from changelog_engine.types import Row, Types
+
+LONGS = Types.TUPLE([Types.LONG(), Types.LONG()])
+ROWS = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
+TYPES = [
+    Types.LONG(),
+    Types.INT(),
+    Types.STRING(),
+    Types.FLOAT(),
+    LONGS,
+    ROWS,
+    Types.LIST(Types.LONG()),
+    Types.PICKLED_BYTE_ARRAY(),
+]
+VALUES = st.sampled_from(
+    [
+        None,
+        0,
+        1,
+        -5,
+        2**31,
+        2**63,
+        1.5,
+        0.1,
+        True,
+        "x",
+        (1, 2),
+        (1, "x"),
+        [1, 2],
+        ["x"],
+        Row(a=1, b="x"),
+        Row(1, "y"),
+    ]
+)
+MAP_KEYS = st.sampled_from([None, 1, True, "x", 2**70, 1.0])
+
+
+class Last:
+    """Keeps the newest value; of some it gives none, at others it fails."""
+
+    def create_accumulator(self) -> Any:
+        return 0
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        if value == -5:
+            raise ValueError(f"{value} after {accumulator}")
+        return None if value == "x" else value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def reduce(self, before: Any, value: Any) -> Any:
+        return self.add(value, before)
+
+
+CALLS = {
+    StateKind.VALUE: [("value",), ("update", VALUES), ("update", VALUES), ("clear",)],
+    StateKind.REDUCING: [("get",), ("add", VALUES), ("add", VALUES), ("clear",)],
+    StateKind.AGGREGATING: [("get",), ("add", VALUES), ("add", VALUES), ("clear",)],
+    StateKind.LIST: [
+        ("get",),
+        ("add", VALUES),
+        ("add", VALUES),
+        ("update", st.lists(VALUES, max_size=2)),
+        ("clear",),
+    ],
+    StateKind.MAP: [
+        ("get", MAP_KEYS),
+        ("put", MAP_KEYS, VALUES),
+        ("put", MAP_KEYS, VALUES),
+        ("__setitem__", MAP_KEYS, VALUES),
+        ("__getitem__", MAP_KEYS),
+        ("remove", MAP_KEYS),
+        ("clear",),
+    ],
+}
+
+
+class Side:
+    """One handle with its own table, log and cursor."""
+
+    def __init__(self, spec: StateSpec, logged: bool, timed: bool, compile_it: bool) -> None:
+        self.cursor, self.table = Cursor(), dict[Any, Any]()
+        self.log = ChangelogBuffer(Types.STRING(), timed, 128).log_of("op", spec) if logged else None
+        self.handle = factory._handle(factory.OpenState("op", spec, spec, self.table, self.cursor, self.log))
+        if compile_it:
+            self.kind = type(self.handle)
+            compiled(self.handle)
+            assert type(self.handle) is not self.kind
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self.handle, name)(*arguments)
+        except Exception as error:
+            return type(error), str(error)
+
+    def seen(self) -> Any:
+        log = self.log
+        if log is None:
+            return repr(self.table)
+        return repr((self.table, log.keys, log.values, log.map_keys, log.operations, log.times))
+
+
+@pytest.mark.parametrize("kind", list(CALLS))
+@pytest.mark.parametrize("logged", [True, False], ids=["log", "no log"])
+@given(data=st.data())
+def test_a_compiled_handle_does_what_its_class_does(
+    kind: StateKind, logged: bool, data: st.DataObject
+) -> None:
+    function = Last() if kind in (StateKind.REDUCING, StateKind.AGGREGATING) else None
+    key_type = data.draw(st.sampled_from([Types.LONG(), Types.STRING(), Types.DOUBLE()]))
+    spec = StateSpec(
+        "s",
+        kind,
+        data.draw(st.sampled_from(TYPES)),
+        map_key_type=key_type if kind is StateKind.MAP else None,
+        function=function,
+    )
+    timed = data.draw(st.booleans())
+    sides = [Side(spec, logged, timed, compile_it) for compile_it in (False, True)]
+    for key in data.draw(st.lists(st.sampled_from([None, "k", "l"]), max_size=12)):
+        name, *strategies = data.draw(st.sampled_from(CALLS[kind]))
+        arguments = [data.draw(strategy) for strategy in strategies]
+        answers = []
+        for side in sides:
+            if key is None:
+                side.cursor.leave()
+            else:
+                side.cursor.key, side.cursor.timestamp = key, 7
+            answers.append(side.call(name, *arguments))
+        assert repr(answers[0]) == repr(answers[1]), (name, arguments)
+        assert sides[0].seen() == sides[1].seen(), (name, arguments)
+
+
+def test_what_a_compiled_handle_gives_is_the_callers_own() -> None:
+    side = Side(StateSpec("s", StateKind.VALUE, ROWS), True, False, True)
+    side.cursor.key = "k"
+    row = Row(a=1, b="x")
+    side.handle.update(row)
+    row["a"] = 2
+    side.handle.value()["a"] = 3
+    assert side.handle.value() == side.log.values[0] == Row(a=1, b="x")
+
+
+def test_tracebacks_leave_the_compiled_code_out_and_profilers_see_it() -> None:
+    side = Side(StateSpec("s", StateKind.REDUCING, Types.LONG(), function=Last()), True, False, True)
+    side.cursor.key = "k"
+    side.handle.add(1)
+    with pytest.raises(ValueError, match="-5 after 1") as failed:
+        side.handle.add(-5)
+    assert "reduce" in user_traceback(failed.value)
+    assert "reduce(before, value)" not in user_traceback(failed.value)
+    [line] = [
+        frame for frame in traceback.extract_tb(failed.tb) if frame.name == "add" and "<" in frame.filename
+    ]
+    assert line.line == "value = reduce(before, value)"
+    assert linecache.getline(line.filename, 1).startswith("def add")
+    assert isinstance(side.handle, ReducingHandle)
+    general(side.handle)
+    assert type(side.handle) is ReducingHandle
+    side.cursor.leave()
+    with pytest.raises(NoCurrentKeyError):
+        side.handle.add(1)
