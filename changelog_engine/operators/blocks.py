@@ -1,8 +1,8 @@
 """Blocks: how elements move between tasks. One byte string per sender, receiver and epoch.
 
 A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
-times as fast as lists (docs/decisions/0002); rows of the same names as a column for each field; all others are pickled. The
-watermark travels in band, after the elements.
+times as fast as lists (docs/decisions/0002); strings as one string; rows of the same names as a column for each field; all
+others are pickled. The watermark travels in band, after the elements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.row import columns_of_rows, rows_of_columns
 
 Column = Any  # list of objects, or a numpy array of int64 or float64
-_ROWS = "rows"  # no character of a numpy type
+_ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
+_BETWEEN = "\0"
 
 
 class Block(NamedTuple):
@@ -93,6 +94,10 @@ def _pack(column: Column) -> Any:
     if rows is not None and rows[0]:  # columns of rows without fields would not tell how many they are
         names, columns = rows
         return _ROWS, names, [_pack(column_of(values)) for values in columns]
+    if type(column) is list and set(map(type, column)) == {str}:  # no subclasses, which would come out as str
+        text = _BETWEEN.join(column)
+        if text.count(_BETWEEN) == len(column) - 1:
+            return _STRINGS, text
     return column
 
 
@@ -100,6 +105,8 @@ def _unpack(column: Any) -> Any:
     if type(column) is tuple:
         if column[0] == _ROWS:
             return rows_of_columns(column[1], [_unpack(values) for values in column[2]])
+        if column[0] == _STRINGS:
+            return column[1].split(_BETWEEN)
         return np.frombuffer(column[1], column[0]).tolist()
     return column
 

@@ -147,6 +147,23 @@ def test_rows_that_are_alike_travel_as_columns() -> None:
     assert same(decode(encode_block(Block(0, 0, None, None, mixed, 0, False)))[4], mixed)
 
 
+@pytest.mark.parametrize(
+    "values", [[], [""], ["", ""], ["a", "\0"], ["\ud800", "é"], ["a", None], ["a", "b" * 10]]
+)
+def test_strings_travel_as_they_are(values: list[Any]) -> None:
+    back = decode(encode_block(Block(0, 0, values, None, values, 0, False)))
+    assert isinstance(back, Block)
+    assert (back.keys, back.values) == (values, values)
+
+
+def test_strings_of_a_class_of_their_own_travel_as_such() -> None:
+    assert type(decode(encode_block(Block(0, 0, None, None, [Loud("a")] * 2, 0, False)))[4][1]) is Loud
+
+
+class Loud(str):
+    """A string of the user's."""
+
+
 def test_a_row_that_holds_itself_travels() -> None:
     row = Row(a=1, b=None)
     row["b"] = [row]
