@@ -47,14 +47,14 @@ def compiled(handle: _Handle) -> _Handle:
         general = type(handle)
         exec(_code(general.__name__, source), names)  # of lines made here
         methods = {name: names[name] for name in _METHODS if name in names}
-        about = {"__module__": general.__module__, "__doc__": general.__doc__, "general": general}
+        about = {"__module__": general.__module__, "__doc__": general.__doc__}
         handle.__class__ = type(general.__name__, (general,), {**about, **methods})
     return handle
 
 
 def general(handle: Any) -> None:
     """Make a compiled handle an ordinary one again, which calls its own methods and those of its cell."""
-    handle.__class__ = getattr(type(handle), "general", type(handle))
+    handle.__class__ = next((base for base in type(handle).__mro__ if base in _WRITERS), type(handle))
 
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
