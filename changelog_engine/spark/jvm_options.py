@@ -43,12 +43,12 @@ def driver_options(master: str, spark: Mapping[str, str], wanted: JvmSettings) -
         wanted: by the job. It counts for a local master, and where the user gives Java no options by Spark's or Java's own
             means: two sets of them need not fit each other.
     """
-    if EXTRA in spark or _in_defaults(EXTRA):
+    if EXTRA in spark or in_defaults(EXTRA) is not None:
         return None
     options = [f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"]
     given = (
         _DEFAULT in spark
-        or _in_defaults(_DEFAULT)
+        or in_defaults(_DEFAULT) is not None
         or any(os.environ.get(name) for name in _OF_THE_USER)
         or _TO_SUBMIT.search(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
         or _TO_SCRIPTS.search(_of_the_installation("spark-env.sh"))
@@ -74,10 +74,13 @@ def fast_launcher() -> Iterator[None]:
         os.environ.pop(name, None)
 
 
-def _in_defaults(key: str) -> bool:
-    """Whether the Spark installation's own file of options has a key."""
+def in_defaults(key: str) -> str | None:
+    """What the Spark installation's own file of options says of a key; None when it says nothing."""
     text = _of_the_installation("spark-defaults.conf")
-    return re.search(rf"^\s*{re.escape(key)}[\s=:]", text, re.MULTILINE) is not None
+    found: list[str] = re.findall(
+        rf"^[ \t]*{re.escape(key)}(?:[ \t]*[=:][ \t]*|[ \t]+)(.*?)[ \t]*$", text, re.MULTILINE
+    )
+    return found[-1] if found else None
 
 
 def _of_the_installation(name: str) -> str:

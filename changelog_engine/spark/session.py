@@ -16,7 +16,7 @@ from pyspark import SparkConf, SparkContext
 from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.jvm import answers
-from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher
+from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher, in_defaults
 
 _DEFAULTS = {
     "spark.master": "local[*]",
@@ -44,6 +44,14 @@ _DEFAULTS = {
     "spark.ui.retainedTasks": "1000",
 }
 
+# What an installation's spark-defaults.conf may say otherwise; the rest of the above is what an epoch needs.
+_OF_THE_INSTALLATION = (
+    "spark.master",
+    "spark.app.name",
+    "spark.ui.enabled",
+    "spark.driver.memory",
+    "spark.pyspark.python",
+)
 _AS_JAVA_IS = JvmSettings()
 
 BACKGROUND_SLOTS = "spark.changelog.background.slots"
@@ -73,15 +81,10 @@ def spark_context(
         return active
     check_java()
     # Workers run the driver's interpreter, not whatever "python3" is first on PATH. The key is known to spark-submit alone.
-    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python") or os.environ.get(
+    conf = _configured(options)
+    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get(
         "PYSPARK_PYTHON", sys.executable
     )
-    conf = SparkConf()
-    for key, value in options.items():
-        conf.set(key, value)
-    for key, value in _DEFAULTS.items():
-        conf.setIfMissing(key, value)
-    conf.setIfMissing("spark.driver.memory", _driver_memory())
     java_options = driver_options(conf.get("spark.master") or "", options, jvm)
     if java_options is not None:
         conf.set(EXTRA, java_options)
@@ -94,6 +97,26 @@ def spark_context(
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
     return _started(conf, background)
+
+
+def _configured(options: dict[str, str]) -> SparkConf:
+    """The job's options over those of spark-submit and of the installation, and these over the engine's."""
+    if (
+        "PYSPARK_GATEWAY_PORT" in os.environ
+    ):  # spark-submit runs this process, and its JVM is there: it has --master and --conf
+        SparkContext._ensure_initialized()
+    conf = SparkConf()
+    for key, value in options.items():
+        conf.set(key, value)
+    for (
+        key
+    ) in _OF_THE_INSTALLATION:  # PySpark reads them when the JVM starts, too late to say what is missing
+        if (given := in_defaults(key)) is not None:
+            conf.setIfMissing(key, given)
+    for key, value in _DEFAULTS.items():
+        conf.setIfMissing(key, value)
+    conf.setIfMissing("spark.driver.memory", _driver_memory())
+    return conf
 
 
 def _started(conf: SparkConf, background: bool) -> SparkContext:

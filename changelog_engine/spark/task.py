@@ -20,6 +20,7 @@ from changelog_engine.spark.printed import flush_printed, print_to
 _MARK = "changelog-engine-failure:"
 _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
+_MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _LONGEST = 2_000
 _PYTHONS_THRESHOLDS = (700, 2_000)  # up to 3.12, since 3.13
@@ -170,6 +171,13 @@ def failure_of_spark(text: str) -> errors.ChangelogEngineError:
     if "No module named 'changelog_engine'" in text:
         return errors.EnvironmentNotReadyError(
             "the Python of Spark's executors has no changelog_engine: install it there, in the driver's version"
+        )
+    interpreter = _MISSING_PYTHON.search(text)
+    if interpreter is not None:
+        return errors.EnvironmentNotReadyError(
+            f"Spark's executors have no Python {interpreter[1]!r}",
+            "Install one there with the packages of the driver's, or ship it: spark.archives=environment.tar.gz#environment "
+            "and spark.pyspark.python=./environment/bin/python (docs/cluster.md)",
         )
     missing = _MISSING_MODULE.search(text)
     if missing is not None:

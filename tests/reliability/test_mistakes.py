@@ -18,6 +18,7 @@ from api.datastream import KeyedProcessFunction, MapFunction
 from changelog_engine.driver.mistakes import is_final, is_mistake, origin_of
 from changelog_engine.errors import (
     ConnectorError,
+    EnvironmentNotReadyError,
     EpochFailedError,
     JobExecutionError,
     NotLoadableError,
@@ -257,6 +258,12 @@ def test_case_53_workers_that_cannot_begin_are_final() -> None:
         "... org.apache.spark.api.python.PythonException:\nModuleNotFoundError: No module named 'x'\n"
     )
     assert isinstance(failure, NotLoadableError)
+    assert is_final(failure)
+    failure = failure_of_spark(
+        'java.io.IOException: Cannot run program "/a/python": error=2, No such file or directory'
+    )
+    assert isinstance(failure, EnvironmentNotReadyError)
+    assert str(failure).startswith("Spark's executors have no Python '/a/python'. Install one there")
     assert is_final(failure)
 
 

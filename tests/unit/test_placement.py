@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from changelog_engine.errors import EpochFailedError
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
+from changelog_engine.spark.session import _configured
 
 EXECUTORS = "spark.executor.instances"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -162,3 +165,19 @@ def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
     assert scheduler.requested == 2
     with pytest.raises(EpochFailedError, match="stopped"):
         placed(scheduler, cancelled=lambda: "stopped").place(1)
+
+
+def test_what_the_installation_says_counts_unless_the_job_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# spark.master local[9]\nspark.master   spark://host:7077\nspark.driver.memory=3g\nspark.task.maxFailures 4\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(SparkContext, "_jvm", None)  # that of another test would have options of its own
+    conf = _configured({"spark.driver.memory": "2g"})
+    assert conf.get("spark.master") == "spark://host:7077"
+    assert conf.get("spark.driver.memory") == "2g"
+    assert conf.get("spark.task.maxFailures") == "1"  # what an epoch needs stays
+    assert _configured({"spark.master": "local[3]"}).get("spark.master") == "local[3]"
