@@ -32,7 +32,7 @@ from pyspark.util import _load_from_socket
 from changelog_engine.clock import Deadline
 from changelog_engine.errors import EpochFailedError, StorageError
 from changelog_engine.graph.plan import JobPlan
-from changelog_engine.spark.daemon import PIN_VARIABLE
+from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.session import BACKGROUND_SLOTS, cores, engine_path, local_slots, spark_context
@@ -206,7 +206,7 @@ class BackgroundTasks:
         inherited = context.environment
         for name, value in {**inherited, **engine_path(inherited), **self._files.variables}.items():
             environment.put(name, value)
-        environment.put(PIN_VARIABLE, f"background/{self._niceness}")
+        environment.put(PIN_VARIABLE, f"{BACKGROUND}{self._niceness}")
         function = jvm.SimplePythonFunction(
             bytearray(command),
             environment,

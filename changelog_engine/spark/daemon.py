@@ -1,16 +1,22 @@
-"""The process that starts a subtask's worker: Spark runs it as ``spark.python.daemon.module``.
+"""The process that starts the workers of a stage: Spark runs it as ``spark.python.daemon.module``.
 
-Spark has one daemon for each environment of Python functions, so one for each subtask, and holds one lock for all of them
-from a daemon's start until its worker has told its process id. PySpark's daemon imports PySpark before that, so workers
-start one after another. This one imports nothing: the worker tells its id, then imports, side by side with the others.
+Spark takes any connection to this process for any task of the stage. A task begins with the number of its partition, which
+is that of its subtask: the daemon looks at it and hands the connection to that subtask's worker, which alone has its state.
+When the worker has run the task, the daemon waits for the next one on that connection. Tasks beside the epochs have no state:
+any worker of theirs takes them.
 
-Spark also closes the connection of a worker that had nothing to do for a minute, and PySpark's worker ends then. A worker
-of ours that holds state waits for its next connection, so a subtask may take as long as it likes while others wait for it.
+Of a broadcast variable Spark tells a connection once where its file lies, and once that it is gone. So the daemon hands on
+to all workers what one of them was told, and what was told once is known to a worker before each task.
+
+Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports PySpark
+before that. This one imports nothing: it answers at once, and workers import side by side.
 
 Invariants:
     * Neither PySpark nor anything that may start a thread is imported before the fork.
-    * A worker gets a connection only after it said that it has none; else the connection gets a new worker.
-    * A worker whose task failed ends, as PySpark's does.
+    * A subtask has one worker, which has one connection at a time.
+    * The connection of a worker that has ended is closed, or Spark would wait for it.
+    * A worker whose task failed ends, as PySpark's does; one that Spark has killed (its task was cancelled) too.
+    * A worker that holds state stays although Spark closes all connections: it does after a minute without tasks.
     * Functions that aren't the engine's get PySpark's own daemon.
 """
 
@@ -18,31 +24,67 @@ from __future__ import annotations
 
 import gc
 import os
-import selectors
+import select
 import signal
 import socket
 import struct
 import sys
 import traceback
 import uuid
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
+BACKGROUND = "background/"
+"""What the variable begins with for tasks beside the epochs."""
 _INT = struct.Struct("!i")
 _BACKLOG = 1024
 _LONGEST_WAIT_S = 3_600  # nobody comes back to a subtask that moved, or to one of a job that failed
+_SECRET_WAIT_S = 10
+_LONGEST_SECRET = 4_096
+_LONGEST_NAME = 15  # the kernel's bound
+_CLOSED = getattr(select, "POLLRDHUP", 0)  # the end of a local connection is told unasked
+_LONGEST_MESSAGE = 65_536
+_TASK, _HOLDS_STATE, _HOLDS_NOTHING = b"task", b"state", b"nothing"
+
+
+class _Worker:
+    """A worker as the daemon sees it.
+
+    Args:
+        pid: its process.
+        link: to it.
+
+    Attributes:
+        connection: of the task that it runs; None while it runs none.
+        waiting: connections whose tasks come next: Spark gave up a task that still runs, and began another.
+        holds_state: whether it does.
+    """
+
+    def __init__(self, pid: int, link: socket.socket) -> None:
+        self.pid = pid
+        self.link = link
+        self.connection: socket.socket | None = None
+        self.waiting: deque[socket.socket] = deque()
+        self.holds_state = False
+        self.told = 0  # so many of the daemon's broadcast variables
 
 
 class Daemon:
-    """Accepts connections, and gives each to a worker that waits for one, or to a new one."""
+    """Accepts connections, and hands each task to the worker of its subtask."""
 
     def __init__(self) -> None:
         self._listening = _listen()
-        self._waiting: list[socket.socket] = []  # the links to workers without a connection
-        self._links: set[socket.socket] = set()
-        self._events = selectors.PollSelector()  # unlike epoll, nothing that a fork shares
+        self._background = os.environ[PIN_VARIABLE].startswith(BACKGROUND)
+        self._workers: dict[int, _Worker] = {}  # by subtask
+        self._idle: set[socket.socket] = set()
+        self._broadcasts: list[bytes] = []  # number and path of each; there is one for each job
+        self._to_kill = 0  # tasks that Spark gave up, and whose connections it is about to close
+        self._poll = select.poll()  # unlike epoll, nothing that a fork shares
+        self._on: dict[int, tuple[int, Callable[[], None]]] = {}  # descriptor -> order, what to do
 
     def run(self) -> NoReturn:
         """Serve until Spark closes this process's standard input."""
@@ -50,68 +92,183 @@ class Daemon:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers
         _tell_address(self._listening)
-        self._events.register(0, selectors.EVENT_READ)
-        self._events.register(self._listening, selectors.EVENT_READ)
+        self._watch(0, 0, self._read_kills)
+        self._watch(self._listening.fileno(), 2, self._accept)
         try:
             while True:
-                for key, _ in self._events.select():
-                    self._on(key.fileobj)
+                self._serve_once()
         except BaseException:
             traceback.print_exc()
             self._shut_down(1)
 
-    def _on(self, ready: Any) -> None:
-        if ready == 0:
-            self._kill_worker()
-        elif ready is self._listening:
-            connection, _ = self._listening.accept()
-            with connection:
-                self._hand_over(connection)
-        elif ready.recv(1):
-            self._waiting.append(ready)
-        else:
-            self._forget(ready)
+    def _serve_once(self) -> None:
+        """What Spark gave up is known before a connection is closed, and what a worker said before that."""
+        ready = [descriptor for descriptor, _ in self._poll.poll()]
+        for descriptor in sorted(ready, key=lambda each: self._on[each][0]):
+            known = self._on.get(descriptor)
+            if known is not None:
+                known[1]()
 
-    def _kill_worker(self) -> None:
-        """Spark names the worker of a task that does not end."""
-        told = os.read(0, _INT.size)
+    def _watch(
+        self, descriptor: int, order: int, action: Callable[[], None], mask: int = select.POLLIN
+    ) -> None:
+        self._on[descriptor] = order, action
+        self._poll.register(descriptor, mask)
+
+    def _unwatch(self, descriptor: int) -> None:
+        if self._on.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def _read_kills(self) -> None:
+        """Spark tells the process of each task that it gives up, which is always this one, then closes its connection."""
+        told = os.read(0, 256 * _INT.size)
         if not told:
             self._shut_down(0)
-        with suppress(OSError):
-            os.kill(_INT.unpack(told)[0], signal.SIGKILL)
+        self._to_kill += len(told) // _INT.size
 
-    def _hand_over(self, connection: socket.socket) -> None:
-        while self._waiting:
-            link = self._waiting.pop()
-            with suppress(OSError):  # it ended while it waited
-                socket.send_fds(link, [b"\0"], [connection.fileno()])
-                return
-        ours, theirs = socket.socketpair()
-        if os.fork() == 0:
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except BlockingIOError:
+            return
+        try:
+            connection.sendall(_INT.pack(os.getpid()))
+            if not _by_path():
+                _check_secret(connection)
+        except OSError:
+            connection.close()
+            return
+        self._wait_for_task(connection)
+
+    def _wait_for_task(self, connection: socket.socket) -> None:
+        self._idle.add(connection)
+        self._watch(connection.fileno(), 3, lambda: self._dispatch(connection))
+
+    def _dispatch(self, connection: socket.socket) -> None:
+        """A task has come on an idle connection, or its end."""
+        try:
+            begins = connection.recv(_INT.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            begins = b""
+        if begins and len(begins) < _INT.size:
+            return
+        subtask = _INT.unpack(begins)[0] if begins else 0
+        if subtask < 0:
+            connection.recv(_INT.size)
+            for number in range(-subtask):
+                self._worker_of(number)
+            return
+        worker = (
+            self._worker_of(self._number(subtask)) if begins else None
+        )  # a fork closes idle connections, this one too
+        self._idle.discard(connection)
+        self._unwatch(connection.fileno())
+        if worker is not None:
+            self._give(worker, connection)
+            return
+        connection.close()
+        if not any(worker.connection for worker in self._workers.values()):
+            self._to_kill = 0
+            if not self._idle:
+                self._end_idle_workers()
+
+    def _give(self, worker: _Worker, connection: socket.socket) -> None:
+        """Give a worker a connection with a task, now or when it has run those before."""
+        if worker.connection is not None:
+            worker.waiting.append(connection)
+            return
+        worker.connection = connection
+        with suppress(OSError):  # it ended; its link says so
+            news = b"\n".join([_TASK, *self._broadcasts[worker.told :]])
+            socket.send_fds(worker.link, [news], [connection.fileno()])
+            worker.told = len(self._broadcasts)
+        self._watch(connection.fileno(), 4, lambda: self._hung_up(worker, connection), _CLOSED)
+
+    def _hung_up(self, worker: _Worker, connection: socket.socket) -> None:
+        """Spark closed the connection of a task that runs: it gave the task up, or the worker is about to say it is done."""
+        self._unwatch(connection.fileno())
+        if self._to_kill:
+            self._to_kill -= 1
+            with suppress(OSError):
+                os.kill(worker.pid, signal.SIGKILL)
+
+    def _number(self, subtask: int) -> int:
+        """Whose worker runs a task of this partition."""
+        if not self._background:
+            return subtask
+        free = [number for number, worker in self._workers.items() if worker.connection is None]
+        return free[0] if free else max(self._workers, default=-1) + 1
+
+    def _worker_of(self, subtask: int) -> _Worker:
+        known = self._workers.get(subtask)
+        return self._start(subtask) if known is None else known
+
+    def _start(self, subtask: int) -> _Worker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
             ours.close()
-            self._become_worker(connection, theirs)
+            self._become_worker(subtask, theirs)
         theirs.close()
-        self._links.add(ours)
-        self._events.register(ours, selectors.EVENT_READ)
+        worker = self._workers[subtask] = _Worker(pid, ours)
+        self._watch(ours.fileno(), 1, lambda: self._hear(subtask, worker))
+        return worker
 
-    def _forget(self, link: socket.socket) -> None:
-        self._events.unregister(link)
-        self._links.discard(link)
-        if link in self._waiting:
-            self._waiting.remove(link)
-        link.close()
+    def _hear(self, subtask: int, worker: _Worker) -> None:
+        """A worker has run its task, or has ended."""
+        try:
+            said = worker.link.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        connection, worker.connection = worker.connection, None
+        if connection is not None:
+            self._unwatch(connection.fileno())
+        if said:
+            state, *broadcasts = said.split(b"\n")
+            worker.holds_state = state == _HOLDS_STATE
+            self._broadcasts += [each for each in broadcasts if each not in self._broadcasts]
+            if connection is not None:
+                self._wait_for_task(connection)
+            if worker.waiting:
+                self._give(worker, worker.waiting.popleft())
+            return
+        if connection is not None:
+            connection.close()
+        self._forget(subtask, worker)
+        for waiting in worker.waiting:
+            self._wait_for_task(waiting)
 
-    def _become_worker(self, connection: socket.socket, link: socket.socket) -> NoReturn:
+    def _forget(self, subtask: int, worker: _Worker) -> None:
+        self._unwatch(worker.link.fileno())
+        worker.link.close()
+        del self._workers[subtask]
+
+    def _end_idle_workers(self) -> None:
+        for subtask, worker in list(self._workers.items()):
+            if not worker.holds_state:
+                self._forget(subtask, worker)
+
+    def _become_worker(self, subtask: int, link: socket.socket) -> NoReturn:
         status = 1
         try:
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             self._listening.close()
-            for other in self._links:
-                other.close()
+            for connection in self._idle:
+                connection.close()
+            for other in self._workers.values():
+                for each in (other.link, other.connection, *other.waiting):
+                    if each is not None:
+                        each.close()
             with open(os.devnull) as nothing:
                 os.dup2(nothing.fileno(), 0)
-            serve(connection, link)
+            if not self._background:
+                _name_process(f"task {os.environ[PIN_VARIABLE]}/{subtask}")
+            serve(link)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -127,60 +284,119 @@ class Daemon:
         os._exit(status)
 
 
-def serve(connection: socket.socket, link: socket.socket) -> None:
-    """In a worker: run the tasks of one connection after another.
+def order_of_workers(count: int) -> bytes:
+    """What tells a daemon to start the workers of so many subtasks: a partition that no task has.
 
     Args:
-        connection: the first one.
-        link: to the daemon, which sends the others.
+        count: at least one.
     """
-    while True:
-        with connection:
-            connection.sendall(_INT.pack(os.getpid()))
-            reusable = _run_tasks(connection)
-        if not reusable or not _holds_state():
-            return
-        link.send(b"\0")
-        link.settimeout(_LONGEST_WAIT_S)
-        try:
-            message, descriptors, _, _ = socket.recv_fds(link, 1, 1)
-        except TimeoutError:
-            return
-        if not message:  # the daemon ended
-            return
-        connection = socket.socket(fileno=descriptors[0])
+    return _INT.pack(-count)
 
 
-def _run_tasks(connection: socket.socket) -> bool:
-    """Run tasks until the connection is closed; whether the last one left the process as it should be."""
+def serve(link: socket.socket) -> None:
+    """In a worker: run one task after the other.
+
+    Args:
+        link: to the daemon, which sends a connection for each.
+    """
     pyspark = import_module("pyspark.daemon")  # after the fork, and after Spark knows the process
     with suppress(Exception):  # the task says it again
         import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
-    authenticated = _by_path()
+    told: dict[bytes, bytes] = {}  # broadcast variables
     with pyspark.enable_faulthandler():
-        while _open(connection):
-            status = pyspark.worker(connection, authenticated)
-            if status or not os.environ.get("SPARK_REUSE_WORKER"):
-                with suppress(OSError):
-                    while connection.recv(1024):  # Spark closes it when it has read the answer
-                        pass
-                return False
-            authenticated = True
+        while True:
+            link.settimeout(_LONGEST_WAIT_S)
+            try:
+                message, descriptors, _, _ = socket.recv_fds(link, _LONGEST_MESSAGE, 1)
+            except TimeoutError:
+                return
+            if not message:  # the daemon ended, or needs this worker no more
+                return
+            for line in message.split(b"\n")[1:]:
+                number, path = line.split(b" ", 1)
+                told[number] = path
+            _know(told)
+            with socket.socket(fileno=descriptors[0]) as connection:
+                if not _run_task(connection):
+                    return
+            news = _broadcasts(told)
+            told.update(news)
+            state = _HOLDS_STATE if _holds_state() else _HOLDS_NOTHING
+            with suppress(OSError):  # the daemon has ended
+                link.send(b"\n".join([state, *map(b" ".join, news.items())]))
             gc.collect()
-    return True
 
 
-def _open(connection: socket.socket) -> bool:
-    """Wait for the next task; False when there is none, as the connection is closed."""
-    try:
-        return bool(connection.recv(1, socket.MSG_PEEK))
-    except OSError:
+def _know(told: dict[bytes, bytes]) -> None:
+    """Have PySpark know these broadcast variables, by number and path."""
+    broadcast = import_module("pyspark.core.broadcast")
+    for number, path in told.items():
+        if int(number) not in broadcast._broadcastRegistry:
+            broadcast._broadcastRegistry[int(number)] = broadcast.Broadcast(path=os.fsdecode(path))
+
+
+def _broadcasts(told: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Of the broadcast variables that PySpark knows, by number and path, those that weren't told of."""
+    known = import_module("pyspark.core.broadcast")._broadcastRegistry
+    return {
+        b"%d" % number: os.fsencode(variable._path)
+        for number, variable in known.items()
+        if b"%d" % number not in told and variable._path is not None
+    }
+
+
+def _run_task(connection: socket.socket) -> bool:
+    """Run the task of a connection; whether it left the process as it should be."""
+    status = import_module("pyspark.daemon").worker(connection, True)
+    if status or not os.environ.get("SPARK_REUSE_WORKER"):
+        with suppress(OSError):
+            while connection.recv(1024):  # Spark closes it when it has read the answer
+                pass
         return False
+    return True
 
 
 def _holds_state() -> bool:
     worker = sys.modules.get("changelog_engine.spark.worker")
     return worker is not None and bool(worker.REGISTRY.held)
+
+
+def _name_process(name: str) -> None:
+    """For people who look at the machine's processes."""
+    with suppress(OSError), open("/proc/self/comm", "w") as file:
+        file.write(name[:_LONGEST_NAME])
+
+
+def _check_secret(connection: socket.socket) -> None:
+    """Let nobody in who doesn't know Spark's secret, as PySpark's daemon does.
+
+    Raises:
+        OSError: it isn't Spark, or says nothing.
+    """
+    connection.settimeout(_SECRET_WAIT_S)
+    length = _INT.unpack(_exactly(connection, _INT.size))[0]
+    given = _exactly(connection, length) if 0 <= length <= _LONGEST_SECRET else b""
+    known = given == os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
+    answer = b"ok" if known else b"err"
+    connection.sendall(_INT.pack(len(answer)) + answer)
+    if not known:
+        raise ConnectionError("a connection with a wrong secret")
+    connection.settimeout(None)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes.
+
+    Raises:
+        OSError: there are fewer.
+    """
+    found = b""
+    while len(found) < size:
+        more = connection.recv(size - len(found))
+        if not more:
+            raise ConnectionError("the connection ended")
+        found += more
+    return found
 
 
 def _by_path() -> bool:
@@ -199,6 +415,7 @@ def _listen() -> socket.socket:
         listening = socket.socket(socket.AF_INET)
         listening.bind(("127.0.0.1", 0))
     listening.listen(_BACKLOG)
+    listening.setblocking(False)
     return listening
 
 

@@ -1,7 +1,7 @@
 """One epoch as one Spark job, with every subtask in its own pinned Python process.
 
-A partition is cut out of the shuffled RDD with PartitionPruningRDD, so that each cut can have a process of its own; the
-union of the cuts is the stage.
+A stage is one RDD with a partition for each subtask, and its daemon finds the subtask's process (``pinned.py``). Where the
+session's daemon is PySpark's, the partitions are cut out of it, each for a function of its own, and put together again.
 
 Invariants:
     * Each stage is computed once per epoch: all its exchanges share one shuffle, in one partition space.
@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import pickle
@@ -33,7 +34,7 @@ from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.shipping import ShippedJob
-from changelog_engine.spark.task import SubtaskTask, failure_of, failure_of_spark, is_failure
+from changelog_engine.spark.task import StageTask, failure_of, failure_of_spark, is_failure, pickled
 
 log = logging.getLogger("changelog_engine")
 
@@ -74,7 +75,6 @@ class SparkEpochRunner:
         jvm: Any = context._jvm
         self._scala_context: Any = context._jsc.sc()
         self._pruning: Any = jvm.org.apache.spark.rdd.PartitionPruningRDD
-        self._one: Any = getattr(jvm.scala.collection.immutable, "Set$Set1")
         self._tuple: Any = jvm.scala.Tuple2
         self._pairwise: Any = jvm.PairwiseRDD
         self._partitioner: Any = jvm.PythonPartitioner
@@ -90,12 +90,12 @@ class SparkEpochRunner:
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
             widest = max(stage.parallelism for stage in self.plan.stages)
             self._placement = Placement(context, widest, lambda: self._cancelled)
-        self._starts: dict[tuple[int, int], Any] = {}
-        self._sets: dict[int, Any] = {}
+        self._starts: dict[tuple[int, ...], Any] = {}
+        self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
-        self._start_workers(_subtasks(job.plan))
+        self._start_workers(job.plan)
 
     def run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
         """Run one epoch.
@@ -145,22 +145,32 @@ class SparkEpochRunner:
 
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: the processes of further subtasks start, and import what they need."""
-        added = [each for each in _subtasks(plan) if each not in set(_subtasks(self.plan))]
+        added = {
+            stage: range(before.parallelism, stage.parallelism)
+            for before, stage in zip(self.plan.stages, plan.stages, strict=True)
+            if stage.parallelism > before.parallelism
+        }
         if not added:
             return
+        count = sum(map(len, added.values()))
         with contextlib.suppress(*LOST):  # the first epoch's failure says more
-            self._start_workers(added)
+            self._start_workers(plan)
             self.context.setLocalProperty(
-                _CALL_SITE[0], f"starting {len(added)} more workers of {plan.graph.name}"
+                _CALL_SITE[0], f"starting {count} more workers of {plan.graph.name}"
             )
-            starts = [
-                self._functions.warm_up(self._start_of(plan.stages[stage], subtask), stage, subtask)
-                for stage, subtask in added
-            ]
-            with _load_from_socket(
-                self._python_rdd.collectAndServe(self._union(starts)), NoOpSerializer()
-            ) as stream:
+            starts = [self._warm_up(stage, subtasks) for stage, subtasks in added.items()]
+            served = self._python_rdd.collectAndServe(self._union(starts))
+            with _load_from_socket(served, NoOpSerializer()) as stream:
                 list(stream)
+
+    def _warm_up(self, stage: Stage, subtasks: range) -> Any:
+        """The RDD that has the processes of some subtasks import what they need."""
+        functions, start = self._functions, self._start_of(stage, range(stage.parallelism))
+        if functions.routed:
+            return self._cut(functions.warm_up(start, stage.id), subtasks)
+        return self._union(
+            [functions.warm_up(self._cut(start, range(n, n + 1)), stage.id, n) for n in subtasks]
+        )
 
     def rescale(self, plan: JobPlan) -> None:
         """See EpochRunner. The processes of subtasks that go on to be there are used again."""
@@ -175,10 +185,10 @@ class SparkEpochRunner:
         with contextlib.suppress(Exception):
             before.destroy()
 
-    def _start_workers(self, subtasks: Iterable[tuple[int, int]]) -> None:
+    def _start_workers(self, plan: JobPlan) -> None:
         if self._placement is None:
             with contextlib.suppress(*LOST):  # the first epoch's failure says more
-                self._functions.start_workers(subtasks)
+                self._functions.start_workers((stage.id, stage.parallelism) for stage in plan.stages)
 
     def cancel(self, reason: str) -> None:
         """Cancel the epoch that is running; it fails with the reason."""
@@ -222,43 +232,79 @@ class SparkEpochRunner:
         for stage in self.plan.stages:
             for name in _CALL_SITE:
                 self.context.setLocalProperty(name, self._stage_names[stage.id])
-            subtasks = [
-                self._subtask(stage, subtask, orders(stage.id, subtask), shuffled)
-                for subtask in range(stage.parallelism)
-            ]
+            subtasks = self._subtasks(stage, orders, shuffled)
             if stage.outputs:
                 partitions = stage.partitions(self._parallelism)[-1]
                 shuffled[stage.id] = self._shuffle(subtasks, partitions, shuffles)
             else:
-                ends.extend(subtasks)
+                ends.append(subtasks)
         return self._union(ends)
 
-    def _subtask(self, stage: Stage, subtask: int, order: EpochOrder, shuffled: dict[int, Any]) -> Any:
-        """The subtask's Python RDD (all RDDs here are Scala's)."""
+    def _subtasks(self, stage: Stage, orders: Orders, shuffled: dict[int, Any]) -> Any:
+        """The Python RDD of a stage, with a partition for each subtask (all RDDs here are Scala's)."""
+        asked = [orders(stage.id, subtask) for subtask in range(stage.parallelism)]
+        given = [pickled(order) for order in asked]
         located = self._placement is not None and bool(stage.inputs)
-        source = self._input(stage, subtask, shuffled) if stage.inputs else self._start(stage, subtask)
-        if located:
-            start = self._start(stage, subtask).toJavaRDD()
-            source = start.cartesian(source.toJavaRDD()).rdd()
         partitions = stage.partitions(self._parallelism)[-1]
         printed = None if self._printed is None else self._printed.path
-        notes = None if self._notes is None else self._notes.path(order.attempt, stage.id, subtask)
-        task = SubtaskTask(self._job, order, stage.id, subtask, partitions, located, printed, notes)
-        return self._functions.rdd(source, task)
 
-    def _input(self, stage: Stage, subtask: int, shuffled: dict[int, Any]) -> Any:
-        """The blocks for one subtask: its partitions cut out of every upstream stage's shuffle."""
-        cuts = []
+        def task(first: int, orders: list[bytes]) -> StageTask:
+            return StageTask(self._job, orders, stage.id, first, partitions, located, printed, self._notes)
+
+        source = self._source(stage, shuffled)
+        if self._functions.routed:
+            return self._functions.rdd(source, task(0, given))
+        return self._union(
+            [
+                self._functions.rdd(self._cut(source, range(n, n + 1)), task(n, [order]), n)
+                for n, order in enumerate(given)
+            ]
+        )
+
+    def _source(self, stage: Stage, shuffled: dict[int, Any]) -> Any:
+        """The input of a stage, with a partition for each subtask."""
+        if not stage.inputs:
+            return self._start(tuple(range(stage.parallelism)), stage)
+        blocks = self._blocks(stage, shuffled)
+        if self._placement is None:
+            return blocks
+        placed = []
+        for share in self._shares(stage):
+            start = self._start((share.start,), stage).toJavaRDD()
+            placed.append(start.cartesian(self._cut(blocks, share).toJavaRDD()).rdd())
+        return self._union(placed)
+
+    def _blocks(self, stage: Stage, shuffled: dict[int, Any]) -> Any:
+        """What other stages send to a stage: its partitions of every upstream stage's shuffle."""
+        inputs = []
         for edge in stage.inputs:
             upstream = self.plan.stages[edge.from_stage]
-            offset = upstream.partitions(self._parallelism)[upstream.outputs.index(edge)]
-            cuts.append(self._pruning.create(shuffled[upstream.id], self._set_of(offset + subtask)))
-        if len(cuts) == 1:
-            return cuts[0]
-        return self._union(cuts).toJavaRDD().coalesce(1).rdd()
+            offsets = upstream.partitions(self._parallelism)
+            inputs.append((shuffled[upstream.id], offsets[upstream.outputs.index(edge)], offsets[-1]))
+        if len(inputs) == 1:
+            blocks, first, size = inputs[0]
+            return (
+                blocks
+                if size == stage.parallelism
+                else self._cut(blocks, range(first, first + stage.parallelism))
+            )
+        # Without known locations, coalesce() puts neighbours together.
+        cuts = [
+            self._cut(blocks, range(first + subtask, first + subtask + 1))
+            for subtask in range(stage.parallelism)
+            for blocks, first, _ in inputs
+        ]
+        return self._union(cuts).toJavaRDD().coalesce(stage.parallelism).rdd()
 
-    def _shuffle(self, subtasks: list[Any], partitions: int, shuffles: list[int]) -> Any:
-        pairs = self._pairwise(self._union(subtasks)).asJavaPairRDD()
+    def _cut(self, rdd: Any, partitions: range) -> Any:
+        """The RDD of some of another's partitions."""
+        known = self._sets.get(partitions)
+        if known is None:
+            known = self._sets[partitions] = self._sequence(partitions).toSet()
+        return self._pruning.create(rdd, known)
+
+    def _shuffle(self, stage: Any, partitions: int, shuffles: list[int]) -> Any:
+        pairs = self._pairwise(stage).asJavaPairRDD()
         moved = pairs.partitionBy(self._partitioner(partitions, 0))
         shuffles.append(moved.rdd().dependencies().head().shuffleId())
         return self._python_rdd.valueOfPair(moved).rdd()
@@ -268,25 +314,28 @@ class SparkEpochRunner:
             return rdds[0]
         return self._scala_context.union(self._sequence(rdds), self._byte_array)
 
-    def _set_of(self, partition: int) -> Any:
-        known = self._sets.get(partition)
+    def _start(self, subtasks: tuple[int, ...], stage: Stage) -> Any:
+        """An RDD with an element for each subtask: the input of sources, or a location. Made once per placement."""
+        known = self._starts.get((stage.id, *subtasks))
         if known is None:
-            known = self._sets[partition] = self._one(partition)
+            known = self._starts[stage.id, *subtasks] = self._start_of(stage, subtasks)
         return known
 
-    def _start(self, stage: Stage, subtask: int) -> Any:
-        """A one-element RDD: the input of a source subtask, or the location of a keyed one. Made once per job."""
-        known = self._starts.get((stage.id, subtask))
-        if known is None:
-            known = self._starts[stage.id, subtask] = self._start_of(stage, subtask)
-        return known
-
-    def _start_of(self, stage: Stage, subtask: int) -> Any:
-        element = self._tuple(bytearray(b""), self._sequence(self._locations(stage, subtask)))
-        return self._scala_context.makeRDD(self._sequence([element]), self._byte_array)
+    def _start_of(self, stage: Stage, subtasks: Iterable[int]) -> Any:
+        elements = [
+            self._tuple(bytearray(b""), self._sequence(self._locations(stage, subtask)))
+            for subtask in subtasks
+        ]
+        return self._scala_context.makeRDD(self._sequence(elements), self._byte_array)
 
     def _locations(self, stage: Stage, subtask: int) -> list[str]:
         return [] if self._placement is None else [self._placement.location(subtask, stage.parallelism)]
+
+    def _shares(self, stage: Stage) -> list[range]:
+        """The subtasks that are at one place, for each place."""
+        located = itertools.groupby(range(stage.parallelism), lambda subtask: self._locations(stage, subtask))
+        shares = [list(subtasks) for _, subtasks in located]
+        return [range(share[0], share[-1] + 1) for share in shares]
 
     def _sequence(self, items: Iterable[Any]) -> Any:
         return self._to_sequence(list(items))

@@ -1,9 +1,11 @@
 """Python RDDs that run in a pinned process, made with few calls to the JVM.
 
 How a subtask finds its process again: Spark keys its pool of Python workers by the environment variables of the function,
-so each (stage, subtask) gets a variable of its own. PySpark's own ``RDD.mapPartitionsWithIndex`` would do, but makes some
-40 calls through py4j a time (0.2 ms each): it converts the environment, the includes and the broadcast variables anew.
-Here they are made once per job; an epoch makes four calls a subtask.
+so each stage gets a variable of its own, and its daemon (``daemon.py``) hands the task of a partition to the worker of that
+subtask. In a session of the user's with PySpark's daemon, each subtask needs a variable, and so a function, of its own.
+
+PySpark's own ``RDD.mapPartitionsWithIndex`` would do, but makes some 40 calls through py4j a time (0.2 ms each): it converts
+the environment, the includes and the broadcast variables anew. Here they are made once per job.
 
 Workers of a session that the engine started are there before the first epoch, and import side by side: left to itself, Spark
 starts those of a stage when the stage before it is done.
@@ -24,20 +26,17 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeserializer
 
-from changelog_engine.spark.daemon import PIN_VARIABLE
+from changelog_engine.spark.daemon import PIN_VARIABLE, order_of_workers
 from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.session import engine_path
-from changelog_engine.spark.task import SubtaskTask, WarmUp
+from changelog_engine.spark.task import StageTask, WarmUp
 
 log = logging.getLogger("changelog_engine")
 
 _SLOW_START_S = 60.0
 _DAEMON = "changelog_engine.spark.daemon"
-_SESSION = {
-    "spark.python.daemon.module": _DAEMON,
-    "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",
-}
+_ROUTED = {"spark.python.daemon.module": _DAEMON, "spark.python.worker.reuse": "true"}
+_SESSION = {**_ROUTED, "spark.python.unix.domain.socket.enabled": "true"}
 # Spark finds a process by all its variables; it adds these to a function's, and with other settings others.
 _OF_A_TASK = {
     "OMP_NUM_THREADS": "1",
@@ -69,6 +68,9 @@ class PinnedFunctions:
         context: the SparkContext.
         broadcast: the job's broadcast variable, which every function carries.
         files: the job's interpreter and variables.
+
+    Attributes:
+        routed: one function serves all subtasks of a stage.
     """
 
     def __init__(self, context: SparkContext, broadcast: Any, files: WorkerFiles) -> None:
@@ -85,7 +87,14 @@ class PinnedFunctions:
         self._list: Any = jvm.java.util.ArrayList
         self.carry(broadcast)
         self._slot = _take_slot(context.applicationId)
-        self._environments: dict[tuple[int, int], Any] = {}
+        self._environments: dict[str, Any] = {}
+        conf = context.getConf()
+        self.routed = (
+            all(conf.get(key, "true") == value for key, value in _ROUTED.items())
+            and conf.get("spark.python.use.daemon", "true") == "true"
+            and conf.get("spark.io.encryption.enabled", "false")
+            == "false"  # broadcast variables would have no files
+        )
         self._serializer = CloudPickleSerializer()
         self._blocks = NoOpSerializer()
         self._located_blocks = PairDeserializer(NoOpSerializer(), NoOpSerializer())
@@ -95,32 +104,33 @@ class PinnedFunctions:
         self._broadcasts = self._list()
         self._broadcasts.add(broadcast._jbroadcast)
 
-    def rdd(self, source: Any, task: SubtaskTask) -> Any:
-        """The (Scala) RDD of a subtask's output, as byte arrays.
+    def rdd(self, source: Any, task: StageTask, subtask: int | None = None) -> Any:
+        """The (Scala) RDD of the output of a stage, or of one subtask of it, as byte arrays.
 
         Args:
-            source: Scala RDD of its input.
+            source: Scala RDD of its input, with a partition for each subtask, or for the one.
             task: what runs.
+            subtask: the one; None for all, which needs ``routed``.
         """
         reads = self._located_blocks if task.located else self._blocks
-        return self._rdd(source, task, reads, task.stage, task.subtask)
+        return self._rdd(source, task, reads, task.stage, subtask)
 
-    def warm_up(self, source: Any, stage: int, subtask: int) -> Any:
-        """The (Scala) RDD that has the process of a subtask import what it needs.
+    def warm_up(self, source: Any, stage: int, subtask: int | None = None) -> Any:
+        """The (Scala) RDD that has processes of a stage import what they need.
 
         Args:
-            source: Scala RDD of one element, where the subtask is to run.
-            stage: its stage.
-            subtask: its number.
+            source: Scala RDD with an element in each partition, where its subtask is to run.
+            stage: which stage.
+            subtask: as for ``rdd``.
         """
         return self._rdd(source, WarmUp(), self._blocks, stage, subtask)
 
-    def _rdd(self, source: Any, task: SubtaskTask | WarmUp, reads: Any, stage: int, subtask: int) -> Any:
+    def _rdd(self, source: Any, task: StageTask | WarmUp, reads: Any, stage: int, subtask: int | None) -> Any:
         command = self._serializer.dumps((task, None, reads, self._blocks))
         self._context._pickled_broadcast_vars.clear()
         function = self._simple_function(
             bytearray(command),
-            self._environment(stage, subtask),
+            self._environment(stage if subtask is None else f"{stage}/{subtask}"),
             self._includes,
             self._python,
             self._context.pythonVer,
@@ -129,21 +139,22 @@ class PinnedFunctions:
         )
         return self._python_rdd(source, function, False, False)
 
-    def _environment(self, stage: int, subtask: int) -> Any:
-        known = self._environments.get((stage, subtask))
+    def _environment(self, whose: int | str) -> Any:
+        pin = f"{self._slot[1]}/{whose}"
+        known = self._environments.get(pin)
         if known is None:
-            known = self._environments[stage, subtask] = self._hash_map()
+            known = self._environments[pin] = self._hash_map()
             inherited = self._context.environment
             for name, value in {**inherited, **engine_path(inherited), **self._variables}.items():
                 known.put(name, value)
-            known.put(PIN_VARIABLE, f"{self._slot[1]}/{stage}/{subtask}")
+            known.put(PIN_VARIABLE, pin)
         return known
 
-    def start_workers(self, subtasks: Iterable[tuple[int, int]]) -> None:
-        """Have Spark start the processes of subtasks, as their first tasks would; a task that finds none has one started.
+    def start_workers(self, stages: Iterable[tuple[int, int]]) -> None:
+        """Have the daemons of stages start their workers, before the first tasks do; a task that finds none has one started.
 
         Args:
-            subtasks: pairs of stage and subtask; none of them has a task under way.
+            stages: pairs of stage and parallelism; none of them has a task under way.
         """
         conf = self._context.getConf()
         if any(conf.get(key) != value for key, value in _SESSION.items()) or any(
@@ -155,13 +166,14 @@ class PinnedFunctions:
         spark = scala_context.env()
         folders = list(spark.blockManager().diskBlockManager().localDirsString())
         with _told_when_slow(self._python, _SLOW_START_S):
-            for subtask in subtasks:
-                variables = self._hash_map(self._environment(*subtask))
+            for stage, parallelism in stages:
+                variables = self._hash_map(self._environment(stage))
                 variables["SPARK_LOCAL_DIRS"] = ",".join(folders)
                 for name, value in _OF_A_TASK.items():
                     variables[name] = value
                 process = (self._python, "pyspark.worker", _DAEMON, jvm.PythonUtils.toScalaMap(variables))
                 worker = spark.createPythonWorker(*process, True)._1()
+                worker.channel().write(jvm.java.nio.ByteBuffer.wrap(bytearray(order_of_workers(parallelism))))
                 spark.releasePythonWorker(*process, worker)
 
     def close(self) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import re
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import cloudpickle
 from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
 from changelog_engine import errors
 from changelog_engine.driver.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.printed import flush_printed, print_to
 
 _MARK = "changelog-engine-failure:"
@@ -27,8 +30,8 @@ _PYTHONS_THRESHOLDS = (700, 2_000)  # up to 3.12, since 3.13
 _NEW_OBJECTS = 50_000  # some 5 MB
 
 
-class SubtaskTask:
-    """One subtask of one stage in one epoch, as Spark's mapPartitionsWithIndex takes it.
+class StageTask:
+    """The subtasks of one stage in one epoch, as Spark's mapPartitionsWithIndex takes them.
 
     A failure goes the way of the data, past all later subtasks, which do nothing then. Raised, it would cost the process
     with all the state it holds, and on a session with Spark's defaults the task would run again: without that state, so
@@ -36,30 +39,31 @@ class SubtaskTask:
 
     Args:
         job: broadcast variable of the ShippedJob.
-        order: what to do.
-        stage, subtask: who.
+        orders: what to do, one a partition, pickled each by itself: a subtask looks at its own only.
+        stage: which stage.
+        first: the subtask of the first partition; the others follow.
         partitions: how many partitions the stage's output is shuffled to, as PySpark writes pairs of (partition, block);
             0 for a stage whose output goes to the driver.
         located: True when the elements are (location, block) pairs.
         printed: the pipe to which functions print; None for what Spark gives them.
-        notes: where the subtask notes how its start goes; None for nowhere.
+        notes: where subtasks note how their starts go; None for nowhere.
     """
 
     def __init__(
         self,
         job: Any,
-        order: EpochOrder,
+        orders: list[bytes],
         stage: int,
-        subtask: int,
+        first: int,
         partitions: int,
         located: bool,
         printed: str | None,
-        notes: str | None = None,
+        notes: WorkerNotes | None = None,
     ) -> None:
         self.job = job
-        self.order = order
+        self.orders = orders
         self.stage = stage
-        self.subtask = subtask
+        self.first = first
         self.partitions = partitions
         self.located = located
         self.printed = printed
@@ -71,13 +75,13 @@ class SubtaskTask:
         from changelog_engine.spark.worker import tidy
 
         blocks: Iterable[bytes] = (block for _, block in data) if self.located else data
-        for partition, block in self._run([block for block in blocks if block]):
+        for partition, block in self._run(index, [block for block in blocks if block]):
             if self.partitions:
                 yield pack_long(partition)
             yield block
         tidy()
 
-    def _run(self, blocks: list[bytes]) -> list[tuple[int, bytes]]:
+    def _run(self, index: int, blocks: list[bytes]) -> list[tuple[int, bytes]]:
         from changelog_engine.spark.worker import REGISTRY
 
         failure = next((block for block in blocks if is_failure(block)), None)
@@ -85,9 +89,9 @@ class SubtaskTask:
             try:
                 _refuse_a_second_run(TaskContext.get())
                 print_to(self.printed)
-                return REGISTRY.run(
-                    lambda: self.job.value, self.order, self.stage, self.subtask, blocks, self.notes
-                )
+                order, subtask = pickle.loads(self.orders[index]), self.first + index
+                notes = None if self.notes is None else self.notes.path(order.attempt, self.stage, subtask)
+                return REGISTRY.run(lambda: self.job.value, order, self.stage, subtask, blocks, notes)
             except (
                 BaseException
             ) as error:  # SystemExit as well: the process holds the state of all its subtasks
@@ -98,12 +102,24 @@ class SubtaskTask:
 
 
 class WarmUp:
-    """Has a process import what a subtask needs, before it is one: see SubtaskTask."""
+    """Has a process import what a subtask needs, before it is one: see StageTask."""
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker
 
         yield worker.__name__.encode()
+
+
+def pickled(order: EpochOrder) -> bytes:
+    """An order as bytes.
+
+    A source's position may be of a class of the user's main module, which workers know by value only.
+    """
+    try:
+        data = pickle.dumps(order, 5)
+    except Exception:
+        return bytes(cloudpickle.dumps(order, 5))
+    return bytes(cloudpickle.dumps(order, 5)) if b"__main__" in data else data
 
 
 def collect_rarely() -> None:

@@ -23,6 +23,7 @@ from sizes import Sizes
 from workloads import OF_ROWS
 
 HERE = Path(__file__).parent
+SHAPES = ((1, 2), (2, 2), (3, 2), (6, 2), (2, 8), (2, 32), (2, 128))  # stages, and subtasks of each
 EPOCH_RECORDS = "python.fn-execution.bundle.size"  # of one source subtask; there are two
 
 
@@ -73,6 +74,17 @@ class EngineBench:
         self._run("small-epochs", records, self.sizes.keys, self.epochs_of(self.sizes.small_epoch))
         times = epoch_ms(read_log(self._base("small-epochs")))
         return {"epochs": len(times), "p50_ms": statistics.median(times), "p99_ms": percentile(times, 0.99)}
+
+    def epoch_cost(self) -> dict[str, Any]:
+        """What an epoch costs that has next to nothing to do, by stages and subtasks; see epoch_cost.py."""
+        found = {}
+        for stages, subtasks in SHAPES:
+            name = f"{stages}x{subtasks}"
+            epochs = max(20, self.sizes.cost_subtasks // (stages * subtasks))
+            command = [sys.executable, str(HERE / "epoch_cost.py"), str(stages), str(subtasks), str(epochs)]
+            settings = {EPOCH_RECORDS: "5", "execution.checkpointing.interval": "1ms"}
+            found[name] = self._measure(f"epoch-cost-{name}", command, settings).result
+        return found
 
     def restore(self) -> dict[str, Any]:
         """Kill a job when its log has a mutation for each of a million keys, start it again, see when it goes on.

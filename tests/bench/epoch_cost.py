@@ -14,17 +14,16 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from keyed_count import leave_own_folder, report
-from processes import cpu_s_of, session_members
-
 from changelog_engine.api.common import Configuration, Types, WatermarkStrategy
 from changelog_engine.api.datastream import StreamExecutionEnvironment
 from changelog_engine.api.datastream.connectors.number_seq import NumberSequenceSource
 from changelog_engine.driver.checkpointer import Checkpointer
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.spark.epoch_job import SparkEpochRunner
+from keyed_count import leave_own_folder, report
+from processes import cpu_s_of, session_members
 
-RECORDS = 5  # of each source subtask, in each epoch
+RECORDS = 5  # of each source subtask, in each epoch: python.fn-execution.bundle.size
 
 
 class Stopwatch:

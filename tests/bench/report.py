@@ -47,6 +47,10 @@ def _file_field(what: str, name: str) -> Callable[[Results], float]:
     return lambda results: float(results["files"][what][name])
 
 
+def _shape(shape: str, name: str) -> Callable[[Results], float]:
+    return lambda results: float(results["epoch_cost"][shape][name])
+
+
 def _times(part: str, factor: float = 1.0) -> Callable[[Results], float]:
     return lambda results: (
         results["engine"]["steady_records_per_s"] / (factor * results[part]["records_per_s"])
@@ -110,6 +114,9 @@ GOALS = (
     Goal("checkpoint of PyFlink, p99", ("pyflink",), _field("pyflink", "acknowledgement_p99_ms"), "ms"),
     Goal("checkpoint, many keys against few", ("growth",), _field("growth", "ratio"), "x", 1.3, False),
     Goal("small epoch, p50", ("small_epochs",), _field("small_epochs", "p50_ms"), "ms", 120, False),
+    Goal("epoch of 4 subtasks", ("epoch_cost",), _shape("2x2", "epoch_ms"), "ms", 110, False),
+    Goal("epoch of 16 subtasks", ("epoch_cost",), _shape("2x8", "epoch_ms"), "ms", 180, False),
+    Goal("epoch of 64 subtasks", ("epoch_cost",), _shape("2x32", "epoch_ms"), "ms", 400, False),
     Goal("restore of the state", ("restore",), _field("restore", "restore_s"), "s", 3, False),
     Goal("memory of workers, late / early", ("memory",), _field("memory", "workers_growth"), "x", 1.1, False),
     Goal("memory of driver, late / early", ("memory",), _field("memory", "driver_growth"), "x", 1.1, False),

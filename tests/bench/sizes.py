@@ -23,6 +23,7 @@ class Sizes:
     many_keys: int = 2_000_000
     small_epoch: int = 2_000
     small_epochs: int = 200
+    cost_subtasks: int = 800  # so many run in all epochs of a shape, or 20 epochs
     restore: int = 1_000_000
     restore_many: int = 10_000_000
     fold: int = 15_000_000

@@ -32,6 +32,7 @@ ROOT = HERE.parents[1]
 FLIGHTS = ROOT / "docs" / "examples" / "flights"
 PIN = b"CHANGELOG_ENGINE_SUBTASK="
 _BACKGROUND = "background/"
+NAMED = "task "
 LONGEST_WAIT_S = 180
 
 
@@ -61,7 +62,9 @@ class Process(NamedTuple):
     parent: int
     session: int
     command: str
-    pin: str | None  # "slot/stage/subtask" of a pinned worker, "background/niceness" of one beside them
+    # "slot/stage" of the daemon that forked it; of PySpark's daemon "slot/stage/subtask"; "background/niceness" beside them
+    pin: str | None
+    name: str  # a pinned worker's has the subtask
 
 
 class Driver:
@@ -260,7 +263,9 @@ def _workers(processes: list[Process]) -> dict[str, list[int]]:
     for process in processes:
         daemon = by_pid.get(process.parent)
         if process.pin is not None and daemon is not None and daemon.pin == process.pin:
-            found.setdefault(process.pin, []).append(process.pid)
+            pin = process.name.removeprefix(NAMED) if process.name.startswith(NAMED) else process.pin
+            if pin.count("/") == 2 or pin.startswith(_BACKGROUND):  # else it was forked this moment
+                found.setdefault(pin, []).append(process.pid)
     return found
 
 
@@ -288,7 +293,8 @@ def _all_processes() -> Iterator[Process]:
                 continue
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             variables = (entry / "environ").read_bytes().split(b"\0")
+            name = (entry / "comm").read_text().strip()
         except OSError:
             continue  # it ended meanwhile, or is somebody else's
         pin = next((v.removeprefix(PIN).decode() for v in variables if v.startswith(PIN)), None)
-        yield Process(int(entry.name), int(fields[1]), int(fields[3]), command, pin)
+        yield Process(int(entry.name), int(fields[1]), int(fields[3]), command, pin, name)

@@ -1,4 +1,4 @@
-"""The process that starts a subtask's worker, without Spark: this test speaks Spark's side of the protocol (case 60)."""
+"""The process that starts a stage's workers, without Spark: this test speaks Spark's side of the protocol (case 60)."""
 
 from __future__ import annotations
 
@@ -22,27 +22,55 @@ import pytest
 from changelog_engine.spark import daemon, pinned
 from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.task import collect_rarely
-from changelog_engine.spark.worker import REGISTRY
 
 INT = struct.Struct("!i")
 MODULE = "changelog_engine.spark.daemon"
+LONGEST_S = 300
+SECRET = b"secret"
+# The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
+# end badly, take a broadcast variable, have it and forget it.
+PROGRAM = """
+import os, struct
+from changelog_engine.spark import daemon
+
+def run(connection):
+    from pyspark.core import broadcast
+    connection.recv(4)
+    while (asked := connection.recv(1)) not in (b"", b"e"):
+        if asked == b"p":
+            connection.sendall(struct.pack("!i", os.getpid()))
+        elif asked == b"h":
+            held.append(None)
+        elif asked == b"b":
+            broadcast._broadcastRegistry[7] = broadcast.Broadcast(path="/a file")
+        elif asked == b"k":
+            connection.sendall(broadcast._broadcastRegistry.pop(7)._path.encode())
+        else:
+            os._exit(1)
+    connection.sendall(b"d")
+    return True
+
+held = []
+daemon._run_task, daemon._holds_state = run, lambda: bool(held)
+daemon.main()
+"""
 
 
 class Spark:
     """What Spark's PythonWorkerFactory does with a daemon."""
 
-    def __init__(self, folder: Path, by_path: bool) -> None:
+    def __init__(self, folder: Path, by_path: bool, pin: str = "0/0") -> None:
         self.by_path = by_path
         self.folder = folder
         variables = {
-            daemon.PIN_VARIABLE: "0/0/0",
+            daemon.PIN_VARIABLE: pin,
             "PYTHON_UNIX_DOMAIN_ENABLED": str(by_path),
             "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
-            "PYTHON_WORKER_FACTORY_SECRET": "secret",
+            "PYTHON_WORKER_FACTORY_SECRET": SECRET.decode(),
             "SPARK_REUSE_WORKER": "1",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, "pyspark.worker"],
+            [sys.executable, "-c", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **variables},
@@ -56,11 +84,22 @@ class Spark:
         assert self.process.stdout is not None
         return int(INT.unpack(self.process.stdout.read(INT.size))[0])
 
-    def connect(self) -> tuple[socket.socket, int]:
-        """A connection, and the worker that has it."""
+    def connect(self, secret: bytes = SECRET) -> socket.socket:
+        """A connection."""
         connection = socket.socket(socket.AF_UNIX if self.by_path else socket.AF_INET)
+        connection.settimeout(LONGEST_S)
         connection.connect(self.address)
-        return connection, INT.unpack(connection.recv(INT.size, socket.MSG_WAITALL))[0]
+        assert INT.unpack(connection.recv(INT.size, socket.MSG_WAITALL))[0] == self.process.pid
+        if not self.by_path:
+            connection.sendall(INT.pack(len(secret)) + secret)
+            answer = connection.recv(INT.unpack(connection.recv(INT.size, socket.MSG_WAITALL))[0])
+            assert answer == (b"ok" if secret == SECRET else b"err")
+        return connection
+
+    def workers(self) -> list[str]:
+        """The names of the workers there are."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return sorted(Path(f"/proc/{pid}/comm").read_text().strip() for pid in listed)
 
     def end(self) -> int:
         """Close the daemon's input, as Spark's end does; returns its exit status."""
@@ -71,11 +110,31 @@ class Spark:
         self.process.stdout.close()
         return status
 
-    def kill(self, worker: int) -> None:
-        """Ask the daemon to kill a worker."""
+    def give_up(self, connection: socket.socket) -> None:
+        """End a task that was cancelled."""
         assert self.process.stdin is not None
-        self.process.stdin.write(INT.pack(worker))
+        self.process.stdin.write(INT.pack(self.process.pid))
         self.process.stdin.flush()
+        connection.close()
+
+
+def begin(connection: socket.socket, subtask: int) -> int:
+    """Begin a task; the process that runs it."""
+    connection.sendall(INT.pack(subtask) + b"p")
+    return int(INT.unpack(connection.recv(INT.size, socket.MSG_WAITALL))[0])
+
+
+def end(connection: socket.socket) -> None:
+    """Have the task end."""
+    connection.sendall(b"e")
+    assert connection.recv(1) == b"d"
+
+
+def run(connection: socket.socket, subtask: int) -> int:
+    """Run a task; the process that ran it."""
+    process = begin(connection, subtask)
+    end(connection)
+    return process
 
 
 @pytest.fixture(params=[True, False], ids=["path", "port"])
@@ -91,13 +150,12 @@ def wait_gone(worker: int) -> None:
         descriptor = os.pidfd_open(worker)
     except ProcessLookupError:
         return
-    assert select.select([descriptor], [], [], 300)[0], f"process {worker} is still there"
+    assert select.select([descriptor], [], [], LONGEST_S)[0], f"process {worker} is still there"
     os.close(descriptor)
 
 
 def test_case_60_the_daemon_answers_without_pyspark(spark: Spark) -> None:
-    connection, _ = spark.connect()
-    connection.close()
+    spark.connect().close()
     loaded = subprocess.run(
         [sys.executable, "-c", f"import {MODULE}, sys; print('pyspark' in sys.modules)"],
         check=True,
@@ -107,46 +165,108 @@ def test_case_60_the_daemon_answers_without_pyspark(spark: Spark) -> None:
     assert loaded.stdout == "False\n"
 
 
-def test_case_60_connections_at_once_have_workers_of_their_own(spark: Spark) -> None:
-    (one, first), (two, second) = spark.connect(), spark.connect()
+def test_case_60_a_task_reaches_the_worker_of_its_subtask(spark: Spark) -> None:
+    """Whatever connection it comes on, side by side with others; one that died is replaced, and Spark hears of it."""
+    one, two = spark.connect(), spark.connect()
+    first, second = begin(one, 0), begin(two, 1)
     assert first != second
+    end(two)
+    end(one)
+    for connection in (two, one, one):
+        assert (run(connection, 1), run(connection, 0)) == (second, first)
+    assert spark.workers() == ["task 0/0/0", "task 0/0/1"]
+
+    assert begin(one, 0) == first
+    one.sendall(b"x")
+    assert one.recv(1) == b""
+    wait_gone(first)
+    third = run(two, 0)
+    assert third not in (first, second)
+    assert run(two, 1) == second
     one.close()
-    wait_gone(first)  # it held no state
-    spark.kill(second)
-    wait_gone(second)
+    two.close()
+
+
+def test_case_60_a_task_that_spark_gives_up_ends_with_its_worker(spark: Spark) -> None:
+    """A task that came for it meanwhile is run by the next one."""
+    one, two = spark.connect(), spark.connect()
+    stuck = begin(one, 0)
+    two.sendall(INT.pack(0) + b"p")
+    spark.give_up(one)
+    assert INT.unpack(two.recv(INT.size, socket.MSG_WAITALL))[0] != stuck
+    wait_gone(stuck)
+    end(two)
     two.close()
 
 
 def test_case_60_workers_end_with_spark(spark: Spark) -> None:
-    connection, worker = spark.connect()
+    connection = spark.connect()
+    worker = begin(connection, 0)
     assert spark.end() == 0
     wait_gone(worker)
     assert not list(spark.folder.glob(".*.sock"))
     connection.close()
 
 
-def test_case_60_a_worker_with_state_waits_for_its_next_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection closed, it asks its daemon for another; without state it ends."""
-    ours, theirs = socket.socketpair()
-    given, spark_side = socket.socketpair()
-    monkeypatch.setitem(REGISTRY.held, (0, 0), object())
-    monkeypatch.setattr(daemon, "_run_tasks", lambda connection: not connection.recv(1))
-    worker = threading.Thread(target=daemon.serve, args=(given, theirs))
-    worker.start()
-    for _ in range(3):
-        assert INT.unpack(spark_side.recv(INT.size))[0] == os.getpid()
-        spark_side.close()
-        assert ours.recv(1) == b"\0"
-        given, spark_side = socket.socketpair()
-        socket.send_fds(ours, [b"\0"], [given.fileno()])
-        given.close()
-    assert INT.unpack(spark_side.recv(INT.size))[0] == os.getpid()
-    REGISTRY.held.clear()
-    spark_side.close()
-    worker.join(300)
-    assert not worker.is_alive()
-    ours.close()
-    theirs.close()
+def test_case_60_a_worker_with_state_waits_for_its_next_connection(spark: Spark) -> None:
+    """Spark closes all connections after a minute; workers without state end."""
+    one, two = spark.connect(), spark.connect()
+    holds, nothing = begin(one, 0), run(two, 1)
+    one.sendall(b"h")
+    end(one)
+    one.close()
+    two.close()
+    wait_gone(nothing)
+    three = spark.connect()
+    assert run(three, 0) == holds
+    three.close()
+
+
+def test_what_spark_told_one_connection_all_workers_know(spark: Spark) -> None:
+    one = spark.connect()
+    begin(one, 0)
+    one.sendall(b"b")
+    end(one)
+    for subtask in (
+        1,
+        2,
+        1,
+    ):  # Spark takes a variable away from each connection, and so from one worker more than once
+        begin(one, subtask)
+        one.sendall(b"k")
+        assert one.recv(100) == b"/a file"
+        end(one)
+    one.close()
+
+
+def test_tasks_beside_the_epochs_take_any_worker() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        spark = Spark(Path(folder), True, f"{daemon.BACKGROUND}5")
+        one, two = spark.connect(), spark.connect()
+        first, second = begin(one, 0), begin(two, 0)
+        assert first != second
+        end(one)
+        assert run(one, 3) == first
+        end(two)
+        one.close()
+        two.close()
+        spark.end()
+
+
+def test_case_60_workers_are_started_ahead(spark: Spark) -> None:
+    connection = spark.connect()
+    connection.sendall(daemon.order_of_workers(2))
+    run(connection, 1)
+    assert len(spark.workers()) == 2  # the other one may not have its name yet
+    connection.close()
+
+
+@pytest.mark.parametrize("spark", [False], indirect=True, ids=["port"])
+def test_nobody_gets_a_worker_without_sparks_secret(spark: Spark) -> None:
+    connection = spark.connect(secret=b"guessed")
+    assert connection.recv(1) == b""
+    connection.close()
+    assert spark.workers() == []
 
 
 def test_processes_that_do_not_start_are_told_of(
@@ -165,20 +285,17 @@ def test_processes_that_do_not_start_are_told_of(
         pinned.log, "warning", lambda *message: (logging.getLogger().warning(*message), told.set())
     )
     functions = pinned.PinnedFunctions(context, mock.MagicMock(), WorkerFiles("/opt/python", {}))
-    functions.start_workers([(0, 0), (1, 0)])
+    functions.start_workers([(0, 1), (1, 2)])
     functions.close()
     assert spark.releasePythonWorker.call_count == 2
     assert "/opt/python from starting" in caplog.text
 
 
 def test_case_60_a_worker_that_nobody_comes_back_to_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = socket.socketpair()
-    given, spark_side = socket.socketpair()
-    monkeypatch.setitem(REGISTRY.held, (0, 0), object())
-    monkeypatch.setattr(daemon, "_run_tasks", lambda connection: True)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     monkeypatch.setattr(daemon, "_LONGEST_WAIT_S", 0.01)
-    daemon.serve(given, theirs)
-    for each in (ours, theirs, spark_side):
+    daemon.serve(theirs)
+    for each in (ours, theirs):
         each.close()
 
 
