@@ -2,8 +2,8 @@
 
 Spark takes any connection to this process for any task of the stage. A task begins with the number of its partition, which
 is that of its subtask: the daemon looks at it and hands the connection to that subtask's worker, which alone has its state.
-When the worker has run the task, the daemon waits for the next one on that connection. Tasks beside the epochs have no state:
-any worker of theirs takes them.
+When the worker has run the task, the daemon waits for the next one on that connection. Tasks beside the epochs have no
+state: any worker of theirs takes them.
 
 Of a broadcast variable Spark tells a connection once where its file lies, and once that it is gone. So the daemon hands on
 to all workers what one of them was told, and what was told once is known to a worker before each task.
@@ -46,7 +46,11 @@ _LONGEST_WAIT_S = 3_600  # nobody comes back to a subtask that moved, or to one 
 _SECRET_WAIT_S = 10
 _LONGEST_SECRET = 4_096
 _LONGEST_NAME = 15  # the kernel's bound
-_CLOSED = getattr(select, "POLLRDHUP", 0)  # the end of a local connection is told unasked
+if sys.platform == "linux":
+    _CLOSED = select.POLLRDHUP  # the end of a local connection is told unasked
+    _LINK = socket.SOCK_SEQPACKET
+else:
+    _CLOSED, _LINK = 0, socket.SOCK_STREAM
 _LONGEST_MESSAGE = 65_536
 _TASK, _HOLDS_STATE, _HOLDS_NOTHING = b"task", b"state", b"nothing"
 
@@ -206,7 +210,7 @@ class Daemon:
         return self._start(subtask) if known is None else known
 
     def _start(self, subtask: int) -> _Worker:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, _LINK)
         pid = os.fork()
         if pid == 0:
             ours.close()

@@ -68,7 +68,6 @@ ALLOWED = {
         "a method of confluent_kafka that is called with care",
     ),
     "changelog_engine/connectors/spark_frames.py": (2, "DataFrames: PySpark is not imported there"),
-    "changelog_engine/spark/epoch_job.py": (1, "a name of Scala that is no name in Python"),
     "changelog_engine/spark/logs.py": (4, "handlers and formatters of the program's"),
     "changelog_engine/spark/jvm.py": (3, "whether py4j's gateway has a process; names of Scala"),
     "changelog_engine/storage/delta_tables.py": (1, "protocols of old tables"),
