@@ -2,8 +2,8 @@
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
-words, pyflink_restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their names. Sizes: see sizes.py,
-``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
+words, pyflink_restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their names. Sizes: see
+sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
 The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
