@@ -145,20 +145,20 @@ class SparkEpochRunner:
 
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: the processes of further subtasks start, and import what they need."""
-        added = {
-            stage: range(before.parallelism, stage.parallelism)
+        added = [
+            (stage, range(before.parallelism, stage.parallelism))
             for before, stage in zip(self.plan.stages, plan.stages, strict=True)
             if stage.parallelism > before.parallelism
-        }
+        ]
         if not added:
             return
-        count = sum(map(len, added.values()))
+        count = sum(len(subtasks) for _, subtasks in added)
         with contextlib.suppress(*LOST):  # the first epoch's failure says more
             self._start_workers(plan)
             self.context.setLocalProperty(
                 _CALL_SITE[0], f"starting {count} more workers of {plan.graph.name}"
             )
-            starts = [self._warm_up(stage, subtasks) for stage, subtasks in added.items()]
+            starts = [self._warm_up(stage, subtasks) for stage, subtasks in added]
             served = self._python_rdd.collectAndServe(self._union(starts))
             with _load_from_socket(served, NoOpSerializer()) as stream:
                 list(stream)
