@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
@@ -30,6 +29,7 @@ from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 
 _EMIT_AT = 16_384
+_NO_RESULTS = ()
 
 
 class KeyedOperator(FunctionOperator):
@@ -306,17 +306,28 @@ def run_process(
     copies: bool,
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives."""
-    collect = partial(take_each, out) if copies else out.extend
+    append, extend = out.append, out.extend
     cursor.timestamp = MIN_WATERMARK
     if times is None or out_times is None:
         for cursor.key, value in zip(identities, values, strict=True):
             result = process_element(value, context)
-            if result is not None:
-                collect(result)
+            if result is None or result is _NO_RESULTS:
+                continue
+            if copies:  # as take_each: this runs for every element
+                for each in result:
+                    append(each if type(each) in IMMUTABLE else own(each))
+            else:
+                extend(result)
         return
     for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
         result = process_element(value, context)
-        if result is not None:
-            before = len(out)
-            collect(result)
+        if result is None or result is _NO_RESULTS:
+            continue
+        before = len(out)
+        if copies:
+            for each in result:
+                append(each if type(each) in IMMUTABLE else own(each))
+        else:
+            extend(result)
+        if len(out) != before:
             out_times.extend([cursor.timestamp] * (len(out) - before))

@@ -29,7 +29,7 @@ from changelog_engine.state.handles import (
     MapHandle,
     ReducingHandle,
 )
-from changelog_engine.state.mutation_log import APPEND, PUT, MutationLog
+from changelog_engine.state.mutation_log import APPEND, PUT, REPLACE, MutationLog
 
 _Handle = TypeVar("_Handle")
 _Names = dict[str, Any]
@@ -214,7 +214,16 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     ]
     out = "[copy(value) for value in entry]" if handle._mutable else "entry.copy()"
     get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
+    update = ["values = [value if fits(value) else present(value) for value in values]"]
+    update += ["values = [copy(value) for value in values]"] if handle._mutable else []
+    update += ["if not values:", "    return self.clear()"]
+    if handle._log is not None:
+        names["log_list"], names["replace"] = handle._log.record_list, REPLACE
+        frozen = "values" if handle._freeze is None else "[freeze(value) for value in values]"
+        update.append(f"log_list(cursor, {frozen}, replace)")
+    update.append("table[cursor.key] = values")
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
     return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
 
 

@@ -57,7 +57,7 @@ def own(value: Any, others: int = 0) -> Any:
         elif kind is list:
             inside = value
         elif kind is Row:
-            inside = values_of(value)
+            inside = value.__dict__.values() if value._list is None else value._list
         else:
             return copied(value)
         return value if IMMUTABLE.issuperset(map(type, inside)) else copied(value)

@@ -402,7 +402,7 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         names = [*fields[0]]
         if set(map(tuple, fields)) != {tuple(names)}:
             return None
-        return names, [list(map(itemgetter(name), fields)) for name in names]
+        return names, [list(map(itemgetter(name), fields)) for name in names]  # drives our own code
     first, insert = field_names_of(rows[0]), RowKind.INSERT
     if first is None:
         return None
