@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from changelog_engine.driver import starting
 from changelog_engine.driver.coordinator import Coordinator
+from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
@@ -166,10 +167,15 @@ class RunningJob:
             self._beside = beside_job(
                 self._journal.folder, settings, self.coordinator.control.fail, runner.background
             )
+        self._inbox = None
+        if self._journal is not None:
+            self._inbox = RequestInbox(self._journal.folder, self.coordinator.control.rescales)
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]
         if self._beside is not None:
             self._at_the_end.insert(0, self._beside.stop)
+        if self._inbox is not None:
+            self._at_the_end.insert(0, self._inbox.stop)
         if self._journal is not None:
             self._at_the_end.append(self._journal.close)
 
@@ -192,6 +198,8 @@ class RunningJob:
     def _run(self) -> JobOutcome:
         if self._beside is not None:
             self._beside.start()
+        if self._inbox is not None:
+            self._inbox.start()
         outcome = self.coordinator.run(self._start)
         if self._beside is not None:
             self._beside.stop()

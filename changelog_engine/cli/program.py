@@ -35,6 +35,7 @@ _PLACES = {
     "diff": "changes",
     "sql": "sql",
     "savepoint": "savepoint",
+    "rescale": "rescale",
     "fork": "fork",
     "correct": "correct",
     "materialize": "materialize",

@@ -25,6 +25,7 @@ from changelog_engine.storage.retry import Retry
 CHANGELOG = "changelog"
 LOCK_FILE = "driver.lock"
 PROTECTED = "protected"  # checkpoints that are being copied; see ledger.protection
+REQUESTS = "requests"  # to the driver that runs; see ledger.requests
 SET_ASIDE = "set-aside-"  # and a time: what a repair moved out of the way; see verification.repair
 FORMAT_PROPERTY = "changelog.format.version"
 JOB_PROPERTY = "changelog.job.name"
@@ -149,7 +150,7 @@ def _check_ours(folder: JobFolder) -> None:
     root = folder.storage
     if root.is_file():
         raise _foreign(root, "is a file")
-    allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED}
+    allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED, REQUESTS}
     for entry in root.list():
         if entry.name not in allowed and not entry.name.startswith((TEMPORARY_PREFIX, SET_ASIDE)):
             raise _foreign(root, f"holds {entry.name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import changes, in_words, rescaled
 from changelog_engine.in_process.capture import without_spark
+from changelog_engine.ledger.job_folder import open_job_folder
+from changelog_engine.ledger.ownership import Driver
+from changelog_engine.ledger.requests import (
+    DriverAnswer,
+    answer_to,
+    clear_answers,
+    give_answer,
+    make_request,
+    take_requests,
+    withdraw_request,
+)
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import merged_times
@@ -158,9 +170,15 @@ def test_the_client_and_what_is_told(tmp_path: Path) -> None:
         up, down = client.rescale(4).result(), client.rescale({"counts": 1}).result()
         same = client.rescale({"counts": 1}).result()
         refused = client.rescale(200).exception()
+        console, path = CliRunner(), f"{tmp_path}/job"
+        asked = [
+            console.invoke(main, ["rescale", path, *arguments])
+            for arguments in (["3"], ["300"], ["--operator", "counts=1"], ["--operator", "count=1"])
+        ]
         client.cancel().result()
         late = client.rescale(2).exception()
         unkept = endless(environment(tmp_path), "unkept")
+        late_console = console.invoke(main, ["rescale", path, "2"])
         never = unkept.rescale(2).exception()
         unkept.cancel().result()
     assert str(up).startswith(f"rescaled 2 -> 4 at checkpoint {up.checkpoint}, paused for ")
@@ -177,17 +195,52 @@ def test_the_client_and_what_is_told(tmp_path: Path) -> None:
     assert positions.keys() == starts.keys()
     read = sum(position - starts[split] for split, (position, _) in positions.items())
     assert sum(found.states["counts", "count"].values()) == read > 0
-    assert found.checkpoint.attempt == 3
-    console = CliRunner()
+    assert found.checkpoint.attempt == 5
+    assert [each.exit_code for each in asked] == [0, 1, 0, 1]
+    assert re.fullmatch(
+        r"rescaled 'numbers' 4 -> 3, 'KeyedProcess' 1 -> 3 at checkpoint \d+, paused for .*\n",
+        asked[0].output,
+    )
+    assert "has max parallelism 128, so it cannot have parallelism 300" in asked[1].output
+    assert asked[2].output.startswith("rescaled 3 -> 1 at checkpoint")
+    assert "no operator with uid 'count'" in asked[3].output
+    assert "no driver runs the job in" in late_console.output
+    assert list(Path(path, "requests").iterdir()) == []
     timeline = console.invoke(main, ["timeline", f"{tmp_path}/job"]).output
     assert f"rescaled 2 -> 4 at checkpoint {up.checkpoint}" in timeline
     assert f"rescaled 4 -> 1 at checkpoint {down.checkpoint}" in timeline
     status = json.loads(console.invoke(main, ["status", f"{tmp_path}/job", "--json"]).output)
-    assert status["rescales"] == [
-        f"rescaled 2 -> 4 at checkpoint {up.checkpoint}",
-        f"rescaled 4 -> 1 at checkpoint {down.checkpoint}",
-    ]
+    assert [each.split(" at ")[0] for each in status["rescales"]] == [
+        "rescaled 2 -> 4", "rescaled 4 -> 1", "rescaled 'numbers' 4 -> 3, 'KeyedProcess' 1 -> 3", "rescaled 3 -> 1"
+    ]  # fmt: skip
     assert status["restarts"] == 0
     for wrong in (0, "2", {"counts": 0}, {1: 2}, 1.5):
         with pytest.raises(ConfigurationError, match=r"JobClient\.rescale"):
             client.rescale(wrong)
+
+
+def test_requests_of_others(tmp_path: Path) -> None:
+    """Those to a driver that is gone, those for which nobody waits, strangers' files and nonsense."""
+    folder = open_job_folder(str(tmp_path), "job")
+    me, other = Driver(True, "here", 1, "now"), Driver(True, "here", 2, "before")
+    what = {"what": "rescale", "parallelism": 2}
+    to_other, old = make_request(folder, what, other, 60), make_request(folder, what, me, -1)
+    mine, far = make_request(folder, what, me, 60), make_request(folder, what, Driver(None), 60)
+    requests = tmp_path / "job" / "requests"
+    (requests / f"{'a' * 32}.json").write_text("{")
+    (requests / f"{'b' * 32}.json").write_text(json.dumps({**what, "more": "x" * 70_000}))
+    (requests / "notes.txt").write_text("mine")
+    taken: set[str] = set()
+    assert {identity for identity, _ in take_requests(folder, me, taken)} == {mine, far}
+    assert {to_other, old} < taken
+    assert sorted(each.name for each in requests.iterdir()) == [f"{'b' * 32}.json", "notes.txt"]
+    give_answer(folder, mine, DriverAnswer(False, "no"))
+    give_answer(folder, far, DriverAnswer(True, "yes"))
+    assert answer_to(folder, mine) == DriverAnswer(False, "no")
+    assert answer_to(folder, mine) is None
+    clear_answers(folder)
+    assert answer_to(folder, far) is None
+    unread = make_request(folder, what, me, 60)
+    assert withdraw_request(folder, unread)
+    assert not withdraw_request(folder, unread)
+    open_job_folder(str(tmp_path), "job")  # nothing strange in it

@@ -1,0 +1,112 @@
+"""``changelog-engine rescale``: ask the driver of a running job for another parallelism."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from changelog_engine.cli.completion import complete_path
+from changelog_engine.clock import Deadline
+from changelog_engine.display import printable
+from changelog_engine.driver.inbox import RESCALE
+from changelog_engine.errors import JobExecutionError
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.ownership import Driver, driver_of
+from changelog_engine.ledger.requests import DriverAnswer, answer_to, make_request, withdraw_request
+
+_LOOK_S = 0.2
+
+
+def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    found = {}
+    for each in given:
+        uid, equals, number = each.rpartition("=")
+        if not equals or not uid or not number.isascii() or not number.isdigit():
+            raise click.BadParameter(f"{printable(each)!r} is not UID=N, such as count=4")
+        found[uid] = int(number)
+    return found
+
+
+@click.command()
+@click.argument("path", shell_complete=complete_path)
+@click.argument("parallelism", type=click.IntRange(min=1), required=False)
+@click.option(
+    "--operator",
+    "operators",
+    multiple=True,
+    metavar="UID=N",
+    callback=_by_uid,
+    help="The parallelism of one operator, and of those chained to it; may be given several times.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="So many seconds for the answer. A request that a driver has taken may still be done afterwards.",
+)
+def rescale(path: str, parallelism: int | None, operators: dict[str, int], timeout_s: float) -> None:
+    """Have a running job go on with another parallelism, without a restart.
+
+    PATH is the job's folder, <base>/<job>; PARALLELISM that of all operators for which the program sets none of their own.
+    The job takes a checkpoint and goes on from it in the same driver. A run that begins later has the program's
+    parallelism again.
+    """
+    if (parallelism is None) == (not operators):
+        raise click.UsageError("give the PARALLELISM of the job, or that of operators by --operator UID=N")
+    job = open_job(path)
+    driver = _running(job)
+    wanted: Any = operators if parallelism is None else parallelism
+    identity = make_request(job, {"what": RESCALE, "parallelism": wanted}, driver, timeout_s)
+    try:
+        answer = _answer(job, identity, driver, timeout_s)
+    except KeyboardInterrupt:
+        withdraw_request(job, identity)
+        raise
+    if not answer.done:
+        raise JobExecutionError(answer.text)
+    click.echo(printable(answer.text))
+
+
+def _answer(job: JobFolder, identity: str, driver: Driver, timeout_s: float) -> DriverAnswer:
+    deadline = Deadline(timeout_s)
+    while True:
+        same = driver_of(job) == driver  # looked at first: a driver answers before it ends
+        answer = answer_to(job, identity)
+        if answer is not None:
+            return answer
+        if not same:
+            withdraw_request(job, identity)
+            raise JobExecutionError(
+                f"the driver that ran the job in {job.storage.root} ended without an answer; changelog-engine timeline "
+                "shows whether the job was rescaled before"
+            )
+        if deadline.passed:
+            raise JobExecutionError(_unanswered(job, withdraw_request(job, identity), timeout_s))
+        time.sleep(_LOOK_S)
+
+
+def _running(job: JobFolder) -> Driver:
+    driver = driver_of(job)
+    if driver.running is False:
+        raise JobExecutionError(
+            f"no driver runs the job in {job.storage.root}, so there is nothing to rescale: run it with the parallelism "
+            "that it is to have; its state is taken along"
+        )
+    return driver
+
+
+def _unanswered(job: JobFolder, untaken: bool, timeout_s: float) -> str:
+    if untaken:
+        return (
+            f"no driver took the request in {timeout_s:g} s, and it is withdrawn: see by changelog-engine status "
+            f"{job.storage.root} whether the job runs"
+        )
+    return (
+        f"the driver has taken the request and did not answer in {timeout_s:g} s: changelog-engine timeline "
+        f"{job.storage.root} shows whether the job was rescaled"
+    )

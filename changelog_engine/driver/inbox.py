@@ -1,0 +1,92 @@
+"""The driver's side of requests from other processes (``ledger.requests``): another parallelism.
+
+Invariants:
+    * The job's loop never waits for it; a folder that cannot be read or written costs a warning, once.
+    * Each request is taken once, and answered while the driver runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from typing import Any
+
+from changelog_engine.driver.rescaling import RescaleRequests
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.rescaling import Parallelism
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ownership import driver_of
+from changelog_engine.ledger.requests import DriverAnswer, clear_answers, give_answer, take_requests
+
+log = logging.getLogger("changelog_engine")
+
+RESCALE = "rescale"
+_PATIENCE_S = 30.0  # with Spark, which may be starting workers for a request
+_LOOK_S, _LOOK_FAR_S = 1.0, 10.0  # on a local disk, and on an object store, where each look is paid for
+
+
+class RequestInbox:
+    """Looks for requests while a job runs, in a thread of its own.
+
+    Args:
+        folder: the job's.
+        rescales: where requests for another parallelism go.
+    """
+
+    def __init__(self, folder: JobFolder, rescales: RescaleRequests) -> None:
+        self._folder = folder
+        self._rescales = rescales
+        self._taken: set[str] = set()
+        self._warned = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="requests", daemon=True)
+
+    def start(self) -> None:
+        """Begin; answers that nobody fetched from an earlier driver are removed."""
+        with contextlib.suppress(ChangelogEngineError):
+            clear_answers(self._folder)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: the job has ended, so that each request that was taken has its answer."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_S)
+            if not self._thread.is_alive():
+                self._look()  # what came last is answered too: the job has ended
+
+    def _loop(self) -> None:
+        wait_s = _LOOK_FAR_S if self._folder.storage.local is None else _LOOK_S
+        while not self._stopping.wait(wait_s):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            me = driver_of(self._folder)
+            for identity, document in take_requests(self._folder, me, self._taken):
+                give_answer(self._folder, identity, self._answer(document))
+        except ChangelogEngineError as failure:
+            if not self._warned:
+                self._warned = True
+                log.warning("requests to %s cannot be taken: %s", self._folder.storage.root, failure)
+
+    def _answer(self, document: dict[str, Any]) -> DriverAnswer:
+        try:
+            return DriverAnswer(True, str(self._rescales.take(_wanted(document))))
+        except ChangelogEngineError as refused:
+            return DriverAnswer(False, str(refused))
+
+
+def _wanted(document: dict[str, Any]) -> Parallelism:
+    """The parallelism that a request asks for.
+
+    Raises:
+        ConfigurationError: it asks for something else.
+    """
+    wanted = document.get("parallelism")
+    if document.get("what") != RESCALE or not isinstance(wanted, int | dict):
+        raise ConfigurationError(
+            "this driver does not understand the request: use changelog-engine of its version"
+        )
+    return wanted

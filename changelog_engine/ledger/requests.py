@@ -1,0 +1,153 @@
+"""What another process asks of the driver that runs a job: a small file in the job's folder, and one with the answer.
+
+Invariants:
+    * A request is taken once, by the driver that ran when it was made, while somebody waits for the answer; else removed.
+    * Who asks may write into the job's folder, as the driver may; nothing of a request is executed or unpickled.
+    * What is no request, or too large for one, is left alone.
+    * Files are removed by whoever they are for; answers that nobody fetched, when the next driver starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from changelog_engine.clock import wall_s
+from changelog_engine.errors import StorageError
+from changelog_engine.ledger.job_folder import REQUESTS, JobFolder
+from changelog_engine.ledger.ownership import Driver
+
+_REQUEST = re.compile(r"([0-9a-f]{32})\.json")
+_ANSWER = re.compile(r"[0-9a-f]{32}-answer\.json")
+_MOST_BYTES = 64_000
+_MOST = 100  # taken in one look
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class DriverAnswer:
+    """What a driver says to a request.
+
+    Args:
+        done: whether it did what was asked.
+        text: what was done, or why it was not.
+    """
+
+    done: bool
+    text: str
+
+
+def make_request(folder: JobFolder, document: dict[str, Any], driver: Driver, timeout_s: float) -> str:
+    """Ask the driver; returns the request's id.
+
+    Args:
+        folder: the job's.
+        document: what is asked, as JSON.
+        driver: who runs the job, as far as that can be seen.
+        timeout_s: how long whoever asks waits.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    identity = uuid.uuid4().hex
+    folder.storage.make_dirs(REQUESTS)
+    until_ms = int((wall_s() + timeout_s) * 1000)
+    facts = {"format": _FORMAT, "driver": [driver.pid, driver.since], "until_ms": until_ms}
+    data = json.dumps({**document, **facts}).encode()
+    folder.storage.put_if_absent(f"{REQUESTS}/{identity}.json", data)
+    return identity
+
+
+def withdraw_request(folder: JobFolder, identity: str) -> bool:
+    """Take a request back; returns whether no driver had taken it.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    path = f"{REQUESTS}/{identity}.json"
+    there = folder.storage.exists(path)
+    folder.storage.delete(path)
+    return there
+
+
+def answer_to(folder: JobFolder, identity: str) -> DriverAnswer | None:
+    """The answer to a request, which is removed; None while there is none.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
+    path = _answer_path(identity)
+    document = folder.storage.read_document(path)
+    done, text = document.get("done"), document.get("text")
+    if not isinstance(done, bool) or not isinstance(text, str):
+        return None
+    with contextlib.suppress(StorageError):  # the driver removes it in the end
+        folder.storage.delete(path)
+    return DriverAnswer(done, text)
+
+
+def take_requests(folder: JobFolder, me: Driver, taken: set[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The requests that are there, with their ids; they are removed.
+
+    Args:
+        folder: the job's.
+        me: this driver, as others see it.
+        taken: ids of requests that were taken, and could not be removed; those of these are added.
+
+    Returns:
+        What each asks; requests to other drivers, and those for which nobody waits any more, are removed only.
+
+    Raises:
+        StorageError: the folder cannot be read.
+    """
+    found: list[tuple[str, dict[str, Any]]] = []
+    for entry in folder.storage.list(REQUESTS)[:_MOST]:
+        match = _REQUEST.fullmatch(entry.name)
+        if match is None or match[1] in taken:
+            continue
+        path = f"{REQUESTS}/{entry.name}"
+        if (folder.storage.size(path) or 0) > _MOST_BYTES:
+            continue
+        document = folder.storage.read_document(path)
+        taken.add(match[1])
+        with contextlib.suppress(StorageError):
+            folder.storage.delete(path)
+        if _for_me(document, me):
+            found.append((match[1], document))
+    return found
+
+
+def _for_me(document: dict[str, Any], me: Driver) -> bool:
+    """Whether a request is to this driver, and somebody waits for it."""
+    until_ms, driver = document.get("until_ms"), document.get("driver")
+    waits = isinstance(until_ms, int) and until_ms >= wall_s() * 1000
+    return document.get("format") == _FORMAT and waits and driver in ([me.pid, me.since], [None, None])
+
+
+def give_answer(folder: JobFolder, identity: str, answer: DriverAnswer) -> None:
+    """Answer a request.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    data = json.dumps({"done": answer.done, "text": answer.text[:_MOST_BYTES]}).encode()
+    folder.storage.write_durable(_answer_path(identity), data)
+
+
+def clear_answers(folder: JobFolder) -> None:
+    """Remove the answers of earlier drivers: whoever waited saw that they ended.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for entry in folder.storage.list(REQUESTS):
+        if _ANSWER.fullmatch(entry.name):
+            folder.storage.delete(f"{REQUESTS}/{entry.name}")
+
+
+def _answer_path(identity: str) -> str:
+    return f"{REQUESTS}/{identity}-answer.json"
