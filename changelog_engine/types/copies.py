@@ -85,7 +85,7 @@ def separate(values: Sequence[Any]) -> Sequence[Any]:
     if IMMUTABLE.issuperset(kinds):
         return values
     if kinds == {Row}:
-        fields = [value.__dict__ for value in values if spread(value) is not None]
+        fields = [value.__dict__ for value in values if value._list is None]
         inside = chain.from_iterable([each.values() for each in fields])
         if len(fields) == len(values) and IMMUTABLE.issuperset(map(type, inside)):
             return rows_of_fields([each.copy() for each in fields])

@@ -290,10 +290,10 @@ class Row:
         return hash(tuple(values_of(self)))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(values_of(self))
+        return iter(self.__dict__.values() if self._list is None else self._list)
 
     def __len__(self) -> int:
-        return len(values_of(self))
+        return len(self.__dict__ if self._list is None else self._list)
 
 
 _set_dict = Row.__dict__["__dict__"].__set__  # past __setattr__, at the price of a call of C

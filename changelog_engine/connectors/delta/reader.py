@@ -21,7 +21,7 @@ from changelog_engine.connectors.protocols import Position, Range, Split, SplitR
 from changelog_engine.errors import ConnectorError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import Instant, RowTypeInfo
-from changelog_engine.types.row import Row, RowKind, make_row
+from changelog_engine.types.row import Row, RowKind, make_row, values_of
 
 CHANGE_FIELDS = ("_change_type", "_commit_version", "_commit_timestamp")
 _KINDS = {
@@ -162,8 +162,9 @@ class VersionsReader(SplitReader):
         when = Instant.of_epoch_milli(file.time_ms) if file.time_ms else None
         changed: list[Row] = []
         for row in rows:
-            change = row._values[count] if file.change == "cdc" else file.change
+            values = values_of(row)
+            change = values[count] if file.change == "cdc" else file.change
             if change not in _KINDS:
                 raise ConnectorError(f"{file.path} has a change that is called {change!r}")
-            changed.append(make_row(names, [*row._values[:count], change, version, when], _KINDS[change]))
+            changed.append(make_row(names, [*values[:count], change, version, when], _KINDS[change]))
         return changed

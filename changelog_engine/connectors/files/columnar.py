@@ -18,7 +18,7 @@ from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo
-from changelog_engine.types.row import make_row
+from changelog_engine.types.row import rows_of_columns
 
 BATCH_ROWS = 2048
 _GROUP_ROWS = 64 * 1024
@@ -209,7 +209,7 @@ class _ColumnarReader(SplitReader):
                 columns.append([None] * batch.num_rows)
                 continue
             columns.append(_values(self._cast(batch.column(names[field.name]), field), True))
-        return [make_row(own, list(items)) for items in zip(*columns, strict=True)]
+        return rows_of_columns(own, columns)
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if column.type == field.type:

@@ -24,7 +24,7 @@ from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import Row, Types
-from changelog_engine.types.row import make_row
+from changelog_engine.types.row import make_row, rows_of_columns
 from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
@@ -222,8 +222,7 @@ class _CsvReader(SplitReader):
             values = [read(cells) for read, cells in zip(self._column_readers, columns, strict=True)]
         except ValueError:
             return self._decoded_singly(taken, position, before)
-        names = self._names
-        return [make_row(names, list(items)) for items in zip(*values, strict=True)]
+        return rows_of_columns(self._names, values)
 
     def _decoded_singly(self, taken: list[list[str]], position: Position, before: int) -> list[Row]:
         """Row by row, to name the one that does not fit."""
