@@ -88,8 +88,7 @@ class SparkEpochRunner:
         }
         self._placement: Placement | None = None
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
-            widest = max(stage.parallelism for stage in self.plan.stages)
-            self._placement = Placement(context, widest, lambda: self._cancelled)
+            self._placement = Placement(context, _widest(self.plan), lambda: self._cancelled)
         self._starts: dict[tuple[int, ...], Any] = {}
         self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
@@ -181,6 +180,8 @@ class SparkEpochRunner:
             raise self._failure(error) from None
         self._shipped, self.plan, self._parallelism = shipped, shipped.plan, shipped.plan.parallelism_of
         self._functions.carry(self._job)
+        if self._placement is not None:
+            self._placement.resize(_widest(plan))
         self._starts.clear()  # where a subtask runs depends on how many there are
         with contextlib.suppress(Exception):
             before.destroy()
@@ -374,6 +375,10 @@ class SparkEpochRunner:
 def _subtasks(plan: JobPlan) -> Iterator[tuple[int, int]]:
     """Stage and subtask of all that the plan has."""
     return ((stage.id, subtask) for stage in plan.stages for subtask in range(stage.parallelism))
+
+
+def _widest(plan: JobPlan) -> int:
+    return max(stage.parallelism for stage in plan.stages)
 
 
 def _decoded(collected: list[bytes]) -> Iterator[EpochReport]:

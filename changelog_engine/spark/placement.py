@@ -177,6 +177,11 @@ class Placement:
         self.executors = found
         return True
 
+    def resize(self, subtasks: int) -> None:
+        """The job's widest stage has so many subtasks from now on; executors that are there are not waited for again."""
+        self._subtasks = subtasks
+        self._wanted = wanted(self._master, self._setting, subtasks)
+
     def location(self, subtask: int, parallelism: int) -> str:
         """The location that a subtask of a stage prefers; neighbours share an executor."""
         slots = [executor for executor in self.executors for _ in range(executor.slots)]
@@ -196,9 +201,9 @@ class Placement:
         patience = _REPLACEMENT_S if replaced else self._registration_s()
         told, last = _TOLD_AFTER_S, began
         found = self._find()
-        if dynamic_allocation(self._setting) and not target.suffices(found):
+        if dynamic_allocation(self._setting) and self._needed_executors() > len(found):
             # Spark asks for executors when tasks wait, and before the first epoch none do.
-            self._scala_context.requestExecutors(max(0, self._needed_executors() - len(found)))
+            self._scala_context.requestExecutors(self._needed_executors() - len(found))
         while not target.suffices(found):
             if (reason := self._cancelled()) is not None:
                 raise EpochFailedError(reason)

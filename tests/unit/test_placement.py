@@ -156,6 +156,18 @@ def test_a_lost_executor_is_replaced_or_done_without() -> None:
     assert 110 <= scheduler.now < 111
 
 
+def test_a_rescaled_job_asks_for_executors_and_waits_for_none() -> None:
+    scheduler = Scheduler({0: [("0", 2, 0)]}, DYNAMIC | {"spark.executor.cores": "2"})
+    placement = placed(scheduler, subtasks=2)
+    assert placement.place(1)
+    assert scheduler.requested == 0
+    placement.resize(6)
+    assert not placement.place(2)
+    assert scheduler.requested == 2
+    assert scheduler.now == 0
+    assert [placement.location(subtask, 6)[-1] for subtask in range(6)] == list("000000")
+
+
 def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
     scheduler = Scheduler({0: []}, DYNAMIC | {"spark.executor.cores": "2"})
     with pytest.raises(
