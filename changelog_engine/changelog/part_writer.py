@@ -31,7 +31,7 @@ ROW_GROUP_ROWS = 65_536
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
-_DICTIONARIES = ("operator", "state", "operation", "key", "namespace", "map_key")
+_DICTIONARIES = ("operator", "state", "operation", "namespace", "map_key")
 # A page that zstd compresses costs 25 us, however short it is: in a part, columns of nearly nothing have snappy.
 _LIGHT = ("checkpoint_id", "attempt", "sequence", "operator", "state", "operation")
 _DICTIONARY_BYTES = 16 * 1024 * 1024
@@ -247,18 +247,19 @@ def _size(rows: int, value: Any) -> int:
     return int(value.nbytes) if isinstance(value, pa.Array) else 4 * rows
 
 
-def _file_schema(waiting: list[tuple[int, dict[str, Any]]]) -> tuple[pa.Schema, bool]:
-    """The file's Arrow schema, from its first row group; and whether values repeat.
+def _file_schema(waiting: list[tuple[int, dict[str, Any]]]) -> tuple[pa.Schema, set[str]]:
+    """The file's Arrow schema, from its first row group; and which columns repeat.
 
     Dictionaries are the columns of names, and those of which all came as dictionaries. Where only some did, Parquet's own
     dictionary is sooner made than theirs are joined.
     """
     fields = []
-    repeated = False
+    repeated = set()
     for field in SCHEMA:
         values = [given.get(field.name) for _, given in waiting]
         came = [_is_dictionary(value) for value in values if value is not None]
-        repeated = repeated or (field.name == "value" and any(came))
+        if any(came):
+            repeated.add(field.name)
         if field.name in _CONSTANTS or (came and all(came)):
             field = field.with_type(pa.dictionary(_INDEX_TYPE, field.type))
         fields.append(field.with_nullable(field.name not in REQUIRED))
@@ -299,21 +300,20 @@ def _of_type(rows: int, value: Any, type_: pa.DataType) -> pa.Array:
 
 
 def open_writer(
-    sink: Any, schema: pa.Schema, repeated: bool = False, light: Collection[str] = ()
+    sink: Any, schema: pa.Schema, repeated: Collection[str] = ("key",), light: Collection[str] = ()
 ) -> pq.ParquetWriter:
     """A writer with the encodings that suit the changelog's columns.
 
     Args:
         sink: where the bytes go.
         schema: the changelog's columns, some of them as dictionaries.
-        repeated: values repeat, although they are not a dictionary.
+        repeated: columns whose texts repeat; of ``key`` and ``value`` only these get dictionaries.
         light: columns that are nearly nothing without compression.
     """
     dictionaries = ["checkpoint_id", "attempt", "key_group", *_DICTIONARIES]
     encodings = {"sequence": "DELTA_BINARY_PACKED", "event_time": "DELTA_BINARY_PACKED"}
-    if repeated or pa.types.is_dictionary(schema.field("value").type):
-        dictionaries.append("value")
-    else:
+    dictionaries += [name for name in ("key", "value") if name in repeated]
+    if "value" not in repeated:
         encodings["value"] = "DELTA_LENGTH_BYTE_ARRAY"
     return pq.ParquetWriter(
         sink,

@@ -29,7 +29,7 @@ class Block(NamedTuple):
     Args:
         edge: the exchange.
         channel: the sender's subtask.
-        keys: keys of a hash exchange, else None.
+        keys: identities of the keys of a hash exchange, as the codec of their declared type gives them; else None.
         times: timestamps in ms, or None.
         values: the elements.
         watermark: the sender's watermark after these elements.

@@ -142,9 +142,7 @@ class Exchange:
         except Exception as error:
             raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
         value_column = column_of(values)
-        key_column: Column = keys
-        if identities is keys:
-            key_column = column_of(keys)
+        key_column = column_of(identities)
         if self.parallelism == 1:
             self._pieces[0].append((key_column, times, value_column))
             return

@@ -383,7 +383,7 @@ def _trace_exchange(exchange: Exchange, tracker: Tracker) -> None:
             for each in pieces[before[target] :]:
                 keys, indices, column = cast(tuple[Any, Any, Any], each)
                 if wanted is not None:
-                    mask = _is_key(exchange, keys, wanted)
+                    mask = _is_key(keys, wanted)
                     if not mask.any():
                         continue
                     keys, indices, column = _select(keys, mask), indices[mask], _select(column, mask)
@@ -395,11 +395,9 @@ def _trace_exchange(exchange: Exchange, tracker: Tracker) -> None:
     exchange.__dict__["process"] = traced_process
 
 
-def _is_key(exchange: Exchange, keys: Any, wanted: Any) -> Any:
-    if isinstance(keys, np.ndarray) and keys.dtype == np.int64 and type(wanted) is int:
-        return keys == wanted
-    assert exchange._keys is not None
-    identities = exchange._keys.identities(keys.tolist() if isinstance(keys, np.ndarray) else keys, "key")
+def _is_key(identities: Any, wanted: Any) -> Any:
+    if isinstance(identities, np.ndarray) and identities.dtype == np.int64 and type(wanted) is int:
+        return identities == wanted
     return np.fromiter((identity == wanted for identity in identities), bool, len(identities))
 
 

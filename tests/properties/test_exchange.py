@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support.same import same
 
 from api.common.typeinfo import Types
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.graph.key_groups import key_group, key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
@@ -81,17 +82,28 @@ class Recorder:
 BATCHES = st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=20), max_size=4)
 
 
-@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.booleans())
+KEYS: list[tuple[Any, Any]] = [
+    (Types.LONG(), lambda value: value % 7),
+    (Types.STRING(), lambda value: f"k{value % 7}"),
+    (Types.LONG(), lambda value: value % 2 == 0),  # become whole numbers
+    (Types.TUPLE([Types.LONG(), Types.STRING()]), lambda value: (value % 7, "x")),
+    (None, lambda value: [value % 7, 0.5][value % 2]),
+]
+
+
+@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.sampled_from(KEYS))
 def test_hash_exchange_sends_each_key_to_its_owner_in_order(
-    epochs: list[list[list[int]]], parallelism: int, timed: bool, text: bool
+    epochs: list[list[list[int]]], parallelism: int, timed: bool, kind: tuple[Any, Any]
 ) -> None:
     maximum = 16
+    key_type, selector = kind
+    codec = key_codec_for(key_type)
 
     def key_of(value: int) -> Any:
-        return f"k{value % 7}" if text else value % 7
+        return codec.identity(selector(value))
 
-    key_by = Node(1, NodeKind.KEY_BY, "key", (0,), key_type=Types.STRING() if text else Types.LONG())
-    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by), 0, parallelism, maximum, key_of)
+    key_by = Node(1, NodeKind.KEY_BY, "key", (0,), key_type=key_type)
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by), 0, parallelism, maximum, selector)
     recorder = Recorder(exchange)
     for batches in epochs:
         recorder.send([(batch, [value + 100 for value in batch] if timed else None) for batch in batches])
