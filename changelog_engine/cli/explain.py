@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,8 @@ def explain(
             return explain_output(program, sink, _condition(where), depth=depth or 2, **more)
         return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **more)
 
+    if answer is not None:
+        _end_with_whoever_asked()
     found = ask_script("explain", script, arguments, name, entries, ask)
     if answer is not None:  # the script may print what it likes
         Path(answer).write_text(json.dumps(found.to_json()))
@@ -179,6 +184,26 @@ def impact(
         )
 
     _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
+
+
+def _end_with_whoever_asked() -> None:
+    """Kill this session when standard input ends, as it does when the process at its other end is gone, by kill -9 too.
+
+    The script has an empty standard input. Nothing is done where this process does not lead a session of its own.
+    """
+    if os.getsid(0) != os.getpid():
+        return
+    asked = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+    def wait() -> None:
+        while os.read(asked, 4096):
+            pass
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=wait, name="changelog-asked", daemon=True).start()
 
 
 def _condition(where: str | None) -> Callable[[Any], Any]:

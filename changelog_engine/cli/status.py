@@ -63,7 +63,9 @@ def status(path: str) -> Answer:
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]
     sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
-    return Answer(_document(found), sheets, notes=found.faults, status=bool(found.faults))
+    return Answer(
+        _document(found), sheets, notes=[*found.faults, *found.unreadable], status=bool(found.faults)
+    )
 
 
 @click.command()
@@ -260,6 +262,7 @@ def _document(found: JobStatus) -> dict[str, Any]:
         "log": {"files": found.log_files, "bytes": found.log_bytes},
         "snapshots": {"files": found.snapshot_files, "bytes": found.snapshot_bytes},
         "faults": found.faults,
+        "unreadable": found.unreadable,
         "metrics": found.metrics,
     }
 

@@ -145,6 +145,7 @@ class JobStatus:
         upkeep: the materializer's work; None when there is no checkpoint.
         log_files, log_bytes, snapshot_files, snapshot_bytes: what the tables list.
         faults: what could not be found out, and why.
+        unreadable: notes of attempts that can't be read; the job does not need them.
         metrics: what the newest checkpoint's row says beyond the fields that all rows have.
     """
 
@@ -165,6 +166,7 @@ class JobStatus:
     snapshot_files: int = 0
     snapshot_bytes: int = 0
     faults: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     metrics: dict[str, Any] = field(default_factory=dict)
 
 
@@ -188,11 +190,12 @@ def list_jobs(base: str) -> list[JobSummary]:
     return found
 
 
-def job_status(path: str) -> JobStatus:
+def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobStatus:
     """How a job is.
 
     Args:
         path: the job's folder, or the changelog folder in it.
+        known: notes of its attempts, see ``attempt_notes.read_notes``.
 
     Raises:
         StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
@@ -207,7 +210,7 @@ def job_status(path: str) -> JobStatus:
     attempts = tuple(lineage.attempt(number) for number in sorted(lineage.attempts))
     upkeep = None if newest is None else _upkeep(folder, ledger, newest, faults)
     listing = ledger.snapshots.listing
-    notes = read_notes(folder.changelog, lineage.attempts)
+    notes = read_notes(folder.changelog, lineage.attempts, known)
     last = notes.get(lineage.newest_attempt_id)
     rescales = tuple(
         f"rescaled {in_words(notes[attempt.id].rescaled)} at checkpoint {attempt.parent}"
@@ -232,6 +235,7 @@ def job_status(path: str) -> JobStatus:
         snapshot_files=0 if listing is None else listing.num_rows,
         snapshot_bytes=0 if listing is None else _bytes(listing),
         faults=tuple(faults),
+        unreadable=tuple(note.fault for note in notes.values() if note.fault is not None),
         metrics={} if newest is None else metrics_of(newest),
     )
 

@@ -123,7 +123,7 @@ class Timeline(Displayed):
         newest: the newest checkpoint's id; None for none.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, known: dict[int, AttemptNote] | None = None) -> None:
         self._ledger = open_ledger(path)
         lineage = self._ledger.lineage
         newest = lineage.newest_checkpoint()
@@ -135,7 +135,7 @@ class Timeline(Displayed):
             self._on_line |= (self._index.attempts == attempt) & (ids >= first) & (ids <= last)
         self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
         running = driver_of(open_job(path)).running
-        self.attempts = tuple(_attempts(self._ledger, self._index, self._on_line, running))
+        self.attempts = tuple(_attempts(self._ledger, self._index, self._on_line, running, known))
         self._by_number = {row.attempt: row for row in self.attempts}
         self._cut = {  # attempts whose first checkpoints were truncated: the first that is left did not begin them
             row.attempt
@@ -265,12 +265,16 @@ def _detailed(row: CheckpointRow, read: Checkpoint) -> CheckpointRow:
 
 
 def _attempts(
-    ledger: Ledger, index: Index, on_line: npt.NDArray[np.bool_], running: bool | None
+    ledger: Ledger,
+    index: Index,
+    on_line: npt.NDArray[np.bool_],
+    running: bool | None,
+    known: dict[int, AttemptNote] | None,
 ) -> list[AttemptRow]:
     lineage = ledger.lineage
     found: list[AttemptRow] = []
     numbers, forked = sorted(lineage.attempts), _forked(ledger.storage)
-    notes = read_notes(ledger.storage, numbers)
+    notes = read_notes(ledger.storage, numbers, known)
     for number in numbers:
         attempt = lineage.attempt(number)
         mine = index.attempts == number
@@ -314,7 +318,7 @@ def end_of(note: AttemptNote | None, may_run: bool = False) -> str:
         note: of it; None for none.
         may_run: whether it perhaps runs, where this machine cannot see it.
     """
-    if note is None:
+    if note is None or note.fault is not None:
         return ENDED
     if note.ended is not None:
         return note.ended

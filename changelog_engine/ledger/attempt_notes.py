@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
+from changelog_engine.errors import StorageError
 from changelog_engine.graph.rescaling import ParallelismChange
 from changelog_engine.storage.protocol import Storage
 
@@ -85,6 +86,8 @@ class AttemptNote:
         ended: ``finished``, ``stopped`` or ``rescaled`` (the next one has another parallelism), when it came to its end;
             None otherwise.
         rescaled: what differs in parallelism from the attempt before, when it was begun for that.
+        ended: ``finished`` or ``stopped``, when it came to its end; None otherwise.
+        fault: why it can't be read; nothing is known of the attempt then.
     """
 
     attempt: int
@@ -92,6 +95,12 @@ class AttemptNote:
     failure: AttemptFailure | None = None
     ended: str | None = None
     rescaled: tuple[ParallelismChange, ...] = ()
+    fault: str | None = None
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will be noted of the attempt."""
+        return self.failure is not None or self.ended is not None
 
 
 def note_file(attempt: int) -> str:
@@ -134,20 +143,30 @@ def drop_old_note(changelog: Storage, attempt: int) -> None:
         changelog.delete(note_file(attempt - KEPT))
 
 
-def read_notes(changelog: Storage, attempts: Iterable[int]) -> dict[int, AttemptNote]:
-    """The notes of attempts, as far as there are any.
+def read_notes(
+    changelog: Storage, attempts: Iterable[int], known: dict[int, AttemptNote] | None = None
+) -> dict[int, AttemptNote]:
+    """The notes of attempts, as far as there are any; one that can't be read says so in ``fault``.
 
     Args:
         changelog: the changelog's folder.
         attempts: their numbers; the newest KEPT of them are looked at.
-
-    Raises:
-        StorageError: the folder could not be read.
+        known: final notes of this changelog that were read before and are not read again; those that are read now come to
+            them.
     """
     wanted = sorted(attempts)[-KEPT:]
+    known = {} if known is None else known
 
     def read(attempt: int) -> AttemptNote | None:
-        return _note_in(changelog.read_document(note_file(attempt)), attempt)
+        if attempt in known:
+            return known[attempt]
+        try:
+            note = _note_in(changelog.read_document(note_file(attempt)), attempt)
+        except StorageError as error:
+            return AttemptNote(attempt, fault=str(error))
+        if note is not None and note.final:
+            known[attempt] = note
+        return note
 
     if changelog.reads_at_once > 1 and len(wanted) > 1:
         with ThreadPoolExecutor(changelog.reads_at_once) as pool:

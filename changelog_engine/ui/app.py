@@ -102,7 +102,7 @@ class Page:
         job = self._view(request)
         asked = request.query_params
         if not job.rows:
-            failures = job_status(job.root).failures[-_FAILURES:]
+            failures = job_status(job.root, job.notes).failures[-_FAILURES:]
             return self._html("empty.html", job=job.name, root=job.root, failures=failures)
         at = self._moment(job, asked.get("at")) if asked.get("at") else job.rows[-1].id
         checkpoint = job.checkpoint(at)
@@ -236,7 +236,7 @@ class Page:
         }
 
     def _now(self, job: OpenedJob, request: Request) -> dict[str, Any]:
-        status = job_status(job.root)
+        status = job_status(job.root, job.notes)
         return {"status": status, "now": now_of(job, status), "count": len(job.rows)}
 
     def _commands(self, job: OpenedJob, request: Request) -> dict[str, Any]:

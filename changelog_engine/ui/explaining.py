@@ -4,7 +4,8 @@ Invariants:
     * Nothing is run unless whoever started the page named the script; what a browser sends chooses a change, never what is
       run.
     * One question at a time, each for a bounded time, with bounded output. Whoever asked and goes away ends it.
-    * The child has a session of its own, and all processes of that are killed at the end: what the script started, too.
+    * The child has a session of its own, and all processes of that are killed at the end: what the script started, too. When
+      the page itself is killed, the child's standard input ends, and the child kills its session.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Explainer:
     ) -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(
             *self._command(change, answer),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,  # nothing is written: it ends when this process does, by kill -9 too
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,

@@ -15,7 +15,7 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.moments import StateOverTime
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import CheckpointRow, Timeline
-from changelog_engine.ledger.attempt_notes import note_file
+from changelog_engine.ledger.attempt_notes import AttemptNote, note_file
 from changelog_engine.ledger.job_path import open_changelog, open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
@@ -53,11 +53,12 @@ class OpenedJob:
         self.root, self.name = folder.storage.root, folder.name
         self.lock = threading.RLock()
         self._details: dict[int, Detail] = {}
+        self.notes: dict[int, AttemptNote] = {}  # of attempts of which nothing more will be noted
         self._load()
 
     def _load(self) -> None:
         self.table = open_changelog(self.root).table_id()
-        self.timeline = Timeline(self.root)
+        self.timeline = Timeline(self.root, self.notes)
         self.rows: list[CheckpointRow] = self.timeline.checkpoints()
         self.tree: Tree = build_tree(
             [row.id for row in self.rows],
@@ -74,6 +75,7 @@ class OpenedJob:
             log = open_changelog(self.root)
             if log.table_id() != self.table:  # the folder was made anew
                 self._details.clear()
+                self.notes = {}
                 self._load()
             elif log.version != self.version or self._attempts_end() != self._ends:
                 self._load()

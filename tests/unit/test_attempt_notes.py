@@ -19,7 +19,8 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli.program import main
 from changelog_engine.driver.attempt_notes import failure_of
 from changelog_engine.errors import ConnectorError, JobExecutionError
-from changelog_engine.inspection.timeline import end_of
+from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.timeline import Timeline, end_of
 from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.ui.app import Page
@@ -184,6 +185,28 @@ def test_a_note_is_bounded_and_a_damaged_one_is_none(tmp_path: Path):
     assert read_notes(folder, [2]) == {2: AttemptNote(2)}
     assert max(read_notes(folder, range(1, KEPT + 2))) == 2
     assert 1 not in read_notes(folder, range(1, KEPT + 2))
+
+
+def test_a_note_that_cannot_be_read_is_told_and_final_ones_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    TestJob(tmp_path).run_driver(keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job"))
+    job = tmp_path / "job"
+    note = next((job / "changelog").glob("_attempt-*.json"))
+    known: dict[int, AttemptNote] = {}
+    assert job_status(str(job), known).unreadable == ()
+    assert list(known) == [1]
+    note.unlink()
+    note.mkdir()
+    assert job_status(str(job), known).unreadable == (), "what was final is not read again"
+    status = job_status(str(job))
+    assert status.faults == ()
+    assert len(status.unreadable) == 1
+    assert note.name in status.unreadable[0]
+    shown = CliRunner().invoke(main, ["status", str(job)])
+    assert shown.exit_code == 0
+    assert note.name in "".join(shown.stdout.split())
+    assert Timeline(str(job)).attempts[0].end == "finished"
 
 
 def test_what_another_librarys_error_says_is_not_kept():

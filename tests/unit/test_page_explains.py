@@ -55,6 +55,14 @@ words.key_by(lambda word: word, Types.STRING()).process(Count(), Types.STRING())
 env.execute(sys.argv[1])
 """
 
+KILLED = """
+import asyncio, sys
+from changelog_engine.ui.explaining import AskedChange, Explainer, Program
+path = sys.argv[1].rpartition("/")[0] + "/changelog-data/words"
+change = AskedChange("words", path, "<i>count", "count", "to", 1)
+asyncio.run(Explainer(Program(sys.argv[1], ("words",))).explain(change, asyncio.Event().wait))
+"""
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
@@ -136,6 +144,14 @@ def test_a_replay_is_bounded_and_nothing_of_it_stays(script: Path):
         await asyncio.wait([first])
         assert len(children(script)) == before + 1
         assert run_on(script) == []
+
+        asker = subprocess.Popen([sys.executable, "-c", KILLED, str(script)])
+        while len(children(script)) == before + 1 and monotonic_s() < until:
+            await asyncio.sleep(0.05)
+        asker.kill()
+        asker.wait()
+        assert len(children(script)) == before + 2
+        assert run_on(script) == [], "a page that is killed leaves nothing"
         (script.parent / "endless").unlink()
         assert (await explainer.explain(change(script), never))["equal"]
 
