@@ -86,7 +86,6 @@ class AttemptNote:
         ended: ``finished``, ``stopped`` or ``rescaled`` (the next one has another parallelism), when it came to its end;
             None otherwise.
         rescaled: what differs in parallelism from the attempt before, when it was begun for that.
-        ended: ``finished`` or ``stopped``, when it came to its end; None otherwise.
         fault: why it can't be read; nothing is known of the attempt then.
     """
 

@@ -14,8 +14,10 @@ from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
+import changelog_engine
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
+from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors import (
     CommittingSink,
     CommittingWriter,
@@ -89,6 +91,51 @@ def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> Non
     assert seen != exactly_once(), "nothing was left to make up for"
     job.run_driver(graph)
     assert visible(out) == exactly_once() + exactly_once()
+
+
+class Total(KeyedProcessFunction):
+    """Gives numbers on with how many there were of their key, which is their remainder."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.total.update((self.total.value() or 0) + 1)
+        yield f"{value} {self.total.value()}"
+
+
+def totals_into(out: Path, name: str) -> JobGraph:
+    build = GraphBuilder(name)
+    keyed = build.key_by(build.source(NumberSequenceSource(1, 30)), lambda number: number % 2, Types.LONG())
+    build.add(
+        NodeKind.SINK,
+        "sink",
+        build.process(keyed, Total(), uid="totals"),
+        function=FolderSink(str(out)),
+        uid="sink",
+    )
+    return build.graph()
+
+
+@pytest.mark.parametrize("epochs", [2, 3], ids=["in the middle", "at the end"])
+def test_a_repaired_job_commits_what_its_parent_had_prepared(tmp_path: Path, epochs: int) -> None:
+    """The parent died between a checkpoint and its sinks' commits: the fork makes them, once, and goes on as corrected."""
+    out, base = tmp_path / "out", tmp_path / "log"
+    job = TestJob(base, Script((10,), (True,), (Failure(epochs, Fault.COMMITTED),)))
+    with pytest.raises(DriverKilled):
+        job.run_driver(totals_into(out, "job"))
+    covered = Counter(f"{number} {(number + 1) // 2}" for number in range(1, 10 * epochs + 1))
+    assert visible(out) < covered, "nothing was left to commit"
+    fix = {"totals": {"total": {"key": [0], "value": [1000]}}}
+    said = {"who": "ann", "why": "counted wrongly"}
+    changelog_engine.repair(f"{base}/job", "latest", fix, **said, target=f"{base}/mended")
+    assert visible(out) < covered, "a repair commits nothing by itself"
+    TestJob(base, Script((10,))).run(totals_into(out, "mended"))
+    rest = range(10 * epochs + 1, 31)
+    assert visible(out) == covered + Counter(
+        f"{number} {(number + 1) // 2 if number % 2 else 1000 + (number - 10 * epochs) // 2}"
+        for number in rest
+    )
 
 
 def test_without_checkpoints_all_is_committed_at_the_end(tmp_path: Path) -> None:

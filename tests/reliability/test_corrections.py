@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv
 from support import window_jobs
 from support.functions import Count, by_key, rounds
 from support.graphs import keyed_job
@@ -34,6 +38,7 @@ from api.datastream.functions import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.cli import main
+from changelog_engine.cli.given_corrections import values_of_text
 from changelog_engine.corrections import DELETE, UNCHANGED, FixedEntry
 from changelog_engine.errors import (
     ArgumentTypeError,
@@ -55,7 +60,6 @@ from materializer import state_at
 from materializer.materialize import materialize
 
 ELEMENTS = rounds(5, 40)
-correct_command: Any = import_module("changelog_engine.cli.correct")
 SAID = {"who": "ann", "why": "refund 17 was booked twice"}
 
 
@@ -308,11 +312,11 @@ def test_on_the_console(base: Path) -> None:
 def test_numbers_of_any_size_on_the_console() -> None:
     """None goes through a float; a field that a row has not is refused."""
     decimal, large = "12345678901234567890.10", 12345678901234567890123
-    assert correct_command._values(decimal, Types.BIG_DEC(), False) == [Decimal(decimal)]
-    assert correct_command._values(f"[{large}, 5]", Types.BIG_INT(), True) == [large, 5]
+    assert values_of_text(decimal, Types.BIG_DEC(), False, "--set") == [Decimal(decimal)]
+    assert values_of_text(f"[{large}, 5]", Types.BIG_INT(), True, "--set") == [large, 5]
     row = Types.ROW_NAMED(["a", "b"], [Types.MAP(Types.STRING(), Types.BIG_DEC()), Types.DOUBLE()])
     nested = Types.TUPLE([row, Types.LIST(Types.BIG_INT())])
-    found = correct_command._values(f'[{{"a": {{"x": 1.10}}, "b": 1.5}}, [{large}]]', nested, False)
+    found = values_of_text(f'[{{"a": {{"x": 1.10}}, "b": 1.5}}, [{large}]]', nested, False, "--set")
     assert exact(found) == exact([(Row(a={"x": Decimal("1.10")}, b=1.5), [large])])
     for text, declared in (
         ('{"a": {}, "b": 1.5, "c": 2}', row),
@@ -320,7 +324,55 @@ def test_numbers_of_any_size_on_the_console() -> None:
         (str(large), Types.PICKLED_BYTE_ARRAY()),
     ):
         with pytest.raises(click.UsageError, match="as JSON"):
-            correct_command._values(text, declared, False)
+            values_of_text(text, declared, False, "--set")
+
+
+def test_a_file_of_corrections(base: Path, tmp_path: Path) -> None:
+    """Parquet, CSV and JSON lines say the same; what a file lacks, options say; what is wrong is named, and makes no job."""
+
+    def correct(file: Path, *arguments: str) -> Any:
+        words = ["correct", str(base / "job"), "--from-file", str(file), *arguments]
+        return CliRunner().invoke(main, [*words, "--dry-run", "--csv"])
+
+    said = {"operator": "process", "state": "count", "who": "ann", "why": 'was wrong, in "May"'}
+    rows = [
+        {"key": 0, "value": 100, "delete": None, **said},
+        {"key": 3, "value": None, "delete": True, **said},
+    ]
+    table = pa.Table.from_pylist(rows)
+    pq.write_table(table, tmp_path / "c.parquet")
+    csv.write_csv(table, tmp_path / "c.csv")
+    (tmp_path / "c.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    for name in ("c.parquet", "c.csv", "c.jsonl"):
+        shown = correct(tmp_path / name)
+        assert shown.exit_code == 0, shown.output
+        assert shown.output.splitlines() == ["key,before,after", "0,8,100", "3,8,deleted"]
+    file = tmp_path / "few.csv"
+    options = ["--operator", "process", "--state", "count", "--who", "ann", "--why", "wrong"]
+    for text, more, words in (
+        ("key,value\n1,x\n", options, "row 0 .counted from 0., column .value.: the value is declared LONG"),
+        ("key,value\nx,1\n", options, "'x' is not a key of the type LONG"),
+        ("key,value\n1,1\n", options[:-2], "has no column why: add it, or say --why"),
+        ("key,value,why\n1,1,a\n", options, "has a column why: leave --why out"),
+        ("key,value,why\n1,1,a\n2,2,b\n", options[:-2], "one text for all of its corrections"),
+        ("key,value,vaule\n1,1,2\n", options, "column 'vaule' too many"),
+        ("key,value\n1,1,2\n", options, "column without a name"),
+        ("key,value\n", options, "has no rows"),
+        ("key,value,delete\n1,1,yes\n", options, "delete is 'yes', neither true nor false"),
+        ("key,value\n1,1\n1,2\n", options, "an earlier row is for the key 1"),
+        ("key,value,state\n1,1,cuont\n", [*options[:2], *options[4:]], "no state 'cuont'; there are count"),
+    ):
+        file.write_text(text)
+        refused = correct(file, *more)
+        assert refused.exit_code in (1, 2)
+        assert re.search(words, " ".join(refused.stderr.split())), refused.stderr
+    assert correct(tmp_path / "c.csv", "--set", "1", "1").exit_code == 2
+    file.write_text("key,value\n0,100\n")
+    made = CliRunner().invoke(
+        main, ["correct", str(base / "job"), f"{tmp_path}/mended", "--from-file", str(file), *options]
+    )
+    assert made.exit_code == 0, made.output
+    assert state_at(f"{tmp_path}/mended/changelog").states["process", "count"][0] == 100
 
 
 def test_a_fix_may_use_one_object_again(tmp_path: Path) -> None:

@@ -1,0 +1,290 @@
+"""Corrections as options and files give them: keys and values of declared types, and tables of them.
+
+A file is Parquet, CSV with a header, or JSON lines. Its columns are ``key``, ``value``, and perhaps ``map_key``, ``delete``,
+``operator``, ``state``, ``who`` and ``why``; what it does not say, options say.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.codec.values import codec_for
+from changelog_engine.corrections.fixes import user_type
+from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.inspection.states import check_names
+from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+
+_OF_ENTRY = ("key", "value", "map_key", "delete")
+_SAID = ("operator", "state", "who", "why")
+_LINES = (".jsonl", ".ndjson", ".json")
+
+Tables = dict[str, dict[str, Any]]  # uid -> state -> table, as ``repair`` takes them
+
+
+class GivenCorrections(NamedTuple):
+    """What a file says.
+
+    Args:
+        tables: the corrections.
+        who, why: made them, and why.
+    """
+
+    tables: Tables
+    who: str
+    why: str
+
+
+def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | None]) -> GivenCorrections:
+    """The corrections in a file.
+
+    Args:
+        path: of the file; its ending says which kind it is.
+        checkpoint: that says the states' types.
+        options: ``operator``, ``state``, ``who`` and ``why``, where they were given: for files without such columns.
+
+    Raises:
+        UsageError: it is none of the three, has other columns, or has something in them that is not of its type; names the
+            row.
+        RestoreError: there is no such operator or state; names the nearest.
+    """
+    suffix = Path(path).suffix.lower()
+    table, rows, names = None, [], []
+    try:
+        if suffix == ".parquet":
+            table = pq.read_table(path)
+            names = table.column_names
+            rows = table.select([name for name in names if name in _SAID]).to_pylist()
+        elif suffix == ".csv":
+            with open(path, newline="", encoding="utf-8-sig") as file:
+                reader = csv.DictReader(file, strict=True, restkey="(a column without a name)")
+                rows = list(reader)
+                names = list(reader.fieldnames or ())
+        elif suffix in _LINES:
+            rows = _lines(path)
+        else:
+            raise click.UsageError(f"{path}: corrections are read from .parquet, .csv, {', '.join(_LINES)}")
+    except (OSError, csv.Error, UnicodeDecodeError, pa.ArrowException) as error:
+        raise click.UsageError(f"{path} can't be read: {error}") from None
+    names = names + [
+        name for name in dict.fromkeys(name for row in rows for name in row) if name not in names
+    ]
+    _check_columns(path, names, bool(rows), options)
+    who, why = (_one(path, name, rows, options[name]) for name in ("who", "why"))
+    places: dict[tuple[str, str], list[int]] = {}
+    for at, row in enumerate(rows):
+        whose = [row.get(name) if options[name] is None else options[name] for name in ("operator", "state")]
+        for name, text in zip(("operator", "state"), whose, strict=True):
+            if not isinstance(text, str) or not text:
+                raise click.UsageError(f"{path}, row {at} (counted from 0): {name} is {text!r}: name one")
+        places.setdefault((str(whose[0]), str(whose[1])), []).append(at)
+    tables: Tables = {}
+    for (operator, state), mine in places.items():
+        check_names(checkpoint, operator, state)
+        if table is not None:
+            found: Any = table.take(mine).select([name for name in names if name in _OF_ENTRY])
+            if "delete" in names and found["delete"].null_count and pa.types.is_boolean(found["delete"].type):
+                place = found.column_names.index("delete")
+                found = found.set_column(place, "delete", pc.fill_null(found["delete"], False))
+        else:
+            given = [(f"{path}, row {at} (counted from 0)", rows[at]) for at in mine]
+            found = _typed(
+                given, suffix == ".csv", *described_in(checkpoint, operator, state), f"{state} of {operator}"
+            )
+        tables.setdefault(operator, {})[state] = found
+    return GivenCorrections(tables, who, why)
+
+
+def _lines(path: str) -> list[dict[str, Any]]:
+    rows = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    row = _json(line)
+                except (ValueError, RecursionError) as error:
+                    raise click.UsageError(f"{path}, line {number} is not JSON: {error}") from None
+                if not isinstance(row, dict):
+                    raise click.UsageError(f"{path}, line {number} is not a JSON object, one in a line")
+                rows.append(row)
+    return rows
+
+
+def _json(text: str) -> Any:
+    orjson.loads(text)  # json would take NaN, too
+    return json.loads(text, parse_float=Decimal)
+
+
+def _check_columns(path: str, names: list[str], rows: bool, options: dict[str, str | None]) -> None:
+    for name in names:
+        if name not in (*_OF_ENTRY, *_SAID) or names.count(name) > 1:
+            raise click.UsageError(
+                f"{path} has a column {name!r} too many: it may have {', '.join((*_OF_ENTRY, *_SAID))}, each once"
+            )
+    if not rows or "key" not in names:
+        raise click.UsageError(f"{path} has no {'column key' if rows else 'rows'}")
+    for name in _SAID:
+        if name in names and options[name] is not None:
+            raise click.UsageError(f"{path} has a column {name}: leave --{name} out")
+        if name not in names and options[name] is None:
+            raise click.UsageError(f"{path} has no column {name}: add it, or say --{name}")
+
+
+def _one(path: str, name: str, rows: list[dict[str, Any]], said: str | None) -> str:
+    """Who or why: the log keeps one for all corrections of a fork."""
+    found = [said] if said is not None else list(dict.fromkeys(row.get(name) for row in rows))
+    if len(found) > 1 or not isinstance(found[0], str):
+        told = ", ".join([repr(each) for each in found[:3]])
+        raise click.UsageError(
+            f"the column {name} of {path} has {told}: a fork has one text for all of its corrections. Make a file, and a "
+            "fork, for each"
+        )
+    return found[0]
+
+
+def _typed(
+    given: list[tuple[str, dict[str, Any]]],
+    texts: bool,
+    operator: dict[str, Any],
+    described: dict[str, Any],
+    what: str,
+) -> dict[str, list[Any]]:
+    """Rows of text or JSON as a table of Python objects of the declared types."""
+    value_type, is_map = user_type(described), described["kind"] == "map"
+    table: dict[str, list[Any]] = {
+        "key": [],
+        "value": [],
+        "delete": [],
+        **({"map_key": []} if is_map else {}),
+    }
+    for where, row in given:
+        gone = row.get("delete")
+        if gone not in (None, "", True, False) and str(gone).lower() not in ("true", "false"):
+            raise click.UsageError(f"{where}: delete is {gone!r}, neither true nor false")
+        table["delete"].append(str(gone).lower() == "true")
+        table["key"].append(key_of(_text(row.get("key")), type_of(operator.get("key_type")), f"{where}: key"))
+        if is_map:
+            text = _text(row.get("map_key"))
+            table["map_key"].append(key_of(text, type_of(described.get("map_key_type")), f"{where}: map_key"))
+        elif row.get("map_key") not in (None, ""):
+            raise click.UsageError(f"{where}: {what} is not a MapState: leave map_key out")
+        value = row.get("value")
+        if table["delete"][-1] or (value is None and is_map):
+            table["value"].append(None)
+        elif texts:
+            table["value"] += values_of_text(str(value), value_type, False, f"{where}: value")
+        else:
+            table["value"] += _values_of(value, value_type, False, f"{where}: value {value!r}")
+    return table
+
+
+def _text(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key, default=str)
+
+
+def described_in(checkpoint: Checkpoint, uid: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a checkpoint says of an operator and a state that it has."""
+    return next(
+        (each, state)
+        for each in checkpoint.operators
+        for state in each.get("states", ())
+        if each["uid"] == uid and state["name"] == name
+    )
+
+
+def key_of(text: str, key_type: TypeInformation | None, option: str) -> Any:
+    """The key that was given as text.
+
+    Args:
+        text: as for ``history --key``.
+        key_type: declared; None for undeclared.
+        option: where it was given, for messages.
+    """
+    found = key_identities(text, key_type)
+    if not found:
+        wanted = "undeclared" if key_type is None else key_type.name
+        raise click.UsageError(f"{option} {text}: {text!r} is not a key of the type {wanted}")
+    if len(found) > 1:
+        codec = key_codec_for(key_type)
+        could = ", ".join([repr(codec.key_of(each)) for each in found])
+        raise click.UsageError(f"{option} {text}: {text!r} may mean {could}. Use changelog_engine.repair")
+    return key_codec_for(key_type).key_of(found[0])
+
+
+def values_of_text(text: str, value_type: TypeInformation, is_list: bool, where: str) -> list[Any]:
+    """The value that was given as text, or the elements of a list.
+
+    Args:
+        text: JSON; text may lack its quotes.
+        value_type: declared, of the value or element.
+        is_list: whether it is the whole of a ListState.
+        where: it was given, for messages.
+    """
+    try:
+        parsed = _json(text)
+    except (ValueError, RecursionError):
+        parsed = text
+    if value_type.kind in ("STRING", "CHAR") and not is_list:
+        return [parsed if isinstance(parsed, str) else text]
+    return _values_of(parsed, value_type, is_list, f"{where} {text}")
+
+
+def _values_of(parsed: Any, value_type: TypeInformation, is_list: bool, where: str) -> list[Any]:
+    if is_list and not isinstance(parsed, list):
+        raise click.UsageError(f"{where}: the state is a ListState: give a list as JSON")
+    try:
+        elements = parsed if is_list else [parsed]
+        texts = [orjson.dumps(_as_written(each, value_type)).decode() for each in elements]
+        return codec_for(value_type).decode_many(texts)
+    except (
+        ChangelogEngineError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        ArithmeticError,
+    ):
+        raise click.UsageError(
+            f"{where} is not a {value_type.name} as JSON, as docs/table-format.md says"
+        ) from None
+
+
+def _as_written(value: Any, type_info: TypeInformation | None) -> Any:
+    """A value of JSON as the log has it: numbers of any size and precision are text there.
+
+    Raises:
+        ValueError: a row has a field that its type has not.
+    """
+    if isinstance(value, list):
+        types: Sequence[TypeInformation | None] = [None] * len(value)
+        if isinstance(type_info, ElementsTypeInfo):
+            types = [type_info.elem_type] * len(value)
+        elif isinstance(type_info, TupleTypeInfo) and len(value) == len(type_info.get_field_types()):
+            types = type_info.get_field_types()
+        return [_as_written(each, one) for each, one in zip(value, types, strict=True)]
+    if isinstance(value, dict):
+        fields: dict[str, TypeInformation] = {}
+        if isinstance(type_info, RowTypeInfo):
+            fields = dict(zip(type_info.get_field_names(), type_info.get_field_types(), strict=True))
+            if spare := value.keys() - fields.keys():
+                raise ValueError(f"the row has no field {sorted(spare)[0]!r}")
+        elif isinstance(type_info, MapTypeInfo):
+            fields = dict.fromkeys(value, type_info.value_type)
+        return {name: _as_written(each, fields.get(name)) for name, each in value.items()}
+    if type_info is not None and type_info.kind in ("BIG_INT", "BIG_DEC") and type(value) in (int, Decimal):
+        return str(value)
+    return float(value) if isinstance(value, Decimal) else value
