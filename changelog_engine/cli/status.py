@@ -11,6 +11,7 @@ from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted,
 from changelog_engine.display import iso
 from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
 from changelog_engine.inspection.points import open_ledger
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5
@@ -148,7 +149,13 @@ def _details(metrics: dict[str, Any]) -> list[Sheet]:
     for uid, state in states:
         entries, taken = (sizes.get(uid, {}).get(state) or (None, None))[:2]
         rows.append(
-            (mutations.get(uid, {}).get(state), entries, Size(taken), uid or "(all)", state or "(all)")
+            (
+                mutations.get(uid, {}).get(state),
+                entries,
+                Size(taken),
+                uid or "(all)",
+                TIMER_STATES.get(state, state) or "(all)",
+            )
         )
     found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3)]
     sources = [(each[0], each[1], uid) for uid, each in _dict(metrics, "sources").items()]

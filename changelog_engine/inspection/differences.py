@@ -28,13 +28,12 @@ from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
 from changelog_engine.ledger.reading import read_parts, read_suffix
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
 _TIMER = "timer"
-_TIMERS = {state: f"({words} timers)" for state, words in TIMER_DOMAINS}
 
 _READ = ["operator", "state", *_COLUMNS]
 
@@ -182,7 +181,7 @@ def differences(
     for name in wanted:
         descriptions = [shape.get(name) for shape in shapes]
         sides = [tables.get(name) for tables in live]
-        if name[1] in _TIMERS.values() and not any(side is not None and side.num_rows for side in sides):
+        if name[1] in TIMER_STATES.values() and not any(side is not None and side.num_rows for side in sides):
             continue
         found.append(_state(name, descriptions, sides, limit, allow_pickle))
     return Differences(first.checkpoint, second.checkpoint, common, tuple(found))
@@ -221,7 +220,7 @@ def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
     timers = {"kind": _TIMER, "value_type": None}
     for operator in checkpoint.operators:
         if "states" in operator:
-            found |= {(operator["uid"], name): _Described(operator, timers) for name in _TIMERS.values()}
+            found |= {(operator["uid"], name): _Described(operator, timers) for name in TIMER_STATES.values()}
     return found
 
 
@@ -301,7 +300,7 @@ def _restored(point: Point, groups: range, operators: frozenset[str]) -> dict[_N
 def _by_state(tables: Iterable[pa.Table]) -> dict[_Name, list[pa.Table]]:
     pending = group_by_state(tables)
     return {
-        (uid, _TIMERS.get(name, name)): [_comparable(each) for each in pieces]
+        (uid, TIMER_STATES.get(name, name)): [_comparable(each) for each in pieces]
         for (uid, name), pieces in pending.items()
     }
 

@@ -3,7 +3,7 @@
 How a block of README.md or docs/*.md is marked, in the line that opens it:
 
 * ``python run=NAME``: saved as NAME and run as a script. A document's scripts run in one folder, in their order.
-* ``python file=NAME``: saved as NAME and not run; for the consoles.
+* ``python file=NAME``, ``json file=NAME``: saved as NAME and not run; for the consoles.
 * ``text output=NAME``: exactly what that script prints on standard output.
 * ``console run``: ``$ changelog-engine ...`` commands, and ``$ sed``, with what they print, in the same folder after the
   scripts. Spaces at line ends, empty lines, moments and sizes of files are not compared; the folder is ``/home/ann``.
@@ -158,7 +158,9 @@ def test_python_compiles(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_marks_are_known(document: Path) -> None:
-    known = re.compile(r"(python( (run|file)=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json|)")
+    known = re.compile(
+        r"(python( (run|file)=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json( file=\S+\.jsonl)?|)"
+    )
     for block in blocks(document):
         mark = f"{block.language} {block.mark}".strip()
         assert known.fullmatch(mark), f"{name_of(document)}: ```{mark}"
