@@ -2,7 +2,8 @@
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
-words, pyflink_restore, memory, and the jobs of workloads.py with and without ``pyflink_`` before their names. Sizes: see
+words, pyflink_restore, memory, and the jobs of workloads.py: by their names on Spark, with ``loop_`` before them as plain
+loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts. Sizes: see
 sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
 The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
@@ -81,6 +82,8 @@ def main() -> int:
     }
     for name in WORKLOADS:
         parts[name] = functools.partial(engine.workload, name)
+        parts[f"loop_{name}"] = functools.partial(peers.workload_loop, name)
+        parts[f"cpu_{name}"] = functools.partial(engine.workload_cpu, name)
         parts[f"pyflink_{name}"] = functools.partial(peers.pyflink_workload, name)
     wanted = sys.argv[1:] or list(parts)
     unknown = sorted(set(wanted) - set(parts))

@@ -20,7 +20,7 @@ from log_figures import (
 )
 from processes import Outcome, measure
 from sizes import Sizes
-from workloads import OF_ROWS
+from workloads import MERGING, OF_ROWS
 
 HERE = Path(__file__).parent
 SHAPES = ((1, 2), (2, 2), (3, 2), (6, 2), (2, 8), (2, 32), (2, 128))  # stages, and subtasks of each
@@ -160,10 +160,18 @@ class EngineBench:
 
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
-        records = self.sizes.row_workload if name in OF_ROWS else self.sizes.workload
+        records = self._records_of(name)
         result = self.measured_workload(name, records).result
         result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))
         return result
+
+    def workload_cpu(self, name: str) -> dict[str, Any]:
+        """One of workloads.py without Spark: the CPU time of its subtasks."""
+        command = [sys.executable, str(HERE / "workloads.py"), "in_process", name]
+        return self._measure(f"cpu-{name}", [*command, str(self._records_of(name) // 4)]).result
+
+    def _records_of(self, workload: str) -> int:
+        return self.sizes.row_workload if workload in (*OF_ROWS, *MERGING) else self.sizes.workload
 
     def flights(self, how: str) -> dict[str, Any]:
         """The demo's job, unpaced; see flights.py."""

@@ -15,6 +15,7 @@ from first_records import Notes
 from log_figures import percentile
 from processes import measure
 from sizes import Sizes
+from workloads import MERGING
 
 HERE = Path(__file__).parent
 PYFLINK = "apache-flink==2.3.0"
@@ -68,10 +69,15 @@ class Peers:
             }
         return result
 
+    def workload_loop(self, name: str) -> dict[str, Any]:
+        """One of workloads.py as a plain loop; see plain_loops.py."""
+        command = [sys.executable, str(HERE / "workloads.py"), "loop", name, str(self.sizes.workload_loop)]
+        return measure(f"loop-{name}", command, self.logs).result
+
     def pyflink_workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py with PyFlink, set up as in (c). Its thread mode fails on windows that merge."""
         program = ["workloads.py", "pyflink", name, str(self.sizes.pyflink_workload)]
-        mode = "process" if name == "session" else "thread"
+        mode = "process" if name in MERGING else "thread"
         return self._run_pyflink(f"pyflink-{name}", program, mode)[0]
 
     def pyflink_restore(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from state_functions import KEYS, RULES, pair_of
+from state_functions import KEYS, RULES
 
 if TYPE_CHECKING:
     from workloads import Workloads
@@ -223,7 +223,7 @@ def _joined(jobs: Workloads) -> int:
 
 def _windows(jobs: Workloads, size: int, slide: int, kept: bool) -> int:
     """Sums by key of windows, each given out when event time has passed it."""
-    add, at = jobs.sum_of_pairs(), jobs.timestamp
+    add, pair_of, at = jobs.sum_of_pairs(), jobs.pair_of, jobs.timestamp
     windows: dict[int, dict[int, Any]] = defaultdict(dict)
     results, now = 0, -1
     for number in jobs.by_time():
@@ -239,7 +239,7 @@ def _windows(jobs: Workloads, size: int, slide: int, kept: bool) -> int:
 
 def _sessions(jobs: Workloads, gap: int, kept: bool) -> int:
     """Sums by key of sessions, each given out when the next one of its key begins, the last ones at the end."""
-    add, at = jobs.sum_of_pairs(), jobs.timestamp
+    add, pair_of, at = jobs.sum_of_pairs(), jobs.pair_of, jobs.timestamp
     open_ones: dict[int, Any] = {}
     ends: dict[int, int] = {}
     results = 0

@@ -31,7 +31,8 @@ class Sizes:
     memory_epoch: int = 50_000
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py
-    row_workload: int = 1_000_000  # and those of Rows
+    row_workload: int = 1_000_000  # and those of Rows and sessions
+    workload_loop: int = 1_000_000  # each of them as a plain loop
     flights: int = 336_776  # a year; its job, unpaced
     pyflink_workload: int = 150_000  # its session windows need time by the square
 

@@ -13,11 +13,6 @@ RULES = 1_000
 ENTRIES = 100
 
 
-def pair_of(number: int) -> tuple[int, int]:
-    """A key, in no order, and 1."""
-    return number * MULTIPLIER % 2**32 * KEYS >> 32, 1
-
-
 class KeyedJob(NamedTuple):
     """A keyed process function and its keys.
 
@@ -37,25 +32,32 @@ class StateFunctions:
 
     Args:
         package: "api" or "pyflink".
-        order_type: type of the Rows that ``rows`` keeps.
     """
 
-    def __init__(self, package: str, order_type: Any) -> None:
+    def __init__(self, package: str) -> None:
         self.common = importlib.import_module(f"{package}.common")
         self.datastream = importlib.import_module(f"{package}.datastream")
         self.state = importlib.import_module(f"{package}.datastream.state")
         self.types = self.common.Types
-        self.order_type = order_type
+
+    @property
+    def order_type(self) -> Callable[[], Any]:
+        """Makes the type of Rows of five fields."""
+        types = self.types
+        return lambda: types.ROW_NAMED(
+            ["id", "account", "amount", "currency", "large"],
+            [types.LONG(), types.LONG(), types.DOUBLE(), types.STRING(), types.BOOLEAN()],
+        )
 
     def count(self) -> Any:
         """Counts in a value."""
-        descriptor = self.state.ValueStateDescriptor("count", self.types.LONG())
+        types, descriptor = self.types, self.state.ValueStateDescriptor
 
         class Count(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Counts; gives every thousandth count."""
 
             def open(self, runtime_context: Any) -> None:
-                self.count = runtime_context.get_state(descriptor)
+                self.count = runtime_context.get_state(descriptor("count", types.LONG()))
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 count = (self.count.value() or 0) + 1
@@ -69,13 +71,13 @@ class StateFunctions:
 
     def each_count(self) -> Any:
         """Counts in a value; gives each count."""
-        descriptor = self.state.ValueStateDescriptor("count", self.types.LONG())
+        types, descriptor = self.types, self.state.ValueStateDescriptor
 
         class EachCount(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Counts."""
 
             def open(self, runtime_context: Any) -> None:
-                self.count = runtime_context.get_state(descriptor)
+                self.count = runtime_context.get_state(descriptor("count", types.LONG()))
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 count = (self.count.value() or 0) + 1
@@ -102,14 +104,16 @@ class StateFunctions:
 
     def expiring(self) -> Any:
         """Counts in a value that lives for an hour after its last change."""
-        common, descriptor = self.common, self.state.ValueStateDescriptor("count", self.types.LONG())
-        descriptor.enable_time_to_live(self.state.StateTtlConfig.new_builder(common.Time.hours(1)).build())
+        types, descriptor = self.types, self.state.ValueStateDescriptor
+        lifetime, config = self.common.Time.hours, self.state.StateTtlConfig
 
         class CountForAnHour(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Counts; gives every thousandth count."""
 
             def open(self, runtime_context: Any) -> None:
-                self.count = runtime_context.get_state(descriptor)
+                count = descriptor("count", types.LONG())
+                count.enable_time_to_live(config.new_builder(lifetime(1)).build())
+                self.count = runtime_context.get_state(count)
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 count = (self.count.value() or 0) + 1
@@ -121,13 +125,13 @@ class StateFunctions:
 
     def list_append(self) -> Any:
         """Appends to a list."""
-        descriptor = self.state.ListStateDescriptor("numbers", self.types.LONG())
+        types, descriptor = self.types, self.state.ListStateDescriptor
 
         class Append(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Collects; gives how many there are, seldom."""
 
             def open(self, runtime_context: Any) -> None:
-                self.numbers = runtime_context.get_list_state(descriptor)
+                self.numbers = runtime_context.get_list_state(descriptor("numbers", types.LONG()))
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 self.numbers.add(value)
@@ -138,14 +142,13 @@ class StateFunctions:
 
     def map_state(self) -> Any:
         """Counts in a map of a hundred entries for each key."""
-        types = self.types
-        descriptor = self.state.MapStateDescriptor("counts", types.LONG(), types.LONG())
+        types, descriptor = self.types, self.state.MapStateDescriptor
 
         class CountInMap(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Counts by map key."""
 
             def open(self, runtime_context: Any) -> None:
-                self.counts = runtime_context.get_map_state(descriptor)
+                self.counts = runtime_context.get_map_state(descriptor("counts", types.LONG(), types.LONG()))
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 entry = value // KEYS % ENTRIES
@@ -158,13 +161,14 @@ class StateFunctions:
 
     def reducing(self) -> Any:
         """Adds up in a ReducingState."""
-        descriptor = self.state.ReducingStateDescriptor("sum", lambda a, b: a + b, self.types.LONG())
+        types, descriptor = self.types, self.state.ReducingStateDescriptor
 
         class Reduce(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Adds up; gives the sum, seldom."""
 
             def open(self, runtime_context: Any) -> None:
-                self.sum = runtime_context.get_reducing_state(descriptor)
+                sums = descriptor("sum", lambda a, b: a + b, types.LONG())
+                self.sum = runtime_context.get_reducing_state(sums)
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 self.sum.add(value)
@@ -175,7 +179,7 @@ class StateFunctions:
 
     def aggregating(self) -> Any:
         """Means in an AggregatingState."""
-        types = self.types
+        types, descriptor = self.types, self.state.AggregatingStateDescriptor
 
         class Mean(self.datastream.AggregateFunction):  # type: ignore[name-defined, misc]
             """The mean of numbers, out of their count and sum."""
@@ -192,14 +196,12 @@ class StateFunctions:
             def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
                 return a[0] + b[0], a[1] + b[1]
 
-        pairs = types.TUPLE([types.LONG(), types.LONG()])
-        descriptor = self.state.AggregatingStateDescriptor("mean", Mean(), pairs)
-
         class Aggregate(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Aggregates; gives the mean, seldom."""
 
             def open(self, runtime_context: Any) -> None:
-                self.mean = runtime_context.get_aggregating_state(descriptor)
+                pairs = types.TUPLE([types.LONG(), types.LONG()])
+                self.mean = runtime_context.get_aggregating_state(descriptor("mean", Mean(), pairs))
 
             def process_element(self, value: int, ctx: Any) -> Any:
                 self.mean.add(value)
@@ -210,13 +212,13 @@ class StateFunctions:
 
     def rows(self) -> Any:
         """Keeps the last of an account's orders, which are Rows of five fields."""
-        descriptor = self.state.ValueStateDescriptor("order", self.order_type)
+        descriptor, order_type = self.state.ValueStateDescriptor, self.order_type
 
         class LastOrder(self.datastream.KeyedProcessFunction):  # type: ignore[name-defined, misc]
             """Keeps an order; gives an account and its order's number, seldom."""
 
             def open(self, runtime_context: Any) -> None:
-                self.order = runtime_context.get_state(descriptor)
+                self.order = runtime_context.get_state(descriptor("order", order_type()))
 
             def process_element(self, value: Any, ctx: Any) -> Any:
                 before = self.order.value()

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from keyed_count import leave_own_folder, report
+from keyed_count import MULTIPLIER, leave_own_folder, report
 from plain_loops import run_loop
-from state_functions import KEYED_JOBS, KEYS, RULES, KeyedJob, StateFunctions, pair_of
+from state_functions import KEYED_JOBS, KEYS, RULES, KeyedJob, StateFunctions
 from subtasks_cpu import subtasks_cpu
 
 RECORDS_PER_MS = 10
@@ -38,8 +38,13 @@ class Workloads:
         self.window = importlib.import_module(f"{package}.datastream.window")
         self.state = importlib.import_module(f"{package}.datastream.state")
         self.number_seq = importlib.import_module(f"{package}.datastream.connectors.number_seq")
-        self.functions = StateFunctions(package, self.orders())
-        self.pairs = self.common.Types.TUPLE([self.common.Types.LONG(), self.common.Types.LONG()])
+        self.functions = StateFunctions(package)
+
+    @property
+    def pairs(self) -> Any:
+        """The type of pairs of numbers: a new object each time, as PyFlink pickles no type that it has used."""
+        types = self.common.Types
+        return types.TUPLE([types.LONG(), types.LONG()])
 
     def numbers(self, env: Any, timed: bool) -> Any:
         """The source; its two halves are read side by side and have the same timestamps."""
@@ -61,6 +66,11 @@ class Workloads:
         return numbers.assign_timestamps_and_watermarks(strategy)
 
     @property
+    def pair_of(self) -> Callable[[int], tuple[int, int]]:
+        """Gives a number's key, in no order, and 1."""
+        return lambda number: (number * MULTIPLIER % 2**32 * KEYS >> 32, 1)
+
+    @property
     def timestamp(self) -> Callable[[int], int]:
         """Gives a number's time in ms: its place in its half, some numbers a millisecond."""
         half = self.records // 2
@@ -73,7 +83,7 @@ class Workloads:
 
     def keyed_pairs(self, env: Any) -> Any:
         """(key, 1) by key, with keys in no order."""
-        pairs = self.numbers(env, timed=True).map(pair_of, self.pairs)
+        pairs = self.numbers(env, timed=True).map(self.pair_of, self.pairs)
         return pairs.key_by(lambda pair: pair[0], self.common.Types.LONG())
 
     def tumbling(self, env: Any) -> Any:
@@ -234,9 +244,7 @@ class Workloads:
 
     def orders(self) -> Any:
         """Rows of five fields."""
-        types = self.common.Types
-        fields = [types.LONG(), types.LONG(), types.DOUBLE(), types.STRING(), types.BOOLEAN()]
-        return types.ROW_NAMED(["id", "account", "amount", "currency", "large"], fields)
+        return self.functions.order_type()
 
     @property
     def order(self) -> Any:
@@ -286,18 +294,9 @@ class Workloads:
 
 
 OF_ROWS = ("chain", "untyped_chain", "rows")
-WINDOWS = (
-    "tumbling",
-    "tumbling_aggregate",
-    "tumbling_process",
-    "sliding_aggregate",
-    "sliding_process",
-    "session",
-    "session_aggregate",
-    "session_process",
-    "single_sessions",
-)
-WORKLOADS = (*WINDOWS, *KEYED_JOBS, "broadcast", "two_stages", "union", "chain", "untyped_chain")
+ALIGNED = ("tumbling", "tumbling_aggregate", "tumbling_process", "sliding_aggregate", "sliding_process")
+MERGING = ("session", "session_aggregate", "session_process", "single_sessions")
+WORKLOADS = (*ALIGNED, *MERGING, *KEYED_JOBS, "broadcast", "two_stages", "union", "chain", "untyped_chain")
 
 
 def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
