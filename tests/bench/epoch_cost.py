@@ -14,6 +14,8 @@ import time
 from collections import defaultdict
 from typing import Any
 
+from py4j.java_gateway import GatewayClient
+
 from changelog_engine.api.common import Configuration, Types, WatermarkStrategy
 from changelog_engine.api.datastream import StreamExecutionEnvironment
 from changelog_engine.api.datastream.connectors.number_seq import NumberSequenceSource
@@ -27,10 +29,10 @@ RECORDS = 5  # of each source subtask, in each epoch: python.fn-execution.bundle
 
 
 class Stopwatch:
-    """Keeps how long calls take, by name and epoch, and the CPU time of all processes after the warm-up."""
+    """Keeps how long calls take and how many there are, by name and epoch, and the CPU time of all after the warm-up."""
 
     def __init__(self, epochs: int) -> None:
-        self.ms: dict[str, list[float]] = defaultdict(list)
+        self.each: dict[str, list[float]] = defaultdict(list)
         self._now: dict[str, float] = defaultdict(float)
         self._warm_up = max(2, epochs // 10)
         self._count = 0
@@ -46,7 +48,18 @@ class Stopwatch:
             try:
                 return timed(*arguments)
             finally:
-                self._now[name] += 1000 * (time.perf_counter() - began)
+                self._now[f"{name}_ms"] += 1000 * (time.perf_counter() - began)
+
+        setattr(owner, method, measured)
+
+    def count(self, owner: type, method: str, name: str) -> None:
+        """From now on a method's calls count under a name."""
+        counted = getattr(owner, method)
+
+        @functools.wraps(counted)
+        def measured(*arguments: Any, **options: Any) -> Any:
+            self._now[name] += 1
+            return counted(*arguments, **options)
 
         setattr(owner, method, measured)
 
@@ -56,16 +69,16 @@ class Stopwatch:
         if self._count == self._warm_up:
             self._cpu = cpu_by_role()
         elif self._count > self._warm_up:
-            self.ms["epoch"].append(duration_ms)
+            self.each["epoch_ms"].append(duration_ms)
             for name, value in self._now.items():
-                self.ms[name].append(value)
+                self.each[name].append(value)
         self._now.clear()
 
     def result(self) -> dict[str, float]:
-        """Medians in ms, and CPU ms an epoch."""
+        """Medians of what was kept, and CPU ms an epoch."""
         cpu = cpu_by_role()
         measured = max(1, self._count - self._warm_up)
-        found = {f"{name}_ms": round(statistics.median(values), 2) for name, values in self.ms.items()}
+        found = {name: round(statistics.median(values), 2) for name, values in self.each.items()}
         found |= {f"{role}_cpu_ms": round(1000 * (cpu[role] - self._cpu[role]) / measured, 2) for role in cpu}
         return found
 
@@ -111,6 +124,7 @@ def run(stages: int, subtasks: int, epochs: int, settings: dict[str, str]) -> di
         stream = stream.key_by(same, Types.LONG()).reduce(max)
     stream.filter(lambda value: value < 0).print()
     watch = Stopwatch(epochs)
+    watch.count(GatewayClient, "send_command", "calls_to_the_jvm")
     watch.wrap(SparkEpochRunner, "run", "spark")
     watch.wrap(SparkEpochRunner, "_build", "build")
     watch.wrap(SparkEpochRunner, "_forget", "forget")
