@@ -165,7 +165,7 @@ class RunningJob:
         self._beside = None
         if self._journal is not None:
             self._beside = beside_job(
-                self._journal.folder, settings, self.coordinator.control.fail, runner.background
+                self._journal.folder, settings, self.coordinator.control.fail, runner.background, monitor
             )
         self._inbox = None
         if self._journal is not None:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
+from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.ledger.job_folder import JobFolder
@@ -42,6 +43,7 @@ class Schedule:
         max_failures: failures in a row that are tolerated.
         give_up: called with the failure after one more.
         runner: makes what runs the tasks, when the first materialization is due.
+        monitor: is told what was made and what failed.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Schedule:
         max_failures: int,
         give_up: Callable[[ChangelogEngineError], None],
         runner: Callable[[], TaskRunner] = FoldProcesses,
+        monitor: JobMonitor | None = None,
     ) -> None:
         self.failures = 0
         self.done: Materialization | None = None
@@ -61,6 +64,7 @@ class Schedule:
         self._max_failures = max_failures
         self._give_up = give_up
         self._make_runner = runner
+        self._monitor = JobMonitor() if monitor is None else monitor
         self._run: TaskRunner | None = None
         self._run_lock = threading.Lock()
         self._now_s = CautiousWall(SystemClock())
@@ -86,6 +90,7 @@ class Schedule:
         try:
             upkeep(self._folder, self._runner(), self._retention, self._told, self._now_s)
             self.failures = 0
+            self._monitor.upkeep = self._monitor.upkeep._replace(failed_in_a_row=0)
         except MaterializerBusyError as busy:
             log.info("%s", busy)
         except Exception as failure:
@@ -104,6 +109,10 @@ class Schedule:
     def _told(self, done: Materialization | None) -> None:
         if done is not None:
             self.done = done
+            before = self._monitor.upkeep
+            self._monitor.upkeep = before._replace(
+                done=before.done + 1, checkpoint=done.checkpoint, seconds=done.seconds
+            )
             log.info(
                 "materialized checkpoint %d: %d rows of the log, %d pieces written and %d kept, in %.1f s",
                 done.checkpoint, done.log_rows, done.written, done.kept, done.seconds,
@@ -111,6 +120,10 @@ class Schedule:
 
     def _failed(self, failure: Exception) -> None:
         self.failures += 1
+        before = self._monitor.upkeep
+        self._monitor.upkeep = before._replace(
+            failed=before.failed + 1, failed_in_a_row=before.failed_in_a_row + 1
+        )
         log.warning(
             "materialization of %s failed (%d in a row; %d are tolerated): %s",
             self._folder.storage.root, self.failures, self._max_failures, failure,
@@ -134,6 +147,7 @@ def beside_job(
     settings: JobSettings,
     give_up: Callable[[ChangelogEngineError], None],
     background: Callable[[], TaskRunner | None] = lambda: None,
+    monitor: JobMonitor | None = None,
 ) -> Schedule | None:
     """The schedule that a job's settings ask for; None for none.
 
@@ -142,6 +156,7 @@ def beside_job(
         settings: of the job.
         give_up: see Schedule.
         background: makes what runs tasks in the job's Spark; gives None where that has no room for them.
+        monitor: see Schedule.
     """
     if not settings.changelog:
         return None
@@ -159,7 +174,9 @@ def beside_job(
         found = background() if settings.folds_on_spark else None
         return processes() if found is None else found
 
-    return Schedule(folder, interval_ms, retention, settings.materialize_max_failures, give_up, runner)
+    return Schedule(
+        folder, interval_ms, retention, settings.materialize_max_failures, give_up, runner, monitor
+    )
 
 
 def _retention(settings: JobSettings) -> Retention:

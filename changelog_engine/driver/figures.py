@@ -103,6 +103,27 @@ class CheckpointFigures(NamedTuple):
     bytes: int
 
 
+class UpkeepFigures(NamedTuple):
+    """The snapshots that are made beside a job in this run.
+
+    Args:
+        done: how many were made.
+        failed: how many failed.
+        failed_in_a_row: of those, since the last one that was made.
+        checkpoint: of the newest; None for none yet.
+        seconds: how long the newest took.
+    """
+
+    done: int = 0
+    failed: int = 0
+    failed_in_a_row: int = 0
+    checkpoint: int | None = None
+    seconds: float | None = None
+
+
+NO_UPKEEP = UpkeepFigures()
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobFigures:
     """What a job has done in this run, up to its last epoch.
@@ -129,6 +150,7 @@ class JobFigures:
         sizes: of state, by operator's uid and state, as at the last barrier.
         metrics: of the user's functions.
         rescaled: how the job was last rescaled in this run; None: it was not.
+        upkeep: the snapshots made beside it.
     """
 
     job: str
@@ -158,6 +180,7 @@ class JobFigures:
     sizes: Mapping[str, Mapping[str, TableSize]] = field(default_factory=dict)
     metrics: tuple[MetricFigure, ...] = ()
     rescaled: Rescaled | None = None
+    upkeep: UpkeepFigures = NO_UPKEEP
 
     @property
     def all_mutations(self) -> int:
@@ -172,7 +195,7 @@ class JobFigures:
 
 
 class JobMonitor:
-    """Counts what a job does. Written by the thread that runs the job, read by any.
+    """Counts what a job does. Written by the thread that runs the job, ``upkeep`` by the schedule's; read by any.
 
     Args:
         job: its name.
@@ -181,6 +204,7 @@ class JobMonitor:
         latest: the newest snapshot.
         restoring: how much the restore reads that goes on; None when not known.
         watched: somebody shows people what a start and a restore do.
+        upkeep: the snapshots beside the job; the next snapshot of figures has it.
     """
 
     def __init__(self, job: str = "") -> None:
@@ -188,6 +212,7 @@ class JobMonitor:
         self.latest = JobFigures(job=job, began_ms=now_ms, status_ms=now_ms, at_ms=now_ms)
         self.restoring: RestoreSize | None = None
         self.watched = False
+        self.upkeep = NO_UPKEEP
         self._plan: JobPlan | None = None
         self._since = _Since(now_ms)
         self._row_ms = now_ms
@@ -201,7 +226,9 @@ class JobMonitor:
         """
         now_ms = monotonic_ms()
         since_ms = self.latest.status_ms if status == self.latest.status else now_ms
-        self.latest = replace(self.latest, status=status, status_ms=since_ms, at_ms=now_ms, **facts)
+        self.latest = replace(
+            self.latest, status=status, status_ms=since_ms, at_ms=now_ms, upkeep=self.upkeep, **facts
+        )
 
     @property
     def subtasks(self) -> int:
@@ -343,7 +370,7 @@ class JobMonitor:
 
     def end_epoch(self, duration_ms: float) -> None:
         """An epoch has ended, with all that belongs to it."""
-        self.latest = replace(self.latest, epoch_ms=duration_ms, at_ms=monotonic_ms())
+        self.latest = replace(self.latest, epoch_ms=duration_ms, at_ms=monotonic_ms(), upkeep=self.upkeep)
 
 
 class _Since:

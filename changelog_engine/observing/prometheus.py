@@ -52,6 +52,13 @@ ENGINE_METRICS: dict[str, tuple[str, str]] = {
     "last_checkpoint_rows": ("gauge", "Rows that the last checkpoint committed"),
     "uncovered_records": ("gauge", "Records read since the last checkpoint: a failure has them read again"),
     "restarts": ("counter", "How often the job failed and went on"),
+    "materializations": ("counter", "Snapshots made beside the job"),
+    "materializations_failed": (
+        "counter",
+        "Snapshots beside the job that failed; the next one does their work",
+    ),
+    "last_materialized_checkpoint_id": ("gauge", "Number of the checkpoint of the last snapshot"),
+    "last_materialization_seconds": ("gauge", "How long the last snapshot took"),
     "restore_seconds": ("gauge", "Longest time in which a subtask took its state"),
     "source_records_behind": ("gauge", "Elements known to wait, by source"),
     "source_watermark_seconds": ("gauge", "Smallest watermark of a source's subtasks"),
@@ -198,6 +205,10 @@ def _samples(now: JobFigures) -> Iterator[tuple[str, dict[str, str], float]]:
         yield "last_checkpoint_rows", {}, now.checkpoint.rows
     yield "uncovered_records", {}, now.uncovered
     yield "restarts", {}, now.restarts
+    yield "materializations", {}, now.upkeep.done
+    yield "materializations_failed", {}, now.upkeep.failed
+    yield from _known("last_materialized_checkpoint_id", {}, now.upkeep.checkpoint)
+    yield from _known("last_materialization_seconds", {}, now.upkeep.seconds)
     yield from _known("restore_seconds", {}, None if now.restored_ms is None else now.restored_ms / 1000)
     for uid, stage in now.stages.items():
         labels = {"stage": uid, "operators": ", ".join(stage.operators)}

@@ -107,6 +107,9 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         parts.append(f"{now.restarts} {'restart' if now.restarts == 1 else 'restarts'}")
     if now.rescaled is not None:
         parts.append(now.rescaled.at)
+    failed = now.upkeep.failed_in_a_row
+    if failed:
+        parts.append(f"the last {'snapshot' if failed == 1 else f'{failed} snapshots'} beside it failed")
     return ", ".join(parts)
 
 

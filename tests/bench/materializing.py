@@ -20,6 +20,12 @@ from processes import measure
 
 HERE = Path(__file__).parent
 _SMALL_EPOCH = 100_000  # its parts are small enough to be merged
+_EVERY = "state.changelog.periodic-materialize.interval"
+_SCHEDULES = {
+    "without": {"state.changelog.periodic-materialize.enabled": "false"},
+    "with": {_EVERY: "10s"},
+    "process": {_EVERY: "10s", "changelog.materialization.runner": "process"},
+}
 
 
 class MaterializerBench:
@@ -106,9 +112,9 @@ class MaterializerBench:
     def beside(self) -> dict[str, Any]:
         """The keyed count with a materialization and truncation every 10 s against the same without, by turns.
 
-        Once with checkpoints every second and no history, so that the log is truncated at once; once with small epochs, a
-        checkpoint after each, and the default history, so that parts are merged. Ratios are of whole runs' means: a median
-        over checkpoints would not see a short pause.
+        With the schedule in a slot of the job's Spark, and in a process. Once with checkpoints every second and no history,
+        so that the log is truncated at once; once with small epochs, a checkpoint after each, and the default history, so
+        that parts are merged. Ratios are of whole runs' means: a median over checkpoints would not see a short pause.
         """
         records = self.engine.sizes.beside
         found = self._beside("", records, {"changelog.history.retention": "0"})
@@ -117,21 +123,27 @@ class MaterializerBench:
 
     def _beside(self, prefix: str, records: int, settings: dict[str, str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for word, name in (("without", "enabled"), ("with", "interval")):
+        for word, schedule in _SCHEDULES.items():
             setting = {
-                f"state.changelog.periodic-materialize.{name}": "10s" if word == "with" else "false",
+                **schedule,
                 "changelog.truncation.grace": "1h",  # rows of checkpoints are read from the disk at the end
             }
             base = self.engine.run_count(f"beside-{prefix}{word}", records, settings | setting)
             tables = base / "keyed-count"
             log = _checkpoints_on_disk(tables / "changelog")
             found[f"{prefix}{word}_records_per_s"] = _mean_records_per_s(log)
-            found[f"{prefix}{word}_acknowledgement_p99_ms"] = percentile(acknowledgement_ms(log), 0.99)
+            for share in (50, 99):
+                found[f"{prefix}{word}_acknowledgement_p{share}_ms"] = percentile(
+                    acknowledgement_ms(log), share / 100
+                )
             found[f"{prefix}{word}_checkpoints"] = len(log.checkpoints)
             found[f"{prefix}{word}_snapshots"] = len(list((tables / "snapshots").glob("snapshot-*")))
             found[f"{prefix}{word}_merged_files"] = len(list((tables / "changelog").glob("merged-*")))
-        with_s, without_s = (found[f"{prefix}{word}_records_per_s"] for word in ("with", "without"))
-        return found | {f"{prefix}ratio": with_s / without_s}
+        for figure, name in (("records_per_s", "ratio"), ("acknowledgement_p99_ms", "p99_ratio")):
+            without = found[f"{prefix}without_{figure}"]
+            found[f"{prefix}{name}"] = found[f"{prefix}with_{figure}"] / without
+            found[f"{prefix}process_{name}"] = found[f"{prefix}process_{figure}"] / without
+        return found
 
     def _materialized(self, name: str, base: Path) -> dict[str, Any]:
         command = [sys.executable, str(HERE / "restoring.py"), "materialize", str(base)]

@@ -204,6 +204,21 @@ GOALS = (
     Goal("throughput beside snapshots every 10 s", ("beside",), _field("beside", "ratio"), "x", 0.85),
     Goal("throughput beside snapshots and merges", ("beside",), _field("beside", "merging_ratio"), "x", 0.85),
     Goal(
+        "throughput beside a process that makes snapshots",
+        ("beside",),
+        _field("beside", "process_ratio"),
+        "x",
+    ),
+    Goal(
+        "checkpoint beside snapshots, p99 by that without",
+        ("beside",),
+        _field("beside", "p99_ratio"),
+        "x",
+        1.05,
+        False,
+    ),
+    Goal("the same, a process makes the snapshots", ("beside",), _field("beside", "process_p99_ratio"), "x"),
+    Goal(
         "checkpoint beside snapshots, p99",
         ("beside",),
         _field("beside", "with_acknowledgement_p99_ms"),

@@ -31,11 +31,14 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
+from changelog_engine.clock import WallMs
+from changelog_engine.driver.figures import JobMonitor, UpkeepFigures
 from changelog_engine.errors import (
     StorageError,
 )
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.observing.words import running_words
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.protocol import Storage
@@ -138,16 +141,21 @@ def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> Non
     _, _, folder = stopped(tmp_path)
     given_up: list[Exception] = []
     failing = mock.Mock(map=mock.Mock(side_effect=StorageError("disk full")))
-    schedule = Schedule(folder, 10, None, 2, given_up.append, lambda: failing)
+    monitor = JobMonitor()
+    schedule = Schedule(folder, 10, None, 2, given_up.append, lambda: failing, monitor)
     for _ in range(2):
         schedule.once()
     assert (schedule.failures, given_up) == (2, [])
     schedule.once()
     assert [str(error) for error in given_up] == ["disk full"]
-    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append)
+    assert monitor.upkeep == UpkeepFigures(0, 3, 3)
+    monitor.end_epoch(1.0)
+    assert "the last 3 snapshots beside it failed" in running_words(monitor.latest, monitor.latest, WallMs(0))
+    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append, monitor=monitor)
     working.once()
     assert working.done is not None
     assert (working.done.checkpoint, working.failures, len(given_up)) == (4, 0, 1)
+    assert monitor.upkeep == UpkeepFigures(1, 3, 0, 4, working.done.seconds)
 
 
 def test_case_17_a_process_that_dies_is_a_failure(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from support.script import Script
 from api.common import Types
 from api.datastream.functions import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
-from changelog_engine.driver.figures import Histogram, JobFigures, JobMonitor
+from changelog_engine.driver.figures import Histogram, JobFigures, JobMonitor, UpkeepFigures
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.observing import prometheus
 from changelog_engine.observing.prometheus import ENGINE_METRICS, PREFIX, Reporter, families
@@ -73,7 +73,7 @@ def scraped(address: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def test_a_scrape_shows_what_the_job_did(figures: JobFigures) -> None:
     monitor = JobMonitor()
-    monitor.latest = figures
+    monitor.latest = replace(figures, upkeep=UpkeepFigures(2, 1, 1, 7, 0.5))
     reporter = Reporter("127.0.0.1", 0, monitor)
     try:
         found = scraped(reporter.address)
@@ -86,6 +86,7 @@ def test_a_scrape_shows_what_the_job_did(figures: JobFigures) -> None:
     ]
     assert sum(value for labels, value in found[PREFIX + "state_entries"] if labels["state"] == "count") == 4
     assert found[PREFIX + "checkpoint_duration_seconds_count"][0][1] == figures.checkpoints > 0
+    assert found[PREFIX + "materializations_failed_total"][0][1] == 1
     seen = found[PREFIX + "user_seen"]
     assert {labels["subtask"] for labels, _ in seen} == {"0", "1"}
     assert all((labels["operator"], labels["kind"]) == ("measured", "odd-or-even") for labels, _ in seen)
