@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 
 from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.driver.figures import JobMonitor
@@ -42,7 +41,7 @@ class Schedule:
         retention: what truncation keeps; None never truncates.
         max_failures: failures in a row that are tolerated.
         give_up: called with the failure after one more.
-        runner: makes what runs the tasks, when the first materialization is due.
+        runner: gives what runs the tasks of a materialization when it is due; what it gave is stopped with the schedule.
         monitor: is told what was made and what failed.
     """
 
@@ -53,7 +52,7 @@ class Schedule:
         retention: Retention | None,
         max_failures: int,
         give_up: Callable[[ChangelogEngineError], None],
-        runner: Callable[[], TaskRunner] = FoldProcesses,
+        runner: Callable[[], TaskRunner],
         monitor: JobMonitor | None = None,
     ) -> None:
         self.failures = 0
@@ -63,9 +62,9 @@ class Schedule:
         self._retention = retention
         self._max_failures = max_failures
         self._give_up = give_up
-        self._make_runner = runner
+        self._find_runner = runner
         self._monitor = JobMonitor() if monitor is None else monitor
-        self._run: TaskRunner | None = None
+        self._runners: list[TaskRunner] = []
         self._run_lock = threading.Lock()
         self._now_s = CautiousWall(SystemClock())
         self._stopping = threading.Event()
@@ -79,8 +78,8 @@ class Schedule:
         """End, in the middle of a materialization too; waits for the thread."""
         self._stopping.set()
         with self._run_lock:
-            run = self._run
-        if run is not None:
+            runners = list(self._runners)
+        for run in runners:
             run.stop()
         if self._thread.ident is not None:
             self._thread.join()
@@ -102,9 +101,10 @@ class Schedule:
         with self._run_lock:
             if self._stopping.is_set():
                 raise StorageError("the materialization was stopped")
-            if self._run is None:
-                self._run = self._make_runner()
-            return self._run
+            run = self._find_runner()
+            if run not in self._runners:
+                self._runners.append(run)
+            return run
 
     def _told(self, done: Materialization | None) -> None:
         if done is not None:
@@ -168,11 +168,11 @@ def beside_job(
         log.warning("the retention could not be written down for other processes: %s", error)
     if interval_ms is None:
         return None
-    processes = partial(FoldProcesses, keep=interval_ms <= _SOON_MS)
+    processes = FoldProcesses(keep=interval_ms <= _SOON_MS)
 
     def runner() -> TaskRunner:
         found = background() if settings.folds_on_spark else None
-        return processes() if found is None else found
+        return processes if found is None else found
 
     return Schedule(
         folder, interval_ms, retention, settings.materialize_max_failures, give_up, runner, monitor

@@ -2,7 +2,8 @@
 
 A session that a job with a schedule of materializations starts with a local master has one slot more than was asked for
 (``spark_context``), and one background task at a time runs in it. In a session of the user's there is room where slots are
-left that no epoch takes, see ``room_beside``.
+left that no epoch takes (``room_beside``), on other masters in an executor that has more slots than subtasks
+(``spare_location``).
 
 Invariants:
     * At most so many tasks run at once as there are slots that epochs do not need, over all jobs of an application.
@@ -20,6 +21,7 @@ import pickle
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -31,10 +33,11 @@ from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
 from changelog_engine.errors import EpochFailedError, StorageError
-from changelog_engine.graph.plan import JobPlan
+from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
+from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.session import BACKGROUND_SLOTS, cores, engine_path, local_slots, spark_context
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
@@ -61,6 +64,9 @@ class BackgroundTasks:
         most: how many at once.
         niceness: added to that of the workers.
         files: the interpreter and variables of the workers.
+
+    Attributes:
+        locations: of the executors that the tasks prefer; none for any.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class BackgroundTasks:
         self._niceness = niceness
         self._files = files
         self._group = f"background-{os.urandom(8).hex()}"
+        self.locations: list[str] = []
         self._stopped = threading.Event()
         self._lock_path: str | None = None
         if most == 1 and local_slots(context.master) is not None and context._temp_dir:
@@ -199,8 +206,7 @@ class BackgroundTasks:
         context.setJobGroup(self._group, self._name, interruptOnCancel=True)
         for name in ("callSite.short", "callSite.long"):
             context.setLocalProperty(name, self._name)
-        nowhere = jvm.PythonUtils.toSeq([])
-        element = jvm.scala.Tuple2(bytearray(data), nowhere)
+        element = jvm.scala.Tuple2(bytearray(data), jvm.PythonUtils.toSeq(self.locations))
         source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array_tag(context))
         environment = jvm.java.util.HashMap()
         inherited = context.environment
@@ -313,10 +319,9 @@ def _pickled(error: Exception) -> bytes:
 
 
 def room_beside(context: SparkContext, plan: JobPlan) -> bool:
-    """Whether an application has a slot that no epoch of a job takes.
+    """Whether a local master has a slot that no epoch of a job takes.
 
-    Only local masters are known to have one: the session was started with one more, or has more than any stages that run at
-    the same time have subtasks.
+    The session was started with one more, or has more than any stages that run at the same time have subtasks.
 
     Args:
         context: the SparkContext.
@@ -328,23 +333,44 @@ def room_beside(context: SparkContext, plan: JobPlan) -> bool:
     conf = context.getConf()
     if conf.contains(BACKGROUND_SLOTS):
         return True
-    return (slots or cores(context)) // int(conf.get("spark.task.cpus", "1") or 1) > most_at_once(plan)
+    slots = (slots or cores(context)) // int(conf.get("spark.task.cpus", "1") or 1)
+    return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan))
 
 
-def most_at_once(plan: JobPlan) -> int:
-    """So many tasks of an epoch run at the same time at most: those of stages of which none needs another's output."""
+def spare_location(placement: Placement, plan: JobPlan) -> str | None:
+    """The location of the executor with the most slots that no subtask of a job takes; None where there is none.
+
+    Args:
+        placement: of the job's subtasks.
+        plan: of the job.
+    """
+    if not placement.executors:
+        return None
+    taken = dict.fromkeys((executor.location for executor in placement.executors), 0)
+    for stages in side_by_side(plan):
+        subtasks = Counter(
+            placement.location(subtask, stage.parallelism)
+            for stage in stages
+            for subtask in range(stage.parallelism)
+        )
+        taken = {location: max(count, subtasks[location]) for location, count in taken.items()}
+    spare = {executor.location: executor.slots - taken[executor.location] for executor in placement.executors}
+    best = max(spare, key=spare.__getitem__)
+    return best if spare[best] > 0 else None
+
+
+def side_by_side(plan: JobPlan) -> Iterator[list[Stage]]:
+    """For each stage, itself and all that may run at the same time: those that neither need its output nor give it any."""
     before: dict[int, set[int]] = {}
     for stage in plan.stages:
         inputs = {edge.from_stage for edge in stage.inputs}
         before[stage.id] = inputs.union(*(before[upstream] for upstream in inputs))
-    return max(
-        sum(
-            other.parallelism
+    for stage in plan.stages:
+        yield [
+            other
             for other in plan.stages
             if other.id not in before[stage.id] and stage.id not in before[other.id]
-        )
-        for stage in plan.stages
-    )
+        ]
 
 
 def tasks_on(master: str, name: str) -> BackgroundTasks:

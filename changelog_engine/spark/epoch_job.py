@@ -26,7 +26,7 @@ from pyspark.util import _load_from_socket
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
-from changelog_engine.spark.background import BackgroundTasks, room_beside
+from changelog_engine.spark.background import BackgroundTasks, room_beside, spare_location
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
@@ -89,6 +89,8 @@ class SparkEpochRunner:
         self._placement: Placement | None = None
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
             self._placement = Placement(context, _widest(self.plan), lambda: self._cancelled)
+        self._background: BackgroundTasks | None = None
+        self._told_no_room = False
         self._starts: dict[tuple[int, ...], Any] = {}
         self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
@@ -203,15 +205,28 @@ class SparkEpochRunner:
         return None if self._notes is None else self._notes.read(attempt)
 
     def background(self) -> BackgroundTasks | None:
-        """What runs tasks beside the epochs; None where there is no room for them."""
-        if not room_beside(self.context, self.plan):
-            log.info(
-                "Spark (%s) has no slot that epochs of %r leave free: its snapshots are made in a process on this machine",
-                self.context.master,
-                self.plan.graph.name,
-            )
+        """What runs tasks beside the epochs, always the same; None as long as there is no room for them."""
+        locations: list[str] = []
+        if self._placement is None:
+            room = room_beside(self.context, self.plan)
+        else:
+            spare = spare_location(self._placement, self.plan)
+            locations, room = [] if spare is None else [spare], spare is not None
+        if not room:
+            if not self._told_no_room:
+                self._told_no_room = True
+                log.info(
+                    "Spark (%s) has no slot that epochs of %r leave free: a process on this machine makes its snapshots",
+                    self.context.master,
+                    self.plan.graph.name,
+                )
             return None
-        return BackgroundTasks(self.context, f"upkeep of {self.plan.graph.name}", files=self._files)
+        if self._background is None:
+            self._background = BackgroundTasks(
+                self.context, f"upkeep of {self.plan.graph.name}", files=self._files
+            )
+        self._background.locations = locations
+        return self._background
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""

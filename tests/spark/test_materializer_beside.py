@@ -96,7 +96,7 @@ def test_in_a_session_of_the_users(
         (job,) = RUNNING
         schedule = job._beside  # type: ignore[attr-defined]
         wait_for(lambda: schedule.done is not None)
-    assert type(schedule._run) is runner
+    assert [type(run) for run in schedule._runners] == [runner]
     assert ("has no slot that epochs" in caplog.text) == (runner is FoldProcesses)
     os.kill(_busy(schedule), signal.SIGKILL)
     killed_at = schedule.done.checkpoint
@@ -121,7 +121,7 @@ def test_in_a_session_of_the_users(
 
 def _worker(schedule: Schedule) -> int | None:
     """The process that folds or truncates just now."""
-    run = schedule._run
+    (run,) = schedule._runners
     if isinstance(run, BackgroundTasks):
         return run.worker
     assert isinstance(run, FoldProcesses)

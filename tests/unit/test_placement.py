@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from support.functions import Count
+from support.graphs import keyed_job
 
+from api.common import Types
 from changelog_engine.errors import EpochFailedError
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.spark.background import side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
-from changelog_engine.spark.session import _configured
+from changelog_engine.spark.session import _configured, local_slots
 
 EXECUTORS = "spark.executor.instances"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -193,3 +198,30 @@ def test_what_the_installation_says_counts_unless_the_job_says_it(
     assert conf.get("spark.driver.memory") == "2g"
     assert conf.get("spark.task.maxFailures") == "1"  # what an epoch needs stays
     assert _configured({"spark.master": "local[3]"}).get("spark.master") == "local[3]"
+
+
+@pytest.mark.parametrize(
+    ("slots", "spare"),
+    [((4,), "0"), ((3, 2), "0"), ((2, 3), "1"), ((2, 2), "1"), ((3,), None), ((2, 1), None), ((), None)],
+)
+def test_background_tasks_go_where_epochs_leave_a_slot(slots: tuple[int, ...], spare: str | None) -> None:
+    """A source and a keyed stage, one after the other, of three subtasks each."""
+    plan = plan_job(keyed_job([], Count(), key_type=Types.LONG(), parallelism=3))
+    assert [[stage.id for stage in stages] for stages in side_by_side(plan)] == [[0], [1]]
+    placement = Placement(Scheduler({0: []}, {}), 3, lambda: None)  # type: ignore[arg-type]
+    placement.executors = [Executor(str(number), "host", count) for number, count in enumerate(slots)]
+    found = spare_location(placement, plan)
+    assert found == (None if spare is None else f"executor_host_{spare}")
+
+
+def test_local_masters_say_how_many_slots_they_have() -> None:
+    masters = (
+        "local",
+        "local[3]",
+        "local[ 2 , 4 ]",
+        "local[*]",
+        "local[*,2]",
+        "local-cluster[1,2,1024]",
+        "yarn",
+    )
+    assert [local_slots(master) for master in masters] == [1, 3, 2, 0, 0, None, None]
