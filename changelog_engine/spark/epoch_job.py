@@ -213,7 +213,8 @@ class SparkEpochRunner:
             spare = spare_location(self._placement, self.plan)
             locations, room = [] if spare is None else [spare], spare is not None
         if not room:
-            if not self._told_no_room:
+            waits = self._placement is not None and not self._placement.executors
+            if not self._told_no_room and not waits:
                 self._told_no_room = True
                 log.info(
                     "Spark (%s) has no slot that epochs of %r leave free: a process on this machine makes its snapshots",
