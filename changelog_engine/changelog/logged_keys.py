@@ -53,7 +53,8 @@ def key_columns(
     else:
         known = _Numbers()
         total = sum(map(len, lists))
-        codes = np.fromiter(map(known.__getitem__, chain.from_iterable(lists)), np.int32, total)
+        numbers = map(known.__getitem__, chain.from_iterable(lists))  # drives our own code
+        codes = np.fromiter(numbers, np.int32, total)
         distinct = list(known)
         texts, groups = as_strings(codec.texts(distinct)), key_groups(distinct, max_parallelism)
     columns = []

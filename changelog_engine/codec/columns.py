@@ -165,7 +165,8 @@ def same_objects(values: list[Any]) -> tuple[pa.Array, list[int]]:
     Returns:
         Of each value the number of its object, by first appearance; and where each object appears first.
     """
-    encoded = pa.array(np.fromiter(map(id, values), np.uint64, len(values))).dictionary_encode()
+    ids = np.fromiter(map(id, values), np.uint64, len(values))  # drives our own code
+    encoded = pa.array(ids).dictionary_encode()
     numbers = encoded.indices.to_numpy()
     seen = np.maximum.accumulate(numbers)
     firsts = np.flatnonzero(np.diff(seen, prepend=np.int32(-1)))
@@ -184,10 +185,8 @@ def object_texts(names: list[str], fields: list[pa.Array]) -> pa.Array | None:
     """
     fields = [as_strings(texts) for texts in fields]
     rows = len(fields[0])
-    if (
-        sum(map(len, map(_characters, fields))) + rows * (2 + sum([len(name) * 4 + 2 for name in names]))
-        >= 2**31
-    ):
+    around = rows * (2 + sum([len(name) * 4 + 2 for name in names]))
+    if sum([len(_characters(field)) for field in fields]) + around >= 2**31:
         return None
     pieces: list[Any] = []
     for name, texts in zip(names, fields, strict=True):

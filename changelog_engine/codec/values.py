@@ -279,7 +279,7 @@ def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Arra
     if isinstance(form, RowForm) and form.names and _NONE not in set(map(type, chunk)):
         fields = zip(form.tuples.fields, form.columns_of(chunk), strict=True)
         of_fields = [_field_texts(field, column, as_they_are) for field, column in fields]
-        whole = columns.object_texts(list(map(dumps, form.names)), of_fields)
+        whole = columns.object_texts([dumps(name) for name in form.names], of_fields)
         if whole is not None:
             return whole
     written = chunk if as_they_are else form.to_json(chunk)

@@ -107,8 +107,9 @@ def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
     for uid, number in wanted.items():
         stage = stage_of.get(uid)
         if stage is None:
+            there = ", ".join([repr(each) for each in stage_of])
             raise ConfigurationError(
-                f"job {plan.graph.name!r} has no operator with uid {uid!r}; it has {', '.join(map(repr, stage_of))}"
+                f"job {plan.graph.name!r} has no operator with uid {uid!r}; it has {there}"
             )
         _check_number(number, f"operator {uid!r}")
         other = asked.setdefault(stage.id, uid)

@@ -327,7 +327,7 @@ def serve(link: socket.socket) -> None:
             told.update(news)
             state = _HOLDS_STATE if _holds_state() else _HOLDS_NOTHING
             with suppress(OSError):  # the daemon has ended
-                link.send(b"\n".join([state, *map(b" ".join, news.items())]))
+                link.send(b"\n".join([state, *[b" ".join(item) for item in news.items()]]))
             gc.collect()
 
 

@@ -350,7 +350,9 @@ class SparkEpochRunner:
 
     def _shares(self, stage: Stage) -> list[range]:
         """The subtasks that are at one place, for each place."""
-        located = itertools.groupby(range(stage.parallelism), lambda subtask: self._locations(stage, subtask))
+        located = itertools.groupby(  # drives our own code
+            range(stage.parallelism), lambda subtask: self._locations(stage, subtask)
+        )
         shares = [list(subtasks) for _, subtasks in located]
         return [range(share[0], share[-1] + 1) for share in shares]
 
