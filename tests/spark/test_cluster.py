@@ -47,12 +47,12 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         "state.changelog.enabled": "true",
         "state.changelog.dstl.dfs.base-path": base,
         "execution.checkpointing.interval": "500ms",
-        "parallelism.default": 4,
+        "parallelism.default": 2,
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",
         "spark.master": master.url,
-        "spark.executor.cores": 2,
+        "spark.executor.cores": 1,
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.5",
         "spark.driver.bindAddress": "127.0.0.5",
@@ -60,11 +60,11 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
     }
     job = ("cluster_job.py", "cluster", NUMBERS, output)
     with (
-        SparkWorker(master, "127.0.0.2", cores=2) as first,
-        SparkWorker(master, "127.0.0.3", cores=2) as second,
+        SparkWorker(master, "127.0.0.2") as first,
+        SparkWorker(master, "127.0.0.3") as second,
     ):
         second.stop()
-        with Driver(*job, options={**options, "spark.cores.max": 4}, work=tmp_path) as driver:
+        with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path) as driver:
             goes_on = _more_checkpoints(driver, base)
             driver.wait_for(
                 lambda: "the job waits for the rest" in driver.output, what="wait for an executor"
