@@ -202,10 +202,14 @@ def test_watermarks_never_go_back_and_survive_a_snapshot(
             highest = advanced
 
 
-def test_other_channels_start_anew() -> None:
+def test_time_goes_on_with_other_channels_and_starts_anew_with_other_edges() -> None:
     inputs = Inputs([(0, 0)])
     inputs.advance(block(0, 5))
-    other = Inputs([(0, 0), (0, 1)])
+    wider = Inputs([(0, 0), (0, 1)])
+    wider.restore(inputs.snapshot())
+    assert wider.current == 5
+    assert wider.advance(block(0, 9)) is None  # of the other channel nothing is known yet
+    other = Inputs([(1, 0)])
     other.restore(inputs.snapshot())
     assert other.current == MIN_WATERMARK
     Inputs([]).restore({})
