@@ -35,9 +35,9 @@ _DEFAULTS = {
     # Blocks are small and read back at once.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    # A subtask's state is in one executor: its task waits for that one, however long others are free. One that is gone is
-    # not waited for.
-    "spark.locality.wait.process": "1h",
+    # A subtask's state is in one executor: its task waits for that one though others are free. Spark waits as long for one
+    # that was lost after the stage began, so it must end.
+    "spark.locality.wait.process": "30s",
     # An epoch a second leaves many jobs behind; keep few.
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
