@@ -22,9 +22,11 @@ from changelog_engine.cli.shown import (
     shows,
     state_option,
 )
+from changelog_engine.cli.state import missed_lines
 from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
 from changelog_engine.inspection.key_history import TIME_TO_LIVE, key_history
+from changelog_engine.inspection.states import entries_at
 
 
 @click.command()
@@ -88,6 +90,11 @@ def history(
     notes = [
         f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
     ]
+    if not found.changes:
+        there = entries_at(
+            path, at, operator=operator, state=name, key=key, allow_pickle=allow_pickle, limit=1
+        )
+        notes += missed_lines(there, key) if there.missed else []
     if len(found.changes) > limit:
         notes.append(
             f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"

@@ -99,7 +99,7 @@ def state(
     withheld = [_withheld(uid, state, why) for (uid, state), why in found.withheld.items()]
     notes += withheld
     if not withheld and not found.total:
-        notes += ["no such entry"] if key is None else _missed(found, key)
+        notes += ["no such entry"] if key is None else missed_lines(found, key)
     document = {
         **_of(found.checkpoint),
         "total": found.total,
@@ -147,7 +147,7 @@ def _list(found: EntriesAt) -> list[dict[str, str]]:
     return [{"operator": uid, "state": state, "why": why} for (uid, state), why in found.withheld.items()]
 
 
-def _missed(found: EntriesAt, key: str) -> list[str]:
+def missed_lines(found: EntriesAt, key: str) -> list[str]:
     """What to say instead of a key that is not there: of each operator, the type of its keys and those that are nearest."""
     lines = [f"no entry has the key {key}"]
     for miss in found.missed:

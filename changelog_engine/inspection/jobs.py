@@ -8,7 +8,6 @@ from typing import Any
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.rescaling import in_words
-from changelog_engine.inspection.nearest import nearest
 from changelog_engine.inspection.timeline import KILLED, end_of
 from changelog_engine.ledger.attempt_notes import (
     RESCALED,
@@ -18,7 +17,7 @@ from changelog_engine.ledger.attempt_notes import (
     read_notes,
 )
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
-from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.job_path import beside, open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import Driver, driver_of
 from changelog_engine.savepoints.folder import MARKER
@@ -178,7 +177,7 @@ def list_jobs(base: str) -> list[JobSummary]:
     """
     storage = open_storage(base)
     if not storage.exists():
-        raise StorageError(f"{storage.root}: no such folder{_beside(storage)}")
+        raise StorageError(f"{storage.root}: no such folder{beside(storage)}")
     if DeltaLog.exists(storage) or DeltaLog.exists(storage.child(CHANGELOG)):
         raise StorageError(f"{storage.root} is a job's own folder: name the one above it, the base path")
     found = []
@@ -337,14 +336,3 @@ def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[
         ids[0],
         lineage.checkpoints.time_of(lineage.checkpoints[ids[0]]),
     )
-
-
-def _beside(storage: Storage) -> str:
-    """The nearest folders above which the wanted one would be."""
-    above, _, wanted = storage.root.rpartition("/")
-    try:
-        there = [entry.name for entry in open_storage(above).list() if entry.is_folder]
-    except ChangelogEngineError:
-        return ""
-    names = ", ".join([repr(name) for name in nearest(there, wanted)])
-    return f"; the nearest in {above}: {names}" if names else ""

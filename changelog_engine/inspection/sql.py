@@ -29,10 +29,10 @@ from changelog_engine.history.plain_rows import dated, state_values, timers_valu
 from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.timers_sql import TimerColumns
-from changelog_engine.inspection.nearest import named
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import TIMER_DOMAINS

@@ -9,10 +9,10 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.inspection.nearest import named, nearest
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities, type_of
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.nearest import named, nearest
 from changelog_engine.ledger.points import At
 from materializer.fold import FoldedState, fold_at
 

@@ -6,8 +6,9 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 from __future__ import annotations
 
 from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
+from changelog_engine.errors import ChangelogEngineError, ForeignPathError, FormatVersionError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.ledger.nearest import nearest
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -59,9 +60,20 @@ def open_job(path: str) -> JobFolder:
 def _jobs_in(base: Storage) -> str:
     """A hint when the path is a base path: which jobs lie in it."""
     if not base.exists():
-        return ": no such folder"
+        return f": no such folder{beside(base)}"
     folders = [
         entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))
     ]
     jobs = [name for name in folders if DeltaLog.exists(base.child(f"{name}/{CHANGELOG}"))]
     return f"; it holds the jobs {', '.join(jobs)}: name one of their folders" if jobs else ""
+
+
+def beside(missing: Storage) -> str:
+    """A hint when there is no such folder: which ones lie above that are most like it."""
+    above, _, wanted = missing.root.rpartition("/")
+    try:
+        there = [entry.name for entry in open_storage(above).list() if entry.is_folder]
+    except ChangelogEngineError:
+        return ""
+    names = ", ".join([repr(name) for name in nearest(there, wanted)])
+    return f"; the nearest in {above}: {names}" if names else ""

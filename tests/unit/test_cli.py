@@ -31,7 +31,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.inspection.nearest import nearest
+from changelog_engine.ledger.nearest import nearest
 from changelog_engine.spark.shipping import ship
 from materializer import FoldedState, StateEntries
 from materializer.fold import fold_at

@@ -101,7 +101,8 @@ def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
         5,
     )
     assert "is a job's own folder" in refused(cli("jobs", job))
-    assert "no such folder; the nearest in" in refused(cli("jobs", f"{job.parent}x"))
+    for command in (("jobs", f"{job.parent}x"), ("ui", f"{job}x"), ("status", f"{job}x")):
+        assert "no such folder; the nearest in" in refused(cli(*command))
     assert cli("jobs", tmp_path).output == "no jobs\n"
 
 
@@ -312,6 +313,7 @@ def test_history_of_a_key(job: Path) -> None:
     output = cli("history", job, "--key", "to", "--state", "count").output
     assert cells(output)[2][2:] == ["count", "put", "-", "1", "element"]
     assert "there are count, places" in refused(cli("history", job, "--key", "to", "--state", "nothing"))
+    assert "the nearest of 4: 'not'" in cli("history", job, "--key", "nobody").output
 
 
 def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: Path) -> None:
