@@ -246,7 +246,7 @@ class Row:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            if name[0] != "_":
+            if name not in _TAKEN:
                 return self._list[self._names.index(name)]  # type: ignore[index, union-attr]
         except (
             AttributeError,
@@ -265,6 +265,10 @@ class Row:
             has = "no field names" if names is None else f"the fields {', '.join(names)}"
             raise UnknownFieldError(f"there is no field {name!r}: the row has {has}")
         return names.index(name)
+
+    def __copy__(self) -> Row:
+        names = field_names_of(self)
+        return make_row(None if names is None else [*names], [*values_of(self)], self._row_kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = values_of(self)
@@ -308,9 +312,9 @@ _PARTS = frozenset(("_fields", "_row_kind", "_values"))
 
 
 def _make_compact(row: Row, names: list[str] | None, values: list[Any], kind: RowKind) -> None:
-    _set_list(row, values)
     _set_names(row, names)
     _set_kind(row, kind)
+    _set_list(row, values)
 
 
 def _compacted(row: Row) -> list[Any]:
@@ -318,8 +322,8 @@ def _compacted(row: Row) -> list[Any]:
     if row._list is None:
         fields = row.__dict__
         values = [*fields.values()]
-        _set_dict(row, {})
         _make_compact(row, [*fields], values, RowKind.INSERT)
+        _set_dict(row, {})  # last: another thread that reads the row finds its fields at any time
         return values
     return row._list
 

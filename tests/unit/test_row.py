@@ -88,6 +88,20 @@ def test_pickle_and_copy(row):
     assert pickle.loads(pickle.dumps(row, 5))._values is not row._values
 
 
+@pytest.mark.parametrize(
+    "row", [Row(a=1, b=[2]), Row(1, "x"), Row(a=1, b=2), Row.of_kind(RowKind.DELETE, a=1)]
+)
+def test_a_copied_row_has_fields_of_its_own(row):
+    before = repr(row)
+    other = copy.copy(row)
+    other[0] = "changed"
+    other._values[-1] = "too"
+    assert repr(row) == before
+    if hasattr(other, "_fields"):
+        other._fields[0] = "c"
+        assert repr(row) == before
+
+
 def both_forms(**fields):
     compact = Row(**fields)
     assert compact._values == list(fields.values())  # who asks for the lists makes it compact
@@ -139,6 +153,15 @@ def test_fields_may_be_called_as_what_a_row_has():
     [back] = rows_of_columns(["as_dict", "_values", "__deepcopy__"], [[1], [2], [3]])
     assert back == row
     assert back.as_dict() == row.as_dict()
+
+
+def test_fields_whose_names_begin_with_underscores_are_attributes_in_both_forms():
+    for row in both_forms(_id=1, __note=2, x=3):
+        assert (row._id, getattr(row, "__note"), row["_id"], row.x) == (1, 2, 1, 3)
+        assert not hasattr(row, "_other")
+        assert not hasattr(row, "__array__")
+    gone = Row.of_kind(RowKind.DELETE, _id=1)
+    assert gone._id == copy.copy(gone)._id == pickle.loads(pickle.dumps(gone))._id == 1
 
 
 def test_a_class_derived_from_row_keeps_its_own_attributes():
