@@ -26,6 +26,7 @@ from changelog_engine.storage.retry import Retry
 T = TypeVar("T")
 _READS_AT_ONCE = 16
 _WITHOUT_FOLDERS = ("s3", "gcs")  # making them would leave objects
+_ONCE = Retry(tries=1)
 
 
 class ObjectStore(Storage):
@@ -121,7 +122,8 @@ class ObjectStore(Storage):
             raise StorageError(
                 f"{self._masked(self.join(path))} is an object, which is durable only when it is closed"
             )
-        self._run(stream.close, "write", self.join(path))
+        # Once: a stream that could not be closed is closed all the same, and closing it again says nothing of what was lost.
+        self._run(stream.close, "write", self.join(path), retry=_ONCE)
 
     def read(self, path: str) -> pa.Buffer:
         full = self._full(path)
@@ -203,9 +205,16 @@ class ObjectStore(Storage):
     def _read(self, operation: Callable[[], T], what: str, path: str) -> T:
         return self._run(operation, what, path, may_be_missing=True)
 
-    def _run(self, operation: Callable[[], T], what: str, path: str, may_be_missing: bool = False) -> T:
+    def _run(
+        self,
+        operation: Callable[[], T],
+        what: str,
+        path: str,
+        may_be_missing: bool = False,
+        retry: Retry | None = None,
+    ) -> T:
         try:
-            return self.retry.run(operation, what, path, remote=True, may_be_missing=may_be_missing)
+            return (retry or self.retry).run(operation, what, path, True, may_be_missing)
         except StorageError as error:
             if type(error) is not StorageError:
                 raise

@@ -6,6 +6,7 @@ Reliability 5, 12 and 67: durable writes, bounded retries, clear errors, power c
 from __future__ import annotations
 
 import errno
+import io
 import os
 import random
 import threading
@@ -249,6 +250,18 @@ class TestObjectStore:
         storage = open_storage("mock://bucket/jobs")
         with pytest.raises(StorageError, match="mock: has no conditional put"):
             storage.put_if_absent("x", b"abc")
+
+    def test_a_stream_that_cannot_be_closed_is_not_closed_again(self) -> None:
+        """The second time pyarrow does nothing and says yes, to an object that is not there."""
+
+        class Broken(io.BytesIO):
+            def close(self) -> None:
+                if not self.closed:
+                    super().close()
+                    raise OSError("AWS Error SLOW_DOWN during PutObject operation")
+
+        with pytest.raises(StorageError, match=r"could not write mock://bucket/jobs/x: AWS Error SLOW_DOWN"):
+            open_storage("mock://bucket/jobs").persist(Broken(), "x", closing=True)
 
     def test_a_path_that_cannot_be_written_down(self) -> None:
         with pytest.raises(ConfigurationError):
