@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import eq, ge, gt, le, lt
@@ -44,7 +45,7 @@ from pyspark.sql.types import StructType
 
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
-from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError, RestoreError
@@ -334,7 +335,9 @@ class PushingMutationsReader(MutationsReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
         """Take what filters say of checkpoints. Spark looks at the rows again: nothing is left to this alone."""
         start, end = self._piece
-        times = _follower(self._options).times(end.lineage, start.checkpoint)
+        times: dict[int, int | None] = {**_follower(self._options).times_left(end.lineage, start.checkpoint)}
+        for first, last in _gaps(end.lineage, start.checkpoint, list(times)):
+            times |= dict.fromkeys(_tried(filters, first, last))  # one that is left is missed when files are chosen
         for each in filters:
             times = {number: time_ms for number, time_ms in times.items() if _leaves(each, number, time_ms)}
         self._checkpoints = frozenset(times)
@@ -551,13 +554,36 @@ def _check_schema(what: str, schema: StructType, columns: Sequence[ViewColumn]) 
         )
 
 
-def _leaves(condition: Filter, checkpoint: int, time_ms: int) -> bool:
+def _gaps(line: Sequence[Segment], after: int, there: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The checkpoints of a lineage after one of it that are not there, as first and last of each range."""
+    for run in line:
+        begin = max(run.first, after + 1)
+        for number in (*there[bisect_left(there, begin) : bisect_right(there, run.last)], run.last + 1):
+            if begin < number:
+                yield begin, number - 1
+            begin = number + 1
+
+
+def _tried(filters: Sequence[Filter], first: int, last: int) -> set[int]:
+    """Some checkpoints of a range: when filters leave any of it, they leave one of these."""
+    found = {first, last}
+    for each in filters:
+        if type(each) in _COMPARED and each.attribute == ("checkpoint_id",):
+            for value in each.value if isinstance(each, In) else (each.value,):
+                if isinstance(value, int):
+                    found |= {value - 1, value, value + 1}
+    return {number for number in found if first <= number <= last}
+
+
+def _leaves(condition: Filter, checkpoint: int, time_ms: int | None) -> bool:
     """Whether a filter may leave rows of a checkpoint."""
     compare = _COMPARED.get(type(condition))
     if compare is None or condition.attribute not in (("checkpoint_id",), ("checkpoint_time",)):
         return True
     own: Any = checkpoint
     if condition.attribute == ("checkpoint_time",):
+        if time_ms is None:
+            return True
         try:
             own = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=time_ms)
         except OverflowError:

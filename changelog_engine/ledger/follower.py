@@ -255,6 +255,15 @@ class LogFollower:
             for number in range(max(run.first, start + 1), run.last + 1)
         }
 
+    def times_left(self, line: Sequence[Segment], after: int) -> dict[int, int]:
+        """As ``times``, in ascending order, without the checkpoints whose rows were truncated."""
+        ids, _, times = self._ledger.lineage.checkpoints.index()
+        found: dict[int, int] = {}
+        for run in line:
+            first, last = ids.searchsorted([max(run.first, after + 1), run.last + 1])
+            found |= zip(ids[first:last].tolist(), times[first:last].tolist(), strict=True)
+        return found
+
     def _shared(self, reached: Reached, end: Reached) -> tuple[Segment, ...]:
         """What both have, where a reader may go on from there."""
         self._check_table(reached.table)

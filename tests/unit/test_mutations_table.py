@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from support.reminders import reminded
 from support.visits import UID, VISITS, visited
 
-from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.errors import ChangelogEngineError, NotLoggedError, RestoreError
 from changelog_engine.history.data_sources import (
     MutationsDataSource,
     PushingMutationsSource,
@@ -106,6 +106,24 @@ def test_filters_on_checkpoints_and_times_choose_files(tmp_path: Path) -> None:
     shown = ["key", "domain", "time_ms", "operation", "sequence"]
     view = query(path, f"SELECT {', '.join(shown)} FROM remind_timers_history", "-2")
     assert sorted(str(tuple(row[each] for each in shown)) for row in timers) == sorted(map(str, view.rows))
+
+
+def test_filters_over_a_truncated_log(tmp_path: Path) -> None:
+    """What was truncated is an error that says so, where a condition may ask for it; else it is no matter."""
+    job = visited(tmp_path, "visits", VISITS * 3)
+    path, last = f"{tmp_path}/visits", job.commits[-1]
+    folder = find_job_folder(str(tmp_path), "visits")
+    materialize(folder, job.commits[2].id)
+    truncate(folder, Retention(0, 1, 0), lambda: 10_000.0)
+    number, time = ("checkpoint_id",), ("checkpoint_time",)
+    newest = [row for row in mutations(path, startingCheckpoint="oldest") if row["checkpoint_id"] == last.id]
+    assert newest
+    for some in ((EqualTo(number, last.id),), (GreaterThan(number, last.id - 1),), (In(number, (last.id, 99)),)):
+        assert mutations(path, some) == newest
+    when = datetime.fromtimestamp(last.time_ms / 1000, UTC)
+    for condition in (EqualTo(("value",), "1"), EqualTo(number, 2), In(number, (2, last.id)), EqualTo(time, when)):
+        with pytest.raises(NotLoggedError, match=r"startingCheckpoint = 4"):
+            mutations(path, (condition,))
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
