@@ -140,7 +140,8 @@ def _add_slot(conf: SparkConf) -> None:
         return
     slots = slots or cores(SparkContext)
     tries = _LOCAL.fullmatch(master)
-    conf.set("spark.master", f"local[{slots + 1}{tries[2] or '' if tries else ''}]")
+    taken = int(conf.get("spark.task.cpus", "1") or 1)  # by a task
+    conf.set("spark.master", f"local[{slots + taken}{tries[2] or '' if tries else ''}]")
     conf.setIfMissing("spark.default.parallelism", str(slots))
     conf.set(BACKGROUND_SLOTS, "1")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from support.functions import Count
 from support.graphs import keyed_job
 
@@ -16,7 +16,7 @@ from changelog_engine.errors import EpochFailedError
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark.background import side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
-from changelog_engine.spark.session import _configured, local_slots
+from changelog_engine.spark.session import BACKGROUND_SLOTS, _add_slot, _configured, local_slots
 
 EXECUTORS = "spark.executor.instances"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -225,3 +225,17 @@ def test_local_masters_say_how_many_slots_they_have() -> None:
         "yarn",
     )
     assert [local_slots(master) for master in masters] == [1, 3, 2, 0, 0, None, None]
+
+
+@pytest.mark.parametrize(("cpus", "master"), [(None, "local[3,4]"), ("2", "local[4,4]")])
+def test_the_slot_more_is_one_of_a_task(
+    cpus: str | None, master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    conf = SparkConf(loadDefaults=False).set("spark.master", "local[2,4]")
+    if cpus is not None:
+        conf.set("spark.task.cpus", cpus)
+    _add_slot(conf)
+    assert conf.get("spark.master") == master
+    assert conf.get("spark.default.parallelism") == "2"
+    assert conf.contains(BACKGROUND_SLOTS)
