@@ -337,7 +337,8 @@ class PushingMutationsReader(MutationsReader):
         start, end = self._piece
         times: dict[int, int | None] = {**_follower(self._options).times_left(end.lineage, start.checkpoint)}
         for first, last in _gaps(end.lineage, start.checkpoint, list(times)):
-            times |= dict.fromkeys(_tried(filters, first, last))  # one that is left is missed when files are chosen
+            # One that is left is missed when files are chosen.
+            times |= dict.fromkeys(_tried(filters, first, last))
         for each in filters:
             times = {number: time_ms for number, time_ms in times.items() if _leaves(each, number, time_ms)}
         self._checkpoints = frozenset(times)

@@ -118,10 +118,19 @@ def test_filters_over_a_truncated_log(tmp_path: Path) -> None:
     number, time = ("checkpoint_id",), ("checkpoint_time",)
     newest = [row for row in mutations(path, startingCheckpoint="oldest") if row["checkpoint_id"] == last.id]
     assert newest
-    for some in ((EqualTo(number, last.id),), (GreaterThan(number, last.id - 1),), (In(number, (last.id, 99)),)):
+    for some in (
+        (EqualTo(number, last.id),),
+        (GreaterThan(number, last.id - 1),),
+        (In(number, (last.id, 99)),),
+    ):
         assert mutations(path, some) == newest
     when = datetime.fromtimestamp(last.time_ms / 1000, UTC)
-    for condition in (EqualTo(("value",), "1"), EqualTo(number, 2), In(number, (2, last.id)), EqualTo(time, when)):
+    for condition in (
+        EqualTo(("value",), "1"),
+        EqualTo(number, 2),
+        In(number, (2, last.id)),
+        EqualTo(time, when),
+    ):
         with pytest.raises(NotLoggedError, match=r"startingCheckpoint = 4"):
             mutations(path, (condition,))
 
