@@ -172,7 +172,8 @@ def _typed(
     }
     for where, row in given:
         gone = row.get("delete")
-        if gone not in (None, "", True, False) and str(gone).lower() not in ("true", "false"):
+        known = gone is None or isinstance(gone, bool | str)
+        if not known or str(gone or "false").lower() not in ("true", "false"):
             raise click.UsageError(f"{where}: delete is {gone!r}, neither true nor false")
         table["delete"].append(str(gone).lower() == "true")
         table["key"].append(key_of(_text(row.get("key")), type_of(operator.get("key_type")), f"{where}: key"))
@@ -182,6 +183,8 @@ def _typed(
         elif row.get("map_key") not in (None, ""):
             raise click.UsageError(f"{where}: {what} is not a MapState: leave map_key out")
         value = row.get("value")
+        if not table["delete"][-1] and (value is None if texts else "value" not in row):
+            raise click.UsageError(f"{where} has no value: give one, or say true in a column delete")
         if table["delete"][-1] or (value is None and is_map):
             table["value"].append(None)
         elif texts:

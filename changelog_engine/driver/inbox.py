@@ -64,12 +64,21 @@ class RequestInbox:
     def _look(self) -> None:
         try:
             me = driver_of(self._folder)
-            for identity, document in take_requests(self._folder, me, self._taken):
-                give_answer(self._folder, identity, self._answer(document))
+            taken = take_requests(self._folder, me, self._taken)
         except ChangelogEngineError as failure:
-            if not self._warned:
-                self._warned = True
-                log.warning("requests to %s cannot be taken: %s", self._folder.storage.root, failure)
+            self._warn("taken", failure)
+            return
+        for identity, document in taken:
+            answer = self._answer(document)
+            try:
+                give_answer(self._folder, identity, answer)
+            except ChangelogEngineError as failure:  # the others are taken too
+                self._warn("answered", failure)
+
+    def _warn(self, what: str, failure: ChangelogEngineError) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("requests to %s cannot be %s: %s", self._folder.storage.root, what, failure)
 
     def _answer(self, document: dict[str, Any]) -> DriverAnswer:
         try:

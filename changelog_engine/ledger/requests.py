@@ -102,22 +102,28 @@ def take_requests(folder: JobFolder, me: Driver, taken: set[str]) -> list[tuple[
         What each asks; requests to other drivers, and those for which nobody waits any more, are removed only.
 
     Raises:
-        StorageError: the folder cannot be read.
+        StorageError: the folder, or what is in it, cannot be read; what was taken is returned first.
     """
+    unread: StorageError | None = None
     found: list[tuple[str, dict[str, Any]]] = []
-    for entry in folder.storage.list(REQUESTS)[:_MOST]:
-        match = _REQUEST.fullmatch(entry.name)
-        if match is None or match[1] in taken:
+    matches = [_REQUEST.fullmatch(entry.name) for entry in folder.storage.list(REQUESTS)]
+    waiting = [match[1] for match in matches if match is not None and match[1] not in taken]
+    for identity in waiting[:_MOST]:
+        path = f"{REQUESTS}/{identity}.json"
+        try:
+            if not folder.storage.is_file(path) or (folder.storage.size(path) or 0) > _MOST_BYTES:
+                continue
+            document = folder.storage.read_document(path)
+        except StorageError as error:
+            unread = error
             continue
-        path = f"{REQUESTS}/{entry.name}"
-        if (folder.storage.size(path) or 0) > _MOST_BYTES:
-            continue
-        document = folder.storage.read_document(path)
-        taken.add(match[1])
+        taken.add(identity)
         with contextlib.suppress(StorageError):
             folder.storage.delete(path)
         if _for_me(document, me):
-            found.append((match[1], document))
+            found.append((identity, document))
+    if unread is not None and not found:
+        raise unread
     return found
 
 

@@ -32,7 +32,7 @@ import sys
 import traceback
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
@@ -217,6 +217,7 @@ class Daemon:
             self._become_worker(subtask, theirs)
         theirs.close()
         worker = self._workers[subtask] = _Worker(pid, ours)
+        worker.told = len(self._broadcasts)  # the fork took them along
         self._watch(ours.fileno(), 1, lambda: self._hear(subtask, worker))
         return worker
 
@@ -272,7 +273,7 @@ class Daemon:
                 os.dup2(nothing.fileno(), 0)
             if not self._background:
                 _name_process(f"task {os.environ[PIN_VARIABLE]}/{subtask}")
-            serve(link)
+            serve(link, self._broadcasts)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -297,16 +298,17 @@ def order_of_workers(count: int) -> bytes:
     return _INT.pack(-count)
 
 
-def serve(link: socket.socket) -> None:
+def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
     """In a worker: run one task after the other.
 
     Args:
         link: to the daemon, which sends a connection for each.
+        broadcasts: variables that the daemon knows already, each as number and path: in time more than a message holds.
     """
     pyspark = import_module("pyspark.daemon")  # after the fork, and after Spark knows the process
     with suppress(Exception):  # the task says it again
         import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
-    told: dict[bytes, bytes] = {}  # broadcast variables
+    told = dict(_named(each) for each in broadcasts)
     with pyspark.enable_faulthandler():
         while True:
             link.settimeout(_LONGEST_WAIT_S)
@@ -316,9 +318,7 @@ def serve(link: socket.socket) -> None:
                 return
             if not message:  # the daemon ended, or needs this worker no more
                 return
-            for line in message.split(b"\n")[1:]:
-                number, path = line.split(b" ", 1)
-                told[number] = path
+            told.update(_named(each) for each in message.split(b"\n")[1:])
             _know(told)
             with socket.socket(fileno=descriptors[0]) as connection:
                 if not _run_task(connection):
@@ -329,6 +329,12 @@ def serve(link: socket.socket) -> None:
             with suppress(OSError):  # the daemon has ended
                 link.send(b"\n".join([state, *[b" ".join(item) for item in news.items()]]))
             gc.collect()
+
+
+def _named(broadcast: bytes) -> tuple[bytes, bytes]:
+    """A broadcast variable's number and path."""
+    number, path = broadcast.split(b" ", 1)
+    return number, path
 
 
 def _know(told: dict[bytes, bytes]) -> None:

@@ -359,6 +359,9 @@ def test_a_file_of_corrections(base: Path, tmp_path: Path) -> None:
         ("key,value\n1,1,2\n", options, "column without a name"),
         ("key,value\n", options, "has no rows"),
         ("key,value,delete\n1,1,yes\n", options, "delete is 'yes', neither true nor false"),
+        ("value,key\n1\n", options, "row 0 .counted from 0., column .key.: is null"),
+        ("key,value\n1\n", options, "row 0 .counted from 0. has no value"),
+        ("key,delete\n1,\n", options, "row 0 .counted from 0. has no value"),
         ("key,value\n1,1\n1,2\n", options, "an earlier row is for the key 1"),
         ("key,value,state\n1,1,cuont\n", [*options[:2], *options[4:]], "no state 'cuont'; there are count"),
     ):
@@ -366,6 +369,10 @@ def test_a_file_of_corrections(base: Path, tmp_path: Path) -> None:
         refused = correct(file, *more)
         assert refused.exit_code in (1, 2)
         assert re.search(words, " ".join(refused.stderr.split())), refused.stderr
+    lines = tmp_path / "few.jsonl"
+    for text, words in (('{"key": 1, "delete": 1}', "delete is 1, neither"), ('{"key": 1}', "has no value")):
+        lines.write_text(text)
+        assert re.search(words, " ".join(correct(lines, *options).stderr.split()))
     assert correct(tmp_path / "c.csv", "--set", "1", "1").exit_code == 2
     file.write_text("key,value\n0,100\n")
     made = CliRunner().invoke(

@@ -17,7 +17,9 @@ from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli import main
 from changelog_engine.connectors import NumberSequenceSource
-from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError
+from changelog_engine.driver.inbox import RequestInbox
+from changelog_engine.driver.rescaling import RescaleRequests
+from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import changes, in_words, rescaled
@@ -36,6 +38,7 @@ from changelog_engine.ledger.requests import (
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import merged_times
+from changelog_engine.storage.local_disk import LocalDisk
 from materializer.fold import state_at
 
 
@@ -229,11 +232,16 @@ def test_requests_of_others(tmp_path: Path) -> None:
     requests = tmp_path / "job" / "requests"
     (requests / f"{'a' * 32}.json").write_text("{")
     (requests / f"{'b' * 32}.json").write_text(json.dumps({**what, "more": "x" * 70_000}))
+    (requests / f"{'0' * 32}.json").mkdir()
     (requests / "notes.txt").write_text("mine")
+    for number in range(120):  # nobody fetched them
+        give_answer(folder, f"{number:032x}", DriverAnswer(True, "yes"))
     taken: set[str] = set()
     assert {identity for identity, _ in take_requests(folder, me, taken)} == {mine, far}
     assert {to_other, old} < taken
-    assert sorted(each.name for each in requests.iterdir()) == [f"{'b' * 32}.json", "notes.txt"]
+    assert sorted(each.name for each in requests.iterdir() if "answer" not in each.name) == [
+        f"{'0' * 32}.json", f"{'b' * 32}.json", "notes.txt"
+    ]  # fmt: skip
     give_answer(folder, mine, DriverAnswer(False, "no"))
     give_answer(folder, far, DriverAnswer(True, "yes"))
     assert answer_to(folder, mine) == DriverAnswer(False, "no")
@@ -244,3 +252,29 @@ def test_requests_of_others(tmp_path: Path) -> None:
     assert withdraw_request(folder, unread)
     assert not withdraw_request(folder, unread)
     open_job_folder(str(tmp_path), "job")  # nothing strange in it
+
+
+def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be read now is taken later; one whose answer cannot be written leaves the others theirs."""
+    folder = open_job_folder(str(tmp_path), "job")
+    what, nobody = {"what": "nonsense"}, Driver(None)
+    first, second, third = sorted(make_request(folder, what, nobody, 60) for _ in range(3))
+    read, write = LocalDisk.read_document, LocalDisk.write_durable
+
+    def broken(path: str) -> None:
+        raise StorageError("the disk is away", path)
+
+    monkeypatch.setattr(
+        LocalDisk, "read_document", lambda self, path: broken(path) if second in path else read(self, path)
+    )
+    monkeypatch.setattr(
+        LocalDisk,
+        "write_durable",
+        lambda self, path, data: broken(path) if first in path else write(self, path, data),
+    )
+    inbox = RequestInbox(folder, RescaleRequests(plan_of(), True, lambda plan: None))
+    inbox._look()
+    monkeypatch.undo()
+    assert [answer_to(folder, each) is None for each in (first, second, third)] == [True, True, False]
+    inbox._look()
+    assert answer_to(folder, second) is not None

@@ -28,7 +28,7 @@ MODULE = "changelog_engine.spark.daemon"
 LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
-# end badly, take a broadcast variable, have it and forget it.
+# end badly, take a broadcast variable, have it and forget it, take a hundred.
 PROGRAM = """
 import os, struct
 from changelog_engine.spark import daemon
@@ -45,6 +45,13 @@ def run(connection):
             broadcast._broadcastRegistry[7] = broadcast.Broadcast(path="/a file")
         elif asked == b"k":
             connection.sendall(broadcast._broadcastRegistry.pop(7)._path.encode())
+        elif asked == b"m":
+            known = len(broadcast._broadcastRegistry)
+            for number in range(known, known + 100):
+                broadcast._broadcastRegistry[number] = broadcast.Broadcast(path=f"/a file {number:0100}")
+        elif asked == b"n":
+            connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
+            assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
         else:
             os._exit(1)
     connection.sendall(b"d")
@@ -236,6 +243,20 @@ def test_what_spark_told_one_connection_all_workers_know(spark: Spark) -> None:
         one.sendall(b"k")
         assert one.recv(100) == b"/a file"
         end(one)
+    one.close()
+
+
+def test_a_new_worker_knows_what_many_jobs_before_were_told(spark: Spark) -> None:
+    """A session of hundreds of jobs: more than a message holds."""
+    one = spark.connect()
+    for _ in range(10):
+        begin(one, 0)
+        one.sendall(b"m")
+        end(one)
+    begin(one, 1)
+    one.sendall(b"n")
+    assert INT.unpack(one.recv(INT.size, socket.MSG_WAITALL))[0] == 1_000
+    end(one)
     one.close()
 
 
