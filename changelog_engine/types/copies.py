@@ -57,7 +57,7 @@ def own(value: Any, others: int = 0) -> Any:
         elif kind is list:
             inside = value
         elif kind is Row:
-            inside = value.__dict__.values() if value._list is None else value._list
+            inside = value._own.values() if value._list is None else value._list
         else:
             return copied(value)
         return value if IMMUTABLE.issuperset(map(type, inside)) else copied(value)
@@ -85,7 +85,7 @@ def separate(values: Sequence[Any]) -> Sequence[Any]:
     if IMMUTABLE.issuperset(kinds):
         return values
     if kinds == {Row}:
-        fields = [value.__dict__ for value in values if value._list is None]
+        fields = [value._own for value in values if value._list is None]
         inside = chain.from_iterable([each.values() for each in fields])
         if len(fields) == len(values) and IMMUTABLE.issuperset(map(type, inside)):
             return rows_of_fields([each.copy() for each in fields])

@@ -5,7 +5,7 @@ Invariants:
     * Two rows are equal when names, values and kind are; a row with names never equals one without.
     * A row has one of two forms. A spread one, of kind INSERT, has its fields in its ``__dict__``, in order, where Python
       itself finds them, for a tenth of what ``__getattr__`` costs. A compact one has lists, in half the memory: state keeps
-      those. Which form it is cannot be seen; who asks for a row's own lists makes it compact.
+      those. Which form it is cannot be seen, by ``vars`` neither; who asks for a row's own lists makes it compact.
 """
 
 from __future__ import annotations
@@ -40,7 +40,21 @@ class RowKind(JavaMembers, enum.Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
 
-class Row:
+class _Parts:
+    """Of a compact row: values, names (None without) and kind. A spread one has None for the values, and no others."""
+
+    __slots__ = ("__dict__", "_kind", "_list", "_names")
+
+    _list: list[Any] | None
+    _names: list[str] | None
+    _kind: RowKind
+    _own: dict[str, Any]  # a spread row's fields; a Row's __dict__ is for others
+
+
+_Parts._own = _Parts.__dict__["__dict__"]
+
+
+class Row(_Parts):
     """Values with optional names, reached by index, by name or as attributes.
 
     Documented source: ``pyflink.common.Row``. Named arguments make a named row; positional ones a row without
@@ -64,12 +78,7 @@ class Row:
         <Row('r', 1)>
     """
 
-    __slots__ = ("__dict__", "_kind", "_list", "_names")
-
-    # Of a compact row: values, names (None without) and kind. A spread one has None for the values, and no others.
-    _list: list[Any] | None
-    _names: list[str] | None
-    _kind: RowKind
+    __slots__ = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
@@ -114,6 +123,16 @@ class Row:
         if kind is not self._row_kind:
             _compacted(self)
             _set_kind(self, kind)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """For ``vars``, and for libraries that look for fields: those of either form."""
+        if type(self) is not Row:
+            return self._own
+        names = field_names_of(self)
+        if names is None:
+            raise AttributeError("__dict__")
+        return dict(zip(names, values_of(self), strict=False))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if type(self) is Row and name not in _PARTS:
@@ -229,9 +248,9 @@ class Row:
     def __getitem__(self, item: Any) -> Any:
         values = self._list
         if isinstance(item, (int, slice)):
-            return ([*self.__dict__.values()] if values is None else values)[item]
-        if values is None and item in self.__dict__:
-            return self.__dict__[item]
+            return ([*self._own.values()] if values is None else values)[item]
+        if values is None and item in self._own:
+            return self._own[item]
         return values_of(self)[self._position(item)]
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -240,7 +259,7 @@ class Row:
             return
         at = item if isinstance(item, int) else self._position(item)
         if self._list is None:
-            self.__dict__[[*self.__dict__][at]] = value
+            self._own[[*self._own][at]] = value
         else:
             self._list[at] = value
 
@@ -294,13 +313,13 @@ class Row:
         return hash(tuple(values_of(self)))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.__dict__.values() if self._list is None else self._list)
+        return iter(self._own.values() if self._list is None else self._list)
 
     def __len__(self) -> int:
-        return len(self.__dict__ if self._list is None else self._list)
+        return len(self._own if self._list is None else self._list)
 
 
-_set_dict = Row.__dict__["__dict__"].__set__  # past __setattr__, at the price of a call of C
+_set_dict = _Parts.__dict__["__dict__"].__set__  # past __setattr__, at the price of a call of C
 _set_list: Callable[[Row, list[Any] | None], None] = Row._list.__set__  # type: ignore[union-attr]
 _set_names: Callable[[Row, list[str] | None], None] = Row._names.__set__  # type: ignore[union-attr]
 _set_kind: Callable[[Row, RowKind], None] = Row._kind.__set__  # type: ignore[attr-defined]
@@ -320,7 +339,7 @@ def _make_compact(row: Row, names: list[str] | None, values: list[Any], kind: Ro
 def _compacted(row: Row) -> list[Any]:
     """The row's own list of values."""
     if row._list is None:
-        fields = row.__dict__
+        fields = row._own
         values = [*fields.values()]
         _make_compact(row, [*fields], values, RowKind.INSERT)
         _set_dict(row, {})  # last: another thread that reads the row finds its fields at any time
@@ -330,18 +349,18 @@ def _compacted(row: Row) -> list[Any]:
 
 def field_names_of(row: Row) -> list[str] | None:
     """The row's field names, or None; not to be changed."""
-    return [*row.__dict__] if row._list is None else row._names
+    return [*row._own] if row._list is None else row._names
 
 
 def values_of(row: Row) -> list[Any]:
     """The row's values; not to be changed."""
     values = row._list
-    return [*row.__dict__.values()] if values is None else values
+    return [*row._own.values()] if values is None else values
 
 
 def spread(row: Row) -> dict[str, Any] | None:
     """A spread row's own fields, not to be changed; None of a compact one."""
-    return row.__dict__ if row._list is None else None
+    return row._own if row._list is None else None
 
 
 def make_row(names: Sequence[str] | None, values: list[Any], kind: RowKind = RowKind.INSERT) -> Row:
@@ -358,7 +377,7 @@ def copy_of_row(row: Row, names: list[str]) -> Row:
     new, values = _NEW(Row), row._list
     _set_names(new, names)
     if values is None:
-        _set_list(new, [*row.__dict__.values()])
+        _set_list(new, [*row._own.values()])
         _set_kind(new, _INSERT)
     else:
         _set_list(new, values.copy())
@@ -401,7 +420,7 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
     """
     if not rows or type(rows[0]) is not Row or set(map(type, rows)) != {Row}:
         return None
-    fields = [row.__dict__ for row in rows if row._list is None]
+    fields = [row._own for row in rows if row._list is None]
     if len(fields) == len(rows):
         names = [*fields[0]]
         if set(map(tuple, fields)) != {tuple(names)}:
@@ -412,7 +431,7 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         return None
     for row in rows:
         if row._list is None:
-            if [*row.__dict__] != first:
+            if [*row._own] != first:
                 return None
         elif row._kind is not insert or row._names != first:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -164,6 +165,17 @@ def test_fields_whose_names_begin_with_underscores_are_attributes_in_both_forms(
     assert gone._id == copy.copy(gone)._id == pickle.loads(pickle.dumps(gone))._id == 1
 
 
+def test_who_asks_for_the_attributes_gets_the_fields_of_both_forms():
+    for row in both_forms(id=1, name="one"):
+        assert json.dumps(row, default=vars) == '{"id": 1, "name": "one"}'
+        assert {"id", "name", "as_dict"} <= set(dir(row))
+        vars(row)["id"] = 2
+        assert row.id == 1
+    assert vars(Row.of_kind(RowKind.DELETE, as_dict=1)) == {"as_dict": 1}
+    with pytest.raises(TypeError):
+        vars(Row(1, 2))
+
+
 def test_a_class_derived_from_row_keeps_its_own_attributes():
     class Order(Row):
         def __init__(self, **fields):
@@ -172,6 +184,7 @@ def test_a_class_derived_from_row_keeps_its_own_attributes():
 
     order = Order(id=1)
     assert (order.id, order.note, len(order), order.as_dict()) == (1, "mine", 1, {"id": 1})
+    assert vars(order) == {"note": "mine"}
 
 
 def test_columns_of_rows_of_both_forms():
