@@ -293,7 +293,7 @@ def _locked(path: str) -> Lock:
                 raise
             time.sleep(_PAUSE_S)
         else:
-            if not lock.is_of(path):
+            if lock.held and not lock.is_of(path):
                 raise StorageError("the materialization was stopped")
             lock.note(str(os.getpid()).encode())
             return lock

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,9 @@ from support.functions import Count
 from support.graphs import keyed_job
 
 from api.common import Types
-from changelog_engine.errors import EpochFailedError
+from changelog_engine.errors import EpochFailedError, StorageError
 from changelog_engine.graph.plan import plan_job
-from changelog_engine.spark.background import side_by_side, spare_location
+from changelog_engine.spark.background import _locked, side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import BACKGROUND_SLOTS, _add_slot, _configured, local_slots
 
@@ -239,3 +241,19 @@ def test_the_slot_more_is_one_of_a_task(
     assert conf.get("spark.master") == master
     assert conf.get("spark.default.parallelism") == "2"
     assert conf.contains(BACKGROUND_SLOTS)
+
+
+def test_a_background_task_runs_where_files_cannot_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    path = tmp_path / "lock"
+    path.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", no_locks)
+        assert not _locked(str(path)).held
+    path.unlink()
+    with pytest.raises(StorageError, match="lock file"):  # the job has ended
+        _locked(str(path))
