@@ -28,6 +28,7 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
+_ROW_GROUP_BYTES = 1 << 30  # a column of texts is one array, which holds less than 2 GiB
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
@@ -112,6 +113,9 @@ class PartWriter:
         if not rows:
             return
         given = {field.name: _prepared(field, rows, columns.get(field.name)) for field in _GIVEN}
+        size = sum([_size(rows, value) for value in given.values()])
+        if self._waiting and self._waiting_bytes * 4 + size > _ROW_GROUP_BYTES:
+            self._write_row_group()
         self._widen(given["key_group"])
         self._empty.difference_update([name for name in self._empty if columns.get(name) is not None])
         for name, listed in self._listed.items():
@@ -119,7 +123,7 @@ class PartWriter:
             listed.update([value] if isinstance(value, str) else pc.unique(value).to_pylist())
         self._waiting.append((rows, given))
         self._waiting_rows += rows
-        self._waiting_bytes += sum([_size(rows, value) for value in given.values()]) // 4
+        self._waiting_bytes += size // 4
         self.rows += rows
         if self._waiting_rows >= ROW_GROUP_ROWS:
             self._write_row_group()
@@ -279,7 +283,10 @@ def _joined(pieces: list[tuple[int, Any]], type_: pa.DataType) -> pa.Array:
         codes = np.repeat(numbers, [count for count, _ in pieces])
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(distinct, type_.value_type))
     arrays = [_of_type(count, value, type_) for count, value in pieces]
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    if pa.types.is_dictionary(type_) and len(joined.dictionary) > len(joined):
+        return joined.dictionary_decode().dictionary_encode()  # it would be written with all that others need
+    return joined
 
 
 def _of_type(rows: int, value: Any, type_: pa.DataType) -> pa.Array:

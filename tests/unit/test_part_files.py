@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import random
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +16,7 @@ import pytest
 from support.chance import chosen_seed
 from test_commit_helpers import Driver, fold, state_at
 
+from changelog_engine.changelog import part_writer
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
@@ -103,6 +106,30 @@ def test_forms_may_change_between_row_groups(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / part.path)
     assert table["key"].to_pylist() == keys * 4
     assert table["value"].to_pylist() == [str(i // n) for i in range(4 * n)]
+
+
+def test_what_one_array_would_not_hold_goes_into_several_row_groups(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    texts = [letter * 600 for letter in "abcdef"]
+    with mock.patch.object(part_writer, "_ROW_GROUP_BYTES", 2_000):
+        for text in texts:
+            made.write(1, columns(["1"], pa.array([text])))
+        part = made.finish()
+    footer = pq.read_metadata(tmp_path / part.path)
+    assert 2 <= footer.num_row_groups < len(texts)
+    table = pq.read_table(tmp_path / part.path)
+    assert table["value"].to_pylist() == texts
+    assert table["sequence"].to_pylist() == list(range(10, 16))
+
+
+def test_few_rows_are_written_without_the_keys_of_others(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    keys = pa.array([f"key {zlib.crc32(b'%d' % number)}" for number in range(10_000)])
+    some = pa.DictionaryArray.from_arrays(pa.array([7, 9, 7], pa.int32()), keys)
+    made.write(3, columns(["1"] * 3, pa.array(["x"] * 3), key=some))
+    part = made.finish()
+    assert part.size < 10_000
+    assert pq.read_table(tmp_path / part.path)["key"].to_pylist() == some.to_pylist()
 
 
 def test_wrong_columns_are_refused(tmp_path: Path) -> None:
