@@ -350,7 +350,7 @@ class Replays:
             raise NotSupportedError(
                 "a job in BATCH mode cannot be explained: it processes the elements of each key at the end of its input"
             )
-        result.notes += notes_of(self._graph, history.end)[:-1]
+        result.notes += notes_of(self._graph, history.checkpoints)[:-1]
 
         def runner(job: Any, clock: Any) -> InProcessRunner:
             return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))

@@ -207,7 +207,7 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
         )
     history = RecordedRange(folder, start, end)
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
-    report.notes = notes_of(graph, history.end)
+    report.notes = notes_of(graph, history.checkpoints)
     with tempfile.TemporaryDirectory(prefix="changelog-engine-replay-") as scratch:
         run = ReplayRun(graph, settings, history.point(history.start), history.start, history.end, scratch)
         try:
@@ -244,9 +244,21 @@ def _count_keys(tables: list[pa.Table]) -> int:
     return int(rows.group_by(schema.names).aggregate([]).num_rows)
 
 
-def notes_of(graph: JobGraph, end: Checkpoint) -> list[str]:
-    """Why a replay may differ though the code did not change."""
-    notes = []
+def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
+    """Why a replay may differ though the code did not change.
+
+    Args:
+        graph: the job.
+        checkpoints: that are replayed, with the parallelism of the last.
+    """
+    notes, end = [], checkpoints[-1]
+    shapes = [{each["uid"]: each["parallelism"] for each in row.operators} for row in checkpoints]
+    others = [row.id for row, shape in zip(checkpoints, shapes, strict=True) if shape != shapes[-1]]
+    if others:
+        notes.append(
+            f"up to checkpoint {others[-1]} the job had another parallelism than is replayed, so elements of a key may come "
+            "in another order than recorded; end there, or begin there, to rule that out"
+        )
     if any("ttl" in state for operator in end.operators for state in operator.get("states", ())):
         notes.append(
             "state with a time to live: the clock of a replay stands at the time of each checkpoint, so entries may expire "

@@ -21,6 +21,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.clock import WallClock
 from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.small_state import merged_state
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
@@ -70,6 +71,7 @@ class ReplayRun:
         if start is not None:
             check_restorable(plan, start)
         self._start, self._point = start, point
+        self._merged = {} if start is None else merged_state(plan, start)
         self._progress = SourceProgress(plan, {} if start is None else start.sources)
         self._ends: Ends = self._progress.positions
         self._scratch = open_storage(scratch)
@@ -161,7 +163,7 @@ class ReplayRun:
             committed_epoch=0,
             restore=self._point,
             restored_operators=start.operators if first and start is not None else [],
-            operator_state=small.get(str(subtask), {}),
+            operator_state=self._merged.get(stage.uid, small.get(str(subtask), {})),
             shared_state=small.get(SHARED, {}),
             checkpoint_id=checkpoint.id,
             positions=self._positions(stage, subtask, ends),

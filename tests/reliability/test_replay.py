@@ -279,6 +279,33 @@ def test_watermarks_of_a_source_come_where_they_came(tmp_path: Path) -> None:
         replay(job, other, None)
 
 
+class Times(KeyedProcessFunction):
+    """When each element came, in event time."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.came = runtime_context.get_list_state(ListStateDescriptor("came", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.came.add(ctx.timer_service().current_watermark())
+        yield value
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2)])
+def test_time_goes_on_where_a_job_went_on_with_another_parallelism(
+    tmp_path: Path, before: int, after: int
+) -> None:
+    job = TestJob(tmp_path, Script((5,), (True,), (Failure(4, Fault.HANDED_OUT),)))
+    job.run(lambda driver: graph(Times(), parallelism=after if driver else before))
+    there = [row.id for row in job.commits if row.operators[-1]["parallelism"] == before]
+    report = replay(job, graph(Times()), there[-1])
+    assert report.equal, report.text()
+    assert len(report.notes) == 1
+    assert (
+        f"up to checkpoint {there[-1]} the job had another parallelism"
+        in replay(job, graph(Times()), None).notes[0]
+    )
+
+
 class Fleeting(KeyedProcessFunction):
     """The number of the last element, for a while."""
 
