@@ -125,7 +125,7 @@ class Row(_Parts):
             _set_kind(self, kind)
 
     @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+    def __dict__(self) -> dict[str, Any]:
         """For ``vars``, and for libraries that look for fields: those of either form."""
         if type(self) is not Row:
             return self._own
@@ -133,6 +133,10 @@ class Row(_Parts):
         if names is None:
             raise AttributeError("__dict__")
         return dict(zip(names, values_of(self), strict=False))
+
+    @__dict__.setter
+    def __dict__(self, attributes: dict[str, Any]) -> None:
+        _set_dict(self, attributes)  # of a class derived from Row: see __setattr__
 
     def __setattr__(self, name: str, value: Any) -> None:
         if type(self) is Row and name not in _PARTS:

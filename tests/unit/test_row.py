@@ -185,6 +185,10 @@ def test_a_class_derived_from_row_keeps_its_own_attributes():
     order = Order(id=1)
     assert (order.id, order.note, len(order), order.as_dict()) == (1, "mine", 1, {"id": 1})
     assert vars(order) == {"note": "mine"}
+    order.__dict__ = {"note": "another"}
+    assert (order.id, order.note) == (1, "another")
+    with pytest.raises(AttributeError):
+        Row(id=1).__dict__ = {}
 
 
 def test_columns_of_rows_of_both_forms():
