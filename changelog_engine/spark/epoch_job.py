@@ -151,7 +151,8 @@ class SparkEpochRunner:
             for before, stage in zip(self.plan.stages, plan.stages, strict=True)
             if stage.parallelism > before.parallelism
         ]
-        if not added:
+        # Where executors are still waited for, the first epoch starts all processes where they are to be.
+        if not added or (self._placement is not None and not self._placement.executors):
             return
         count = sum(len(subtasks) for _, subtasks in added)
         with contextlib.suppress(*LOST):  # the first epoch's failure says more

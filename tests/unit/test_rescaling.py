@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -38,6 +39,8 @@ from changelog_engine.ledger.requests import (
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import merged_times
+from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.placement import Placement
 from changelog_engine.storage.local_disk import LocalDisk
 from materializer.fold import state_at
 
@@ -121,6 +124,15 @@ def test_what_the_program_fixed_stays() -> None:
         InvalidJobError, match=r"forward\(\) connects 'source' \(parallelism 2\) with 'collect' \(para"
     ):
         rescaled(plan_job(build.graph()), {"end": 3})
+
+
+def test_executors_that_are_not_there_yet_start_nothing() -> None:
+    """A request may come while a job waits for its cluster."""
+    waiting = mock.MagicMock(plan=plan_of())
+    waiting._placement = placement = Placement(mock.MagicMock(master="yarn"), 2, lambda: None)
+    waiting._warm_up = lambda stage, subtasks: placement.location(subtasks.start, stage.parallelism)
+    SparkEpochRunner.prepare(waiting, rescaled(plan_of(), 4))
+    waiting._start_workers.assert_not_called()
 
 
 def test_time_goes_on_where_it_was() -> None:
