@@ -107,7 +107,9 @@ class Row(_Parts):
         _compacted(self)
         if self._names is None:  # programs ask with hasattr, as they do in PyFlink
             raise AttributeError("_fields")
-        return self._names
+        names = [*self._names]  # rows of one type share the list
+        _set_names(self, names)
+        return names
 
     @_fields.setter
     def _fields(self, names: list[str]) -> None:

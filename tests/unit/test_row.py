@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from changelog_engine.types import Row, RowKind
+from changelog_engine.types import Row, RowKind, Types
 from changelog_engine.types.row import columns_of_rows, rows_of_columns
 
 
@@ -101,6 +101,15 @@ def test_a_copied_row_has_fields_of_its_own(row):
     if hasattr(other, "_fields"):
         other._fields[0] = "c"
         assert repr(row) == before
+
+
+def test_a_field_that_is_added_by_the_lists_is_this_rows_alone():
+    declared = Types.ROW_NAMED(["a"], [Types.LONG()])
+    rows = [declared.copy(Row(a=1)), declared.copy(Row(a=2))]
+    rows[0]._fields.append("b")
+    rows[0]._values.append("x")
+    assert rows == [Row(a=1, b="x"), Row(a=2)]
+    assert declared.get_field_names() == ["a"]
 
 
 def both_forms(**fields):
