@@ -57,7 +57,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
     newest = lineage.newest_checkpoint()
     if newest is None:
         raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
-    text = "latest" if at is None else str(at).strip().removeprefix("as-of:")
+    text = "latest" if at is None else str(at).strip()
     if text == "latest":
         return newest
     if text.isdecimal():

@@ -86,6 +86,7 @@ def test_decisions(tmp_path: Path) -> None:
         ("9", r"no checkpoint 9 .*the nearest: 5"),
         ("as-of:2001-01-01", "at or before 2001.*nearest is checkpoint 1"),
         ("as-of:yesterday", "neither auto nor none.*not a point"),
+        ("as-of:2", "not a point"),  # a number is no time
         ("newest", "neither auto nor none.*not a point"),
     ):
         with pytest.raises(RestoreError, match=words):
