@@ -190,8 +190,11 @@ class Lineage:
             return RestoreDecision(None, "changelog.restore = none")
         if wanted == "auto":
             return self._auto()
-        if wanted == "latest" and self.newest_checkpoint() is None:
-            return RestoreDecision(None, "there is no checkpoint yet")
+        if wanted == "latest":
+            newest = self.newest_checkpoint()
+            return RestoreDecision(
+                newest, "there is no checkpoint yet" if newest is None else "changelog.restore = latest"
+            )
         try:
             return RestoreDecision(checkpoint_at(self, wanted), f"changelog.restore = {wanted}")
         except RestoreError as error:

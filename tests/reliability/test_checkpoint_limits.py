@@ -124,7 +124,7 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
         return inner(storage, path, data)
 
     script = Script(sizes=(500,), barriers=(*[False] * 9, True))
-    job = TestJob(tmp_path, script, part_max_bytes=1_024)
+    job = TestJob(tmp_path, script, part_max_bytes=512)
     with (
         mock.patch.object(store_module, "FLUSH_ROWS", 100),
         mock.patch.object(part_writer, "ROW_GROUP_ROWS", 100),

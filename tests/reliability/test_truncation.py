@@ -58,7 +58,7 @@ def test_case_4_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
     job, graph, folder = stopped(tmp_path)
     materialize(folder)
     truncate(folder, AT_ONCE)
-    with pytest.raises(RestoreError, match=r"no checkpoint 2 .*there are checkpoints 4"):
+    with pytest.raises(RestoreError, match=r"no checkpoint 2 .*the nearest: 4"):
         job.run_driver(graph, restore="2")
     finishes(job, graph)
 

@@ -319,7 +319,7 @@ def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: py
 
     monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
     try:
-        assert session._started(None) == "context"
+        assert session._started(None, background=False) == "context"
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)

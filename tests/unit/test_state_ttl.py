@@ -264,7 +264,7 @@ def test_handles_are_states_of_the_api(bench):
 def test_a_state_without_time_to_live_is_untouched(bench):
     b = bench()
     plain = StateSpec("plain", StateKind.VALUE, Types.LONG())
-    assert type(b.store.state("op", plain)) is LoggingCell
+    assert isinstance(b.store.state("op", plain), LoggingCell)
     assert describe(plain, None) == {
         "name": "plain",
         "kind": "value",
