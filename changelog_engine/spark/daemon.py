@@ -66,6 +66,7 @@ class _Worker:
         connection: of the task that it runs; None while it runs none.
         waiting: connections whose tasks come next: Spark gave up a task that still runs, and began another.
         holds_state: whether it does.
+        killed: it may have said that it is done before that; it gets no more tasks.
     """
 
     def __init__(self, pid: int, link: socket.socket) -> None:
@@ -74,6 +75,7 @@ class _Worker:
         self.connection: socket.socket | None = None
         self.waiting: deque[socket.socket] = deque()
         self.holds_state = False
+        self.killed = False
         self.told = 0  # so many of the daemon's broadcast variables
 
 
@@ -195,6 +197,7 @@ class Daemon:
         self._unwatch(connection.fileno())
         if self._to_kill:
             self._to_kill -= 1
+            worker.killed = True
             with suppress(OSError):
                 os.kill(worker.pid, signal.SIGKILL)
 
@@ -229,6 +232,8 @@ class Daemon:
             return
         except OSError:
             said = b""
+        if said and worker.killed:
+            return
         connection, worker.connection = worker.connection, None
         if connection is not None:
             self._unwatch(connection.fileno())
