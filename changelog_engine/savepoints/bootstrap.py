@@ -127,7 +127,6 @@ def bootstrap(
             if name not in shared.get(uid, {}) or name in operators.get(uid, {})
         }
         for uid, of in types.items()
-        if uid not in shared or uid in operators
     }
     sources, described = _planned(
         operators, key_types, keyed_types, timers or {}, max_parallelism, now_ms, list(shared)
@@ -190,16 +189,16 @@ def _planned(
         writable(uid, "the uid of an operator")
         groups = _groups_of(uid, max_parallelism)
         entry = {"uid": uid, "name": uid, "kind": "process", "parallelism": 1, "max_parallelism": groups}
+        if spare := set(types.get(uid, {})) - set(operators.get(uid, {})):
+            raise ConfigurationError(
+                f"types has {sorted(spare)[0]!r} of operator {uid!r}, for which there is no table: give it one (with no "
+                "rows, if the state is to be empty), or leave its type out"
+            )
         if uid not in operators and uid not in timers and uid not in key_types:
             described.append(entry)  # it has broadcast state only, and no keys
             continue
         key_type = _key_type(uid, key_types)
         specs = {name: _spec(uid, name, types) for name in operators.get(uid, {})}
-        if spare := set(types.get(uid, {})) - specs.keys():
-            raise ConfigurationError(
-                f"types has {sorted(spare)[0]!r} of operator {uid!r}, for which there is no table: give it one (with no "
-                "rows, if the state is to be empty), or leave its type out"
-            )
         for name, spec in specs.items():
             shape = StateShape(
                 f"the table of state {name!r} of operator {uid!r}",

@@ -282,4 +282,11 @@ def test_a_job_begins_with_broadcast_state(tmp_path: Path) -> None:
         given |= {"broadcast": {"guard": {"limits": table}}, "types": {"guard": {"limits": declared}}}
         with pytest.raises(ChangelogEngineError, match=words):
             changelog_engine.bootstrap(tmp_path / "wrong", **given)
+    given |= {
+        "broadcast": {"guard": {"limits": limits}},
+        "types": {"guard": {"limits": LIMITS, "spent": Types.LONG()}},
+        "key_types": {},
+    }
+    with pytest.raises(ConfigurationError, match="'spent' of operator 'guard', for which there is no table"):
+        changelog_engine.bootstrap(tmp_path / "wrong", **given)
     assert not (tmp_path / "wrong").exists()
