@@ -17,7 +17,7 @@ from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import driver_of
-from changelog_engine.ledger.requests import DriverAnswer, clear_answers, give_answer, take_requests
+from changelog_engine.ledger.requests import DriverAnswer, clear_requests, give_answer, take_requests
 
 log = logging.getLogger("changelog_engine")
 
@@ -43,9 +43,9 @@ class RequestInbox:
         self._thread = threading.Thread(target=self._loop, name="requests", daemon=True)
 
     def start(self) -> None:
-        """Begin; answers that nobody fetched from an earlier driver are removed."""
+        """Begin; what was asked of earlier drivers, and their answers, are removed."""
         with contextlib.suppress(ChangelogEngineError):
-            clear_answers(self._folder)
+            clear_requests(self._folder)
         self._thread.start()
 
     def stop(self) -> None:

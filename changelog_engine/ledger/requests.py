@@ -4,7 +4,7 @@ Invariants:
     * A request is taken once, by the driver that ran when it was made, while somebody waits for the answer; else removed.
     * Who asks may write into the job's folder, as the driver may; nothing of a request is executed or unpickled.
     * What is no request, or too large for one, is left alone.
-    * Files are removed by whoever they are for; answers that nobody fetched, when the next driver starts.
+    * Files are removed by whoever they are for; what is left of them, when the next driver starts.
 """
 
 from __future__ import annotations
@@ -144,14 +144,16 @@ def give_answer(folder: JobFolder, identity: str, answer: DriverAnswer) -> None:
     folder.storage.write_durable(_answer_path(identity), data)
 
 
-def clear_answers(folder: JobFolder) -> None:
-    """Remove the answers of earlier drivers: whoever waited saw that they ended.
+def clear_requests(folder: JobFolder) -> None:
+    """Remove what was asked of earlier drivers, and their answers: whoever waits sees that they ended.
+
+    On object stores a request does not say which driver it is for, so none may be left when the next one starts.
 
     Raises:
         StorageError: the folder cannot be written.
     """
     for entry in folder.storage.list(REQUESTS):
-        if _ANSWER.fullmatch(entry.name):
+        if not entry.is_folder and (_ANSWER.fullmatch(entry.name) or _REQUEST.fullmatch(entry.name)):
             folder.storage.delete(f"{REQUESTS}/{entry.name}")
 
 

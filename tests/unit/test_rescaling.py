@@ -30,7 +30,7 @@ from changelog_engine.ledger.ownership import Driver
 from changelog_engine.ledger.requests import (
     DriverAnswer,
     answer_to,
-    clear_answers,
+    clear_requests,
     give_answer,
     make_request,
     take_requests,
@@ -258,7 +258,9 @@ def test_requests_of_others(tmp_path: Path) -> None:
     give_answer(folder, far, DriverAnswer(True, "yes"))
     assert answer_to(folder, mine) == DriverAnswer(False, "no")
     assert answer_to(folder, mine) is None
-    clear_answers(folder)
+    make_request(folder, what, Driver(None), 60)  # on an object store, of a driver that has ended since
+    clear_requests(folder)
+    assert not take_requests(folder, me, taken)
     assert answer_to(folder, far) is None
     unread = make_request(folder, what, me, 60)
     assert withdraw_request(folder, unread)
