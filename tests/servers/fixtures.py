@@ -1,4 +1,4 @@
-"""The fixtures of `FIXTURES`: one server each for the whole run, started by the first test to ask.
+"""The fixtures of `FIXTURES`: one server each for the whole run (Pulsar: for a file), started by the first test to ask.
 
 A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it
 are skipped and say why; they fail where `is_required` says so. Tests that use one are marked ``slow``.
@@ -122,9 +122,9 @@ def cassandra() -> Iterator[CassandraServer]:
     yield from _run(CassandraServer)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def pulsar() -> Iterator[PulsarServer]:
-    """A Pulsar broker."""
+    """A Pulsar broker. It takes most of a core, whether it has something to do or not: it ends with the file that asks."""
     from servers.pulsar import PulsarServer
 
     yield from _run(PulsarServer)
