@@ -305,7 +305,7 @@ def test_points_in_time(shop: tuple[TestJob, History]) -> None:
         opened.state(UID, "the count", 99)
     with pytest.raises(RestoreError, match=r"no state 'x'.*'the count'"):
         opened.state(UID, "x")
-    with pytest.raises(RestoreError, match="not an ISO time"):
+    with pytest.raises(RestoreError, match="not a point of a job"):
         opened.state(UID, "the count", "yesterday")
     with pytest.raises(RestoreError, match="no checkpoint at or before 1999"):
         opened.state(UID, "the count", "1999-01-01")
