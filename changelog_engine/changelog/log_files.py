@@ -81,11 +81,14 @@ def read_unchanged(storage: Storage, path: str, crc: int | None) -> pa.Buffer:
         crc: their checksum; None where nothing knows it.
 
     Raises:
-        CorruptChangelogError: the file is missing, cannot be read or was changed; names it.
+        CorruptChangelogError: the file is missing or was changed; names it.
+        StorageError: it is no file, or cannot be read now: no reason to take another one for it.
     """
     full = storage.join(path)
-    with reading(full):
+    try:
         data = storage.read(path)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError("is missing", full) from error
     if crc is not None and crc32(data) != crc:
         raise CorruptChangelogError(
             f"was changed after it was written: its {data.size} bytes have the checksum {crc32(data):08x}, not {crc:08x}",
@@ -195,7 +198,7 @@ def read_row(storage: Storage, path: str) -> str:
         CorruptChangelogError: the file is missing or isn't what its name says.
     """
     name = parse_row(path)
-    data = read_unchanged(storage, path, None if name is None else name.crc)
     with reading(storage.join(path)):
+        data = read_unchanged(storage, path, None if name is None else name.crc)
         values = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"]
         return str(values[0].as_py())

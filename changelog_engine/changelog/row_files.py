@@ -356,6 +356,6 @@ def _may_be_about_the_log(storage: Storage, path: str) -> bool:
 
 
 def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
-    data = read_unchanged(storage, path, crc)
     with reading(storage.join(path)):
+        data = read_unchanged(storage, path, crc)
         return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)

@@ -122,8 +122,8 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
     if full in _COUNTS:
         return _COUNTS[full]
     crc = checksum_of(path)
-    data = read_unchanged(storage, path, crc)
     with reading(full):
+        data = read_unchanged(storage, path, crc)
         names = ["attempt", "checkpoint_id", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
