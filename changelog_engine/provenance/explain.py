@@ -218,9 +218,10 @@ class Replays:
         """See `explain`."""
         wanted = _candidates(self._end, key, operator)
         rows = _Rows(self._folder, self._end)
+        end = self._end
         if self._at is None:
-            self._end = _checkpoint(self._folder, rows.last_change(wanted, state))
-        history = self._history()
+            end = _checkpoint(self._folder, rows.last_change(wanted, state))
+        history = self._history(self._start, end)
         found = rows.of(wanted, history)
         targets = {each.operator: each for each in wanted if each in found}
         about = f"key {_shown(key)}" + (f" of {operator!r}" if operator else "")
@@ -261,7 +262,7 @@ class Replays:
         for stage in self._plan.stages:
             if any(self._plan.uids[node] in uids for node in stage.nodes):
                 needed |= {stage.id} | _before(self._plan, stage.id)
-        history = self._history()
+        history = self._history(self._start, self._end)
         result = self._result(history, f"output of {sink!r}")
         tracker = Tracker(
             {}, reads=depth > 1, wants_output=lambda uid, value: uid in uids and bool(where(value))
@@ -276,11 +277,12 @@ class Replays:
     ) -> Explanation:
         """See `impact`."""
         sources = _named(self._plan, source, NodeKind.SOURCE)
-        if self._start is None:
-            self._start, read_with = _read_between(self._folder, self._end, sources, position, split)
+        start, end = self._start, self._end
+        if start is None:
+            start, read_with = _read_between(self._folder, end, sources, position, split)
             if self._at is None:
-                self._end = _checkpoint(self._folder, read_with)
-        history = self._history()
+                end = _checkpoint(self._folder, read_with)
+        history = self._history(start, end)
         result = self._result(
             history, f"what the record at {_shown(position)} of source {source!r} had a part in"
         )
@@ -303,12 +305,12 @@ class Replays:
             )
         return result
 
-    def _history(self) -> RecordedRange:
-        start = self._start
+    def _history(self, start: At, end: Checkpoint) -> RecordedRange:
+        """The range from a checkpoint, by default the one before the last, to the last."""
         if start is None:
-            ids = [n for segment in self._end.lineage for n in range(segment.first, segment.last + 1)]
+            ids = [n for segment in end.lineage for n in range(segment.first, segment.last + 1)]
             start = ids[-2] if len(ids) > 1 else 0
-        return RecordedRange(self._folder, start, self._end.id)
+        return RecordedRange(self._folder, start, end.id)
 
     def _result(self, history: RecordedRange, about: str) -> Explanation:
         start = None if history.start is None else history.start.id
