@@ -24,8 +24,8 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.corrections.fixes import user_type
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.ledger.described import check_names
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
@@ -59,7 +59,7 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
     Raises:
         UsageError: it is none of the three, has other columns, or has something in them that is not of its type; names the
             row.
-        RestoreError: there is no such operator or state; names the nearest.
+        RestoreError: there is no such operator or state; the message names the nearest.
     """
     suffix = Path(path).suffix.lower()
     table, rows, names = None, [], []

@@ -26,8 +26,8 @@ from changelog_engine.corrections.fixes import Correction, Fix, StateChanges, ch
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.key_groups import key_group_range, key_groups
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import type_of
+from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger

@@ -62,7 +62,7 @@ from changelog_engine.history.sql_types import type_of
 from changelog_engine.history.state_columns import StateColumns, ViewColumn
 from changelog_engine.history.tables import Tables
 from changelog_engine.history.timers_sql import TimerColumns
-from changelog_engine.ledger.described import check_state, described_operator, described_state
+from changelog_engine.ledger.described import check_names, described_operator, described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.reading import read_parts
@@ -437,8 +437,8 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
     if operator is not None and state is not None:
         if newest is None:
             raise RestoreError(
-                f"{MUTATIONS}: there is no checkpoint in {options['path']} yet that says the types of {state!r} of "
-                f"{operator!r}: wait for one, or leave out operator or state"
+                f"{MUTATIONS}: {options['path']} has no checkpoint yet, so the types of state {state!r} of operator "
+                f"{operator!r} are not known: wait for one, or leave out operator or state"
             )
         if isinstance(_typed(newest, operator, state), TimerColumns):
             described = described_operator(newest, operator), None
@@ -448,7 +448,7 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
         if operator is not None:
             described_operator(newest, operator)
         if state is not None:
-            check_state(newest, state)
+            check_names(newest, None, state)
     if before == "true" and (described is None or described[1] is None):
         raise ConfigurationError(f"{MUTATIONS}: valueBefore needs the options operator and state, of a state")
     return WantedMutations(operator, state, described, before == "true")

@@ -21,8 +21,8 @@ from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Liter
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
-from changelog_engine.inspection.states import check_names
 from changelog_engine.inspection.values import Withheld, key_identities, keys_of, type_of, values_of
+from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at, time_of

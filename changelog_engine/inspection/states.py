@@ -7,12 +7,12 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.display import Displayed, Document, Grid, Literal
-from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.nearest import named, nearest
+from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
 from materializer.fold import FoldedState, fold_at
 
@@ -226,27 +226,6 @@ def entries_at(
                 missed = tuple(_miss(each, shown, key) for each in _keyed(checkpoint, operator, state))
     last = len(entries) if limit is None else first + limit
     return EntriesAt(checkpoint, tuple(entries[first:last]), len(entries), dict(withheld), missed)
-
-
-def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
-    """Raise when a checkpoint has no operator with state, or no state, of a name.
-
-    Raises:
-        RestoreError: names the nearest.
-    """
-    keyed = [found for found in checkpoint.operators if "states" in found]
-    if operator is not None and operator not in {found["uid"] for found in keyed}:
-        raise RestoreError(
-            f"checkpoint {checkpoint.id}: {named('operator with state', operator, [found['uid'] for found in keyed])}"
-        )
-    names = [
-        described["name"]
-        for found in keyed
-        if operator in (None, found["uid"])
-        for described in found["states"]
-    ]
-    if state is not None and state not in names:
-        raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}")
 
 
 def _title(what: str, checkpoint: Checkpoint) -> str:

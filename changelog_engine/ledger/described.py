@@ -8,6 +8,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
+from changelog_engine.ledger.nearest import named
 
 
 def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
@@ -47,18 +48,26 @@ def described_state(
     )
 
 
-def check_state(checkpoint: Checkpoint, state: str) -> None:
-    """Raise when no operator has a state of a name.
+def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
+    """Raise when a checkpoint has no operator with state, or no state, of a name.
 
     Raises:
-        RestoreError: lists those there are, and the nearest.
+        RestoreError: says which there are, and of many the nearest.
     """
-    names = [described["name"] for found in checkpoint.operators for described in found.get("states", ())]
-    if state not in names:
-        there = ", ".join([repr(each) for each in dict.fromkeys(names)]) or "none"
+    keyed = [found for found in checkpoint.operators if "states" in found]
+    if operator is not None and operator not in {found["uid"] for found in keyed}:
+        uids = [found["uid"] for found in keyed]
         raise RestoreError(
-            f"checkpoint {checkpoint.id} has no state {state!r}; it has {there}{_near(state, names)}"
+            f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{_near(operator, uids)}"
         )
+    names = [
+        described["name"]
+        for found in keyed
+        if operator in (None, found["uid"])
+        for described in found["states"]
+    ]
+    if state is not None and state not in names:
+        raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}{_near(state, names)}")
 
 
 def _near(wanted: str, known: Iterable[str]) -> str:
