@@ -82,7 +82,7 @@ def read_unchanged(storage: Storage, path: str, crc: int | None) -> pa.Buffer:
 
     Raises:
         CorruptChangelogError: the file is missing or was changed; names it.
-        StorageError: it is no file, or cannot be read now: no reason to take another one for it.
+        StorageError: it is a link or a device, or cannot be read at the moment, which does not mean that it is damaged.
     """
     full = storage.join(path)
     try:

@@ -120,7 +120,7 @@ def explain(
         return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **more)
 
     if answer is not None:
-        _end_with_whoever_asked()
+        _end_with_parent()
     found = ask_script("explain", script, arguments, name, entries, ask)
     if answer is not None:  # the script may print what it likes
         Path(answer).write_text(json.dumps(found.to_json()))
@@ -186,7 +186,7 @@ def impact(
     _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
 
 
-def _end_with_whoever_asked() -> None:
+def _end_with_parent() -> None:
     """Kill this session when standard input ends, as it does when the process at its other end is gone, by kill -9 too.
 
     The script has an empty standard input. Nothing is done where this process does not lead a session of its own.

@@ -85,7 +85,7 @@ class RequestInbox:
             return DriverAnswer(True, str(self._rescales.take(_wanted(document))))
         except ChangelogEngineError as refused:
             return DriverAnswer(False, str(refused))
-        except Exception as error:  # whoever asks is told, and the next request is taken all the same
+        except Exception as error:  # the requester gets the error, and the next request is still taken
             log.warning("a request to %s failed", self._folder.storage.root, exc_info=True)
             return DriverAnswer(False, f"the driver could not do it: {type(error).__name__}: {error}")
 

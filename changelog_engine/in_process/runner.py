@@ -97,7 +97,7 @@ class InProcessRunner:
         return None
 
     def background(self) -> None:
-        """See EpochRunner: there is no Spark here to run tasks."""
+        """See EpochRunner. Without Spark nothing runs tasks in the background."""
 
     def close(self) -> None:
         """Let go of all state."""

@@ -1,4 +1,4 @@
-"""A job's log at a point of it: opened by a path and a text that means a checkpoint, as ``ledger.points`` says.
+"""Opens a job's log at a point: a checkpoint, given in one of the forms that ``ledger.points`` reads.
 
 Where two jobs can be compared, ``OTHER@POINT`` is a point of another job or savepoint, and a path by itself its newest
 checkpoint.

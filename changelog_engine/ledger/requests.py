@@ -4,7 +4,7 @@ Invariants:
     * A request is taken once, by the driver that ran when it was made, while somebody waits for the answer; else removed.
     * Who asks may write into the job's folder, as the driver may; nothing of a request is executed or unpickled.
     * What is no request, or too large for one, is left alone.
-    * Files are removed by whoever they are for; what is left of them, when the next driver starts.
+    * The driver removes requests, the requester answers; the next driver to start removes what is left.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def make_request(folder: JobFolder, document: dict[str, Any], driver: Driver, ti
         folder: the job's.
         document: what is asked, as JSON.
         driver: who runs the job, as far as that can be seen.
-        timeout_s: how long whoever asks waits.
+        timeout_s: how long the requester waits.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -145,7 +145,7 @@ def give_answer(folder: JobFolder, identity: str, answer: DriverAnswer) -> None:
 
 
 def clear_requests(folder: JobFolder) -> None:
-    """Remove what was asked of earlier drivers, and their answers: whoever waits sees that they ended.
+    """Remove requests to earlier drivers, and their answers: a waiting requester sees that the driver ended.
 
     On object stores a request does not say which driver it is for, so none may be left when the next one starts.
 
