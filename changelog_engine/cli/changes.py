@@ -170,7 +170,7 @@ def diff(
         Sheet(columns, rows),
         Sheet(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
     ]
-    head = [f"from {_point(found.before)} to {_point(found.after)}{_common(found)}"]
+    head = [f"from {_point(found.before)}", f"to {_point(found.after)}{_common(found)}"]
     document = {
         "before": _of(found.before),
         "after": _of(found.after),
