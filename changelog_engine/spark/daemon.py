@@ -108,8 +108,13 @@ class Daemon:
             self._shut_down(1)
 
     def _serve_once(self) -> None:
-        """What Spark gave up is known before a connection is closed, and what a worker said before that."""
-        ready = [descriptor for descriptor, _ in self._poll.poll()]
+        """What Spark gave up is known before a connection is closed, and what a worker said before that.
+
+        A poll looks at one descriptor after the other: what came before an end that it saw may have come after it looked
+        there. A second look sees it.
+        """
+        ready = {descriptor for descriptor, _ in self._poll.poll()}
+        ready |= {descriptor for descriptor, _ in self._poll.poll(0)}
         for descriptor in sorted(ready, key=lambda each: self._on[each][0]):
             known = self._on.get(descriptor)
             if known is not None:
@@ -237,6 +242,8 @@ class Daemon:
         connection, worker.connection = worker.connection, None
         if connection is not None:
             self._unwatch(connection.fileno())
+            if self._to_kill and _is_closed(connection):
+                self._to_kill -= 1  # the worker was faster
         if said:
             state, *broadcasts = said.split(b"\n")
             worker.holds_state = state == _HOLDS_STATE
@@ -397,6 +404,13 @@ def _check_secret(connection: socket.socket) -> None:
     if not known:
         raise ConnectionError("a connection with a wrong secret")
     connection.settimeout(None)
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Whether the other side has closed it."""
+    looked = select.poll()
+    looked.register(connection.fileno(), _CLOSED)
+    return bool(looked.poll(0))
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

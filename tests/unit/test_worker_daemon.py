@@ -28,9 +28,9 @@ MODULE = "changelog_engine.spark.daemon"
 LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
-# end badly, take a broadcast variable, have it and forget it, take a hundred.
+# end badly, hang, take a broadcast variable, have it and forget it, take a hundred.
 PROGRAM = """
-import os, struct
+import os, signal, struct
 from changelog_engine.spark import daemon
 
 def run(connection):
@@ -41,6 +41,9 @@ def run(connection):
             connection.sendall(struct.pack("!i", os.getpid()))
         elif asked == b"h":
             held.append(None)
+        elif asked == b"s":
+            while True:
+                signal.pause()
         elif asked == b"b":
             broadcast._broadcastRegistry[7] = broadcast.Broadcast(path="/a file")
         elif asked == b"k":
@@ -198,12 +201,33 @@ def test_case_60_a_task_that_spark_gives_up_ends_with_its_worker(spark: Spark) -
     """A task that came for it meanwhile is run by the next one."""
     one, two = spark.connect(), spark.connect()
     stuck = begin(one, 0)
+    one.sendall(b"s")
     two.sendall(INT.pack(0) + b"p")
     spark.give_up(one)
     assert INT.unpack(two.recv(INT.size, socket.MSG_WAITALL))[0] != stuck
     wait_gone(stuck)
     end(two)
     two.close()
+
+
+def test_case_60_a_task_that_ends_as_spark_gives_it_up_takes_no_other_along(spark: Spark) -> None:
+    """Whether the daemon or the worker saw the end first: nothing is left to be killed."""
+    one, runs = spark.connect(), spark.connect()
+    begin(runs, 1)
+    for _ in range(20):
+        begin(one, 0)
+        spark.give_up(one)
+        one = spark.connect()
+        worker = begin(one, 0)
+        one.sendall(b"h")
+        one.shutdown(socket.SHUT_WR)  # its task ends with it
+        assert one.recv(2, socket.MSG_WAITALL) == b"d"
+        one.close()
+        one = spark.connect()
+        assert run(one, 0) == worker
+    end(runs)
+    one.close()
+    runs.close()
 
 
 def test_case_60_workers_end_with_spark(spark: Spark) -> None:
