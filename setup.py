@@ -3,10 +3,13 @@
 So a package ``api`` of somebody else's, installed into the same site-packages, overwrites a short name and no code.
 """
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 
-FOUND = find_packages(include=["api*", "changelog_engine*", "materializer*"])
+# Folders of templates and scripts are packages, too, though nothing imports them.
+FOUND = find_namespace_packages(
+    include=["api*", "changelog_engine*", "materializer*"], exclude=["*.__pycache__"]
+)
 API = [package for package in FOUND if package.split(".")[0] == "api"]
 OTHERS = [package for package in FOUND if package not in API]
 
