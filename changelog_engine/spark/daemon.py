@@ -35,6 +35,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from typing import NoReturn
 
 PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
@@ -45,6 +47,7 @@ _BACKLOG = 1024
 _LONGEST_WAIT_S = 3_600  # nobody comes back to a subtask that moved, or to one of a job that failed
 _SECRET_WAIT_S = 10
 _LONGEST_SECRET = 4_096
+_ZIP = os.path.join(os.sep, "pyspark", "python", "lib", "pyspark.zip")
 _LONGEST_NAME = 15  # the kernel's bound
 if sys.platform == "linux":
     _CLOSED = select.POLLRDHUP  # the end of a local connection is told unasked
@@ -317,6 +320,7 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
         link: to the daemon, which sends a connection for each.
         broadcasts: variables that the daemon knows already, each as number and path: in time more than a message holds.
     """
+    import_compiled(sys.path)
     pyspark = import_module("pyspark.daemon")  # after the fork, and after Spark knows the process
     with suppress(Exception):  # the task says it again
         import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
@@ -341,6 +345,36 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
             with suppress(OSError):  # the daemon has ended
                 link.send(b"\n".join([state, *[b" ".join(item) for item in news.items()]]))
             gc.collect()
+
+
+def import_compiled(path: list[str]) -> None:
+    """Import PySpark from where it is installed, if that is where its zip file lies: the same code, but compiled.
+
+    Spark puts ``pyspark.zip`` ahead of all packages. A zip file keeps no compiled modules, so each worker compiled them. All
+    modules of PySpark come from where the package came from; for others the path stays as it is.
+
+    Args:
+        path: where Python looks for modules.
+    """
+    site = next((found for found in map(_site_of, path) if found in path), None)
+    if site is None or "pyspark" in sys.modules:
+        return
+    spec = PathFinder.find_spec("pyspark", [site])
+    if spec is None or spec.loader is None:
+        return
+    sys.modules["pyspark"] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules["pyspark"]
+        raise
+
+
+def _site_of(entry: str) -> str | None:
+    """Where the package ``pyspark`` lies that a zip file is a part of, as pip installs both; None for any other entry."""
+    site = entry.removesuffix(_ZIP)
+    installed = os.path.isfile(os.path.join(site, "pyspark", "__init__.py"))
+    return site if site != entry and installed else None
 
 
 def _named(broadcast: bytes) -> tuple[bytes, bytes]:

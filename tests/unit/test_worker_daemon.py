@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ MODULE = "changelog_engine.spark.daemon"
 LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
-# end badly, hang, take a broadcast variable, have it and forget it, take a hundred.
+# end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from.
 PROGRAM = """
 import os, signal, struct
 from changelog_engine.spark import daemon
@@ -52,6 +53,9 @@ def run(connection):
             known = len(broadcast._broadcastRegistry)
             for number in range(known, known + 100):
                 broadcast._broadcastRegistry[number] = broadcast.Broadcast(path=f"/a file {number:0100}")
+        elif asked == b"f":
+            import pyspark
+            connection.sendall(pyspark.__file__.encode())
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -69,7 +73,9 @@ daemon.main()
 class Spark:
     """What Spark's PythonWorkerFactory does with a daemon."""
 
-    def __init__(self, folder: Path, by_path: bool, pin: str = "0/0") -> None:
+    def __init__(
+        self, folder: Path, by_path: bool, pin: str = "0/0", more: dict[str, str] | None = None
+    ) -> None:
         self.by_path = by_path
         self.folder = folder
         variables = {
@@ -83,7 +89,7 @@ class Spark:
             [sys.executable, "-c", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **variables},
+            env={**os.environ, **variables, **(more or {})},
         )
         self.address: Any = ("127.0.0.1", self._int())
         if by_path:
@@ -304,6 +310,46 @@ def test_case_60_workers_are_started_ahead(spark: Spark) -> None:
     run(connection, 1)
     assert len(spark.workers()) == 2  # the other one may not have its name yet
     connection.close()
+
+
+def test_workers_import_pyspark_from_where_it_is_compiled() -> None:
+    import pyspark
+
+    package = Path(pyspark.__file__)
+    place = package.parent / "python" / "lib" / "pyspark.zip"
+    assert place.is_file()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.pathsep.join([str(place), os.environ.get("PYTHONPATH", "")])
+        spark = Spark(Path(folder), by_path=True, more={"PYTHONPATH": path})
+        connection = spark.connect()
+        begin(connection, 0)
+        connection.sendall(b"f")
+        assert connection.recv(4096).decode() == str(package)
+        end(connection)
+        connection.close()
+        spark.end()
+
+
+def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
+    package = tmp_path / "site" / "pyspark"
+    place = package / "python" / "lib" / "pyspark.zip"
+    found = (
+        "import sys; from changelog_engine.spark.daemon import import_compiled; import_compiled(sys.path); "
+    )
+    found += "import pyspark; print(pyspark.where)"
+    place.parent.mkdir(parents=True)
+    with zipfile.ZipFile(place, "w") as packed:
+        packed.writestr("pyspark/__init__.py", "where = 'zip'")
+
+    def imported(*path: Path) -> str:
+        given = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": given}
+        return subprocess.check_output([sys.executable, "-c", found], env=environment, text=True).strip()
+
+    assert imported(place, package.parent) == "zip"  # nothing is installed there
+    (package / "__init__.py").write_text("where = 'installed'")
+    assert imported(place, package.parent) == "installed"
+    assert imported(place) == "zip"  # installed for another Python than this one
 
 
 @pytest.mark.parametrize("spark", [False], indirect=True, ids=["port"])
