@@ -1,5 +1,8 @@
 """Rates of reading and writing files, against a plain Python loop over the same file: one process, CPU time.
 
+A plain loop makes the same elements, one after the other, and lets go of them as the engine does. Garbage in
+cycles is looked for as in workers, for both.
+
 ``python files.py [RECORDS]`` prints them as JSON.
 """
 
@@ -15,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -36,7 +40,8 @@ from changelog_engine.connectors.files import (
     TextLines,
     arrow_schema,
 )
-from changelog_engine.types import Types
+from changelog_engine.spark.task import collect_rarely
+from changelog_engine.types import Row, Types
 
 RECORDS = 500_000
 _RUNS = 3
@@ -59,6 +64,7 @@ class FilesBench:
 
     def rates(self) -> dict[str, Any]:
         """Records a second: ours, of the plain loop, and ours as a part of it."""
+        collect_rarely()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         rows = [(number, f"name {number % 1000}", number / 8) for number in range(self._records)]
@@ -69,15 +75,20 @@ class FilesBench:
 
     def _measured(self, rows: list[Any]) -> Iterator[tuple[str, tuple[Callable[[], int], Callable[[], int]]]]:
         text, table, columns, lines = (self._folder / name for name in ("text", "csv", "parquet", "json"))
+        quoted = self._folder / "quoted"
         text.write_text("".join(f"{row[1]}\n" for row in rows))
-        lines.write_text("".join(json.dumps({"id": row[0], "name": row[1]}) + "\n" for row in rows))
-        with table.open("w", newline="") as stream:
-            csv.writer(stream).writerows(rows)
+        objects = (dict(zip(_ROW.get_field_names(), row, strict=True)) for row in rows)
+        lines.write_text("".join(json.dumps(each) + "\n" for each in objects))
+        for path, quoting in ((table, csv.QUOTE_MINIMAL), (quoted, csv.QUOTE_NONNUMERIC)):
+            with path.open("w", newline="") as stream:
+                csv.writer(stream, quoting=quoting).writerows(rows)
         by_column = dict(zip(_ROW.get_field_names(), map(list, zip(*rows, strict=True)), strict=True))
         pq.write_table(pa.table(by_column), columns)
         yield "read text", (lambda: _read(text, TextLines()), lambda: _text_loop(text))
         yield "read JSON", (lambda: _read(lines, JsonLines()), lambda: _json_loop(lines))
+        yield "read JSON rows", (lambda: _read(lines, JsonLines(_ROW)), lambda: _json_rows_loop(lines))
         yield "read CSV", (lambda: _read(table, CsvRecords(_CSV)), lambda: _csv_loop(table))
+        yield "read quoted CSV", (lambda: _read(quoted, CsvRecords(_CSV)), lambda: _csv_loop(quoted))
         yield "read Parquet", (lambda: _read(columns, ParquetRecords(_ROW)), lambda: _parquet_loop(columns))
         names = [row[1] for row in rows]
         strings = StringEncoder().for_type(Types.STRING())
@@ -137,23 +148,33 @@ def _read(path: Path, file_format: FileFormat) -> int:
 
 def _text_loop(path: Path) -> int:
     with path.open(encoding="utf-8") as stream:
-        return len([line.rstrip("\n") for line in stream])
+        return _count(line.rstrip("\n") for line in stream)
 
 
 def _json_loop(path: Path) -> int:
-    import orjson
-
     with path.open(encoding="utf-8") as stream:
-        return len([orjson.loads(line) for line in stream])
+        return _count(orjson.loads(line) for line in stream)
+
+
+def _json_rows_loop(path: Path) -> int:
+    with path.open(encoding="utf-8") as stream:
+        return _count(Row(**orjson.loads(line)) for line in stream)
 
 
 def _csv_loop(path: Path) -> int:
     with path.open(encoding="utf-8", newline="") as stream:
-        return len([(int(a), b, float(c)) for a, b, c in csv.reader(stream)])
+        return _count(Row(id=int(a), name=b, x=float(c)) for a, b, c in csv.reader(stream))
 
 
 def _parquet_loop(path: Path) -> int:
-    return len(pq.read_table(path).to_pylist())
+    return _count(Row(**fields) for fields in pq.read_table(path).to_pylist())
+
+
+def _count(values: Iterator[Any]) -> int:
+    count = 0
+    for _ in values:
+        count += 1
+    return count
 
 
 def _write_loop(values: list[str], path: Path) -> int:

@@ -7,10 +7,11 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
+from changelog_engine.connectors.files.csv_chunks import CsvChunks
 from changelog_engine.connectors.files.csv_values import (
     CsvSchema,
     cell_writer_of,
@@ -21,6 +22,7 @@ from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactor
 from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.json_lines import bad_record
+from changelog_engine.connectors.files.plain_csv import PlainColumns, suits
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import Row, Types
@@ -28,6 +30,7 @@ from changelog_engine.types.row import make_row, rows_of_columns
 from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
+_LEAST_PLAIN = 512  # lines; for fewer, Arrow's columns cost more than they save
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -56,63 +59,25 @@ class CsvRecords(FileFormat):
         return _CsvReader(file, self._schema, self.bad_tag)
 
 
-class _Lines:
-    """The lines of a stream from a byte on, as text with their ends; counts lines and bytes of those that were taken.
-
-    Bytes that are not UTF-8 come as lone surrogates, which no UTF-8 gives, and set ``damaged``.
-    """
-
-    def __init__(self, stream: Any, size: int, position: int, comments: bool) -> None:
-        self.position = position
-        self.taken = 0
-        self.damaged = False
-        self.between_records = True  # the next line does not go on with a record
-        self._stream = stream
-        self._size = size
-        self._comments = comments
-
-    def __iter__(self) -> Iterator[str]:
-        rest = b""
-        while True:
-            data = self._stream.read(min(_CHUNK_BYTES, self._size))
-            self._size -= len(data)
-            lines = (rest + data).splitlines(True)
-            # The last line may go on; a \r may be the first half of \r\n.
-            rest = lines.pop() if data and lines else b""
-            for line in lines:
-                self.position += len(line)
-                self.taken += 1
-                if self._comments and self.between_records and line.startswith(b"#"):
-                    continue
-                self.between_records = False
-                try:
-                    text = line.decode("utf-8")
-                except UnicodeDecodeError:
-                    self.damaged, text = True, line.decode("utf-8", "surrogateescape")
-                yield text
-            if not data:
-                return
-
-
 class _CsvReader(SplitReader):
     def __init__(self, file: InputFile, schema: CsvSchema, bad_tag: str | None) -> None:
         self._file = file
         self._bad_tag = bad_tag
         self._aside: list[tuple[str, Any]] = []
         self._schema = schema
+        self._dialect = schema.dialect()
         self._decompress = decompressor(file.name)
         self._names = schema.names
         self._readers = [reader_of(schema, column) for column in schema.columns]
         self._column_readers = [column_reader_of(schema, column) for column in schema.columns]
         self._order: list[int] | None = None  # of each column, its cell; None: as they are
         self._width = len(self._names)  # cells in a line
+        self._plain: PlainColumns | None = None
         self._opened: Any = None
-        self._lines = _Lines(None, 0, -1, False)
-        self._rows: Iterator[list[str]] = iter(())
+        self._lines = CsvChunks(None, 0, -1, False)
         self._first_line = 0  # lines before the position of this read(), counted by self._lines
-        self._begins: list[
-            int
-        ] = []  # of each record taken last, the lines before it; only where there are comments
+        # Of each record taken last, the lines before it; only where there are comments.
+        self._begins: list[int] = []
 
     def read(self, position: Position, max_records: int) -> Range:
         """Up to max_records rows from a byte on.
@@ -130,10 +95,12 @@ class _CsvReader(SplitReader):
             values: list[Any] = []
             finished, self._aside = False, []
             while not values and not self._aside and not finished:  # empty lines are not a sign of the end
-                before = self._lines.taken
-                found = self._take(max_records)
-                finished = len(found) < max_records
-                values = self._decoded(found, position, before)
+                left = max_records
+                while left > 0 and not finished:
+                    rows, records = self._some(position, left)
+                    values += rows
+                    left -= records
+                    finished = not records
         except (StorageError, TypeMismatchError):
             raise
         except csv.Error as error:
@@ -149,46 +116,64 @@ class _CsvReader(SplitReader):
         """Close the file."""
         if self._opened is not None:
             self._opened.close()
-        self._opened, self._rows = None, iter(())
+        self._opened = None
+
+    def _some(self, position: Position, most: int) -> tuple[list[Row], int]:
+        """The next rows, and of how many records, empty lines among them; of none at the end."""
+        lines, count = self._lines.block(most)
+        if count >= _LEAST_PLAIN and self._plain is not None:
+            columns = self._plain.read(lines, self._lines.longest)
+            if columns is not None:
+                self._lines.taken += count
+                return rows_of_columns(self._names, columns), count
+        before = self._lines.taken
+        found = self._take(most)
+        return self._decoded(found, position, before), len(found)
 
     def _take(self, count: int) -> list[list[str]]:
+        lines = self._lines
+        rows = csv.reader(lines.texts(count), **self._dialect)
         if not self._schema.comments:
-            return list(itertools.islice(self._rows, count))
+            before = lines.taken
+            try:
+                return list(itertools.islice(rows, count))
+            finally:
+                lines.taken = before + rows.line_num
         found, self._begins = [], []
         for _ in range(count):
-            self._lines.between_records = True
-            cells = next(self._rows, None)
+            lines.between_records = True
+            cells = next(rows, None)
             if cells is None:
                 break
             found.append(cells)
-            self._begins.append(self._lines.taken - _lines_in(cells))
+            self._begins.append(lines.taken - _lines_in(cells))
         return found
 
     def _seek(self, position: int) -> None:
+        schema = self._schema
+        skip_first = schema.skip_first and not position
+        heading = schema.header or skip_first
+        self._lines = self._lines_from(0 if heading else position)
+        if schema.header:
+            self._read_header(next(iter(self._take(1)), None))
+        if skip_first:
+            self._take(1)
+        if heading and position:
+            self._lines = self._lines_from(position)
+        if suits(schema):
+            self._plain = PlainColumns(schema, self._order or range(self._width), self._width)
+
+    def _lines_from(self, position: int) -> CsvChunks:
         self.close()
         self._opened = self._file.open()
         size = self._file.size if self._decompress is None else 1 << 62
         stream = self._opened if self._decompress is None else self._decompress(self._opened)
-        schema = self._schema
-        self._lines = _Lines(stream, size, 0, schema.comments)
-        if schema.header or (schema.skip_first and not position):
-            self._rows = csv.reader(self._lines, **schema.dialect())
-            if schema.header:
-                self._read_header(next(iter(self._take(1)), None))
-            if schema.skip_first and not position:
-                self._take(1)
-            if not position:
-                return
-            self.close()
-            self._opened = self._file.open()
-            stream = self._opened if self._decompress is None else self._decompress(self._opened)
         if skip_to(stream, position, self._decompress is None) < position:
             raise StorageError(
                 f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
                 "replaced"
             )
-        self._lines = _Lines(stream, size - position, position, schema.comments)
-        self._rows = csv.reader(self._lines, **schema.dialect())
+        return CsvChunks(stream, size - position, position, self._schema.comments)
 
     def _read_header(self, names: list[str] | None) -> None:
         own = self._names

@@ -90,7 +90,7 @@ class ByteLineReader(SplitReader):
             more = self._read(self._chunk_bytes)
             data += more
             self._at_end = len(more) < self._chunk_bytes
-            cut = len(data) if self._at_end else _last_line_end(data)
+            cut = len(data) if self._at_end else last_line_end(data)
             if cut or self._at_end:
                 break
         if cut < len(data):
@@ -177,7 +177,7 @@ class CountedLineReader(SplitReader):
         return self._stream
 
 
-def _last_line_end(data: bytes) -> int:
+def last_line_end(data: bytes) -> int:
     """Bytes up to the end of the last line that is known to be whole; 0 for none."""
     newline = data.rfind(b"\n")
     if newline >= 0:
