@@ -1,7 +1,7 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
-snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
+snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record, rescale,
 words, pyflink_restore, memory, and the jobs of workloads.py: by their names on Spark, with ``loop_`` before them as plain
 loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts. Sizes: see
 sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``.
@@ -63,6 +63,7 @@ def main() -> int:
         "restore10m": materializer.restore10m,
         "beside": materializer.beside,
         "first_record": engine.first_record,
+        "rescale": engine.rescale,
         "words": StartBench(work).words,
         "history_key": state_history.key,
         "history_view": state_history.view,

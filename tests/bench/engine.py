@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,25 @@ class EngineBench:
             "mutations": rows,
         }
 
+    def rescale(self) -> dict[str, Any]:
+        """The job of first_record with all keys in a checkpoint, rescaled from outside while it runs: how long it paused."""
+        name = "rescale"
+        base, notes = self._base(name), self.work / "notes" / name
+        program = [str(HERE / "restored_count.py"), "api", str(self.sizes.restore), str(notes)]
+        began, pauses = Notes(notes), {}
+
+        def rescaled() -> bool:
+            if began.grown() is None:
+                return False
+            for step, wanted in (("up_s", 4), ("down_s", 2)):
+                told = _console("rescale", str(base / "restored-count"), str(wanted))
+                pauses[step] = float(told.rpartition("paused for ")[2].split()[0])
+            return True
+
+        self._measure(name, [sys.executable, *program], stop_when=rescaled)
+        log = read_log(base)
+        return {**pauses, "mutations": log.rows, "attempts": len(log.attempts)}
+
     def memory(self) -> dict[str, Any]:
         """Resident memory over many epochs of the same keys: its last quarter against its second."""
         records = self.sizes.memory_epoch * self.sizes.memory_epochs
@@ -231,3 +251,16 @@ class EngineBench:
 
     def _base(self, name: str) -> Path:
         return self.work / "tables" / name
+
+
+def _console(*arguments: str) -> str:
+    """What a command of the console prints.
+
+    Raises:
+        RuntimeError: it failed; with what it said.
+    """
+    program = [sys.executable, "-c", "from changelog_engine.cli import main; main()", *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: {done.stderr}")
+    return done.stdout

@@ -241,6 +241,8 @@ GOALS = (
         "s",
     ),
     Goal("the same, PyFlink", ("pyflink_restore",), _field("pyflink_restore", "restore_s"), "s"),
+    Goal("rescale 2 -> 4, pause", ("rescale",), _field("rescale", "up_s"), "s", 2, False),
+    Goal("rescale 4 -> 2, pause", ("rescale",), _field("rescale", "down_s"), "s", 2, False),
     Goal(
         "log, bytes a mutation", ("engine",), _field("engine", "log_bytes_per_mutation"), "bytes", 12, False
     ),
