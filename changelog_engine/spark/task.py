@@ -107,6 +107,7 @@ class WarmUp:
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker
 
+        list(data)  # PySpark ends a worker whose task left input unread, and what it imported would be gone
         yield worker.__name__.encode()
 
 
