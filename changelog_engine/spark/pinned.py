@@ -115,15 +115,16 @@ class PinnedFunctions:
         reads = self._located_blocks if task.located else self._blocks
         return self._rdd(source, task, reads, task.stage, subtask)
 
-    def warm_up(self, source: Any, stage: int, subtask: int | None = None) -> Any:
+    def warm_up(self, source: Any, task: WarmUp, stage: int, subtask: int | None = None) -> Any:
         """The (Scala) RDD that has processes of a stage import what they need.
 
         Args:
             source: Scala RDD with an element in each partition, where its subtask is to run.
+            task: what imports it.
             stage: which stage.
             subtask: as for ``rdd``.
         """
-        return self._rdd(source, WarmUp(), self._blocks, stage, subtask)
+        return self._rdd(source, task, self._blocks, stage, subtask)
 
     def _rdd(self, source: Any, task: StageTask | WarmUp, reads: Any, stage: int, subtask: int | None) -> Any:
         command = self._serializer.dumps((task, None, reads, self._blocks))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import pickle
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cloudpickle
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
@@ -102,11 +104,23 @@ class StageTask:
 
 
 class WarmUp:
-    """Has a process import what a subtask needs, before it is one: see StageTask."""
+    """Has a process import what a subtask needs, before it is one: see StageTask.
+
+    Args:
+        job: broadcast variable of the ShippedJob.
+        nodes: of the stage, with functions whose modules it imports.
+    """
+
+    def __init__(self, job: Any, nodes: frozenset[int]) -> None:
+        self.job = job
+        self.nodes = nodes
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker
 
+        pa.array([0])  # pyarrow imports pandas with its first array, where there is pandas
+        with contextlib.suppress(Exception):  # the first epoch says it with the operator's name
+            self.job.value.functions_of(set(self.nodes))
         list(data)  # PySpark ends a worker whose task left input unread, and what it imported would be gone
         yield worker.__name__.encode()
 

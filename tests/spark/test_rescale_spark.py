@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,13 @@ def parallelism(table: Path) -> int:
     return next(int(operator["parallelism"]) for operator in operators if operator["uid"] == "by key")
 
 
+def started(pid: int) -> float:
+    """When a process began, in seconds since 1970."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    up_s = float(Path("/proc/uptime").read_text().split()[0])
+    return time.time() - up_s + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def test_up_and_down_and_killed_between_two_attempts(tmp_path: Path) -> None:
     job = tmp_path / "log" / "counting"
     table = job / "changelog"
@@ -40,6 +49,10 @@ def test_up_and_down_and_killed_between_two_attempts(tmp_path: Path) -> None:
             before = checkpoints(table)
             driver.wait_for(lambda before=before: checkpoints(table) > before, what="checkpoint")  # type: ignore[misc]
             assert parallelism(table) == wanted
+            if wanted == 4:
+                began = Timeline(str(job)).attempts[-1].time_ms / 1000
+                late = [pin for pin, (pid,) in driver.pinned().items() if started(pid) >= began]
+                assert not late, "workers that were started ahead are those that the new attempt has"
         newest = Timeline(str(job)).attempts[-1].attempt
         assert newest == 3, f"no restart\n{driver.output}"
         with subprocess.Popen([*PROGRAM, job, "3"], stderr=subprocess.PIPE, text=True) as asking:
