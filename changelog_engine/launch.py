@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from changelog_engine.driver import starting
+from changelog_engine.driver.autoscale import Autoscaler, bounds_of
 from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.job import Job
@@ -138,6 +139,7 @@ class RunningJob:
         opened: contextlib.ExitStack,
     ) -> None:
         plan = plan_job(graph)
+        bounds = bounds_of(plan, settings)
         shipped = ship(self.job_id, plan, settings, None)
         staged = cluster.stage(settings.files)
         plan, self._journal, self._start = starting.start_job(plan, settings)
@@ -170,12 +172,19 @@ class RunningJob:
         self._inbox = None
         if self._journal is not None:
             self._inbox = RequestInbox(self._journal.folder, self.coordinator.control.rescales)
+        self._autoscaler = None
+        if bounds is not None:
+            self._autoscaler = Autoscaler(
+                bounds, self.coordinator.control.rescales, lambda: monitor.latest, runner.slots, self.name
+            )
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]
         if self._beside is not None:
             self._at_the_end.insert(0, self._beside.stop)
         if self._inbox is not None:
             self._at_the_end.insert(0, self._inbox.stop)
+        if self._autoscaler is not None:
+            self._at_the_end.insert(0, self._autoscaler.stop)
         if self._journal is not None:
             self._at_the_end.append(self._journal.close)
 
@@ -200,6 +209,8 @@ class RunningJob:
             self._beside.start()
         if self._inbox is not None:
             self._inbox.start()
+        if self._autoscaler is not None:
+            self._autoscaler.start()
         outcome = self.coordinator.run(self._start)
         if self._beside is not None:
             self._beside.stop()

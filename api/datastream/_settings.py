@@ -259,6 +259,10 @@ class EnvironmentSettings:
             json_logs=get(observing_options.LOG_FORMAT) == "json",
             jvm_options=get(program_options.JVM_OPTIONS),
             class_archive=get(program_options.JVM_CLASS_ARCHIVE),
+            autoscale=get(options.AUTOSCALE),
+            autoscale_min_parallelism=get(options.AUTOSCALE_MIN),
+            autoscale_max_parallelism=get(options.AUTOSCALE_MAX),
+            autoscale_calm_ms=get(options.AUTOSCALE_CALM),
         )
 
     def _restore(self) -> str:

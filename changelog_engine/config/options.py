@@ -240,6 +240,30 @@ SAME_FAILURE_LIMIT = Option(
     "the environment does (lost workers, brokers, disks) is not counted.",
     minimum=0,
 )
+AUTOSCALE = Option(
+    "changelog.autoscale",
+    "bool",
+    False,
+    "The job's parallelism follows what waits in its sources and the executors that come and go.",
+)
+AUTOSCALE_MIN = Option(
+    "changelog.autoscale.min-parallelism", "int", 1, "Least parallelism that it chooses.", minimum=1
+)
+AUTOSCALE_MAX = Option(
+    "changelog.autoscale.max-parallelism",
+    "int",
+    None,
+    "Largest parallelism that it chooses; unset: the operators' max parallelism. It is never more than the tasks that the "
+    "executors run at a time.",
+    minimum=1,
+)
+AUTOSCALE_CALM = Option(
+    "changelog.autoscale.calm-period",
+    "duration",
+    60_000,
+    "So long a cause must last, and so long it leaves the job alone after each change and each restart.",
+    minimum=1,
+)
 PARALLELISM = Option(
     "parallelism.default",
     "int",

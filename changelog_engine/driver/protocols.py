@@ -31,6 +31,9 @@ class EpochRunner(Protocol):
             plan: the job, with the stages that it has.
         """
 
+    def slots(self) -> int | None:
+        """How many tasks run at a time, executors that may still come by themselves included; None when not known."""
+
 
 class Journal(Protocol):
     """The job's durable side; see driver.journal."""

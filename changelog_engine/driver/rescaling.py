@@ -29,18 +29,21 @@ class Rescaled:
         checkpoint: at which it changed; None when the job had this parallelism already, and nothing was done.
         changes: what changed, by stage.
         pause_ms: how long nothing was processed.
+        why: of a change that the job made by itself; "" where somebody asked.
     """
 
     checkpoint: int | None
     changes: tuple[ParallelismChange, ...]
     pause_ms: float
+    why: str = ""
 
     @property
     def at(self) -> str:
-        """Such as "rescaled 2 -> 4 at checkpoint 17"."""
+        """Such as "rescaled 2 -> 4 at checkpoint 17", and in brackets why."""
         if self.checkpoint is None:
             return "not rescaled: the job has this parallelism"
-        return f"rescaled {in_words(self.changes)} at checkpoint {self.checkpoint}"
+        why = f" ({self.why})" if self.why else ""
+        return f"rescaled {in_words(self.changes)} at checkpoint {self.checkpoint}{why}"
 
     def __str__(self) -> str:
         paused = "" if self.checkpoint is None else f", paused for {self.pause_ms / 1000:.1f} s"
@@ -54,6 +57,7 @@ class Request:
     Args:
         plan: the job as it is to be.
         changes: what that changes.
+        why: see Rescaled.
         answer: what the asker waits for.
         checkpoint: at which it changed; None before.
         paused_ms: since when nothing is processed, on the monotonic clock.
@@ -61,6 +65,7 @@ class Request:
 
     plan: JobPlan
     changes: tuple[ParallelismChange, ...]
+    why: str = ""
     answer: Future[Rescaled] = field(default_factory=Future)
     checkpoint: Checkpoint | None = None
     paused_ms: float = 0.0
@@ -85,16 +90,22 @@ class RescaleRequests:
         self._ended: str | None = None
 
     @property
+    def plan(self) -> JobPlan:
+        """The job with the parallelism that it has."""
+        return self._plan
+
+    @property
     def waiting(self) -> Request | None:
         """The request for which the next epoch shall hand over; None for none."""
         request = self._request
         return request if request is not None and request.checkpoint is None else None
 
-    def take(self, wanted: Parallelism) -> Rescaled:
+    def take(self, wanted: Parallelism, why: str = "") -> Rescaled:
         """Have the job go on with another parallelism; returns when it does.
 
         Args:
             wanted: see ``graph.rescaling.rescaled``.
+            why: for people; "", the default, where they know.
 
         Raises:
             ConfigurationError: it cannot be, or the job makes no checkpoints.
@@ -114,7 +125,7 @@ class RescaleRequests:
             if not made:
                 return Rescaled(None, (), 0.0)
             self._prepare(plan)
-            request = Request(plan, made)
+            request = Request(plan, made, why)
             with self._lock:
                 self._refuse_when_ended()
                 self._request = request
@@ -134,7 +145,9 @@ class RescaleRequests:
         request = self._request
         if request is None or request.checkpoint is None:
             return None
-        made = Rescaled(request.checkpoint.id, request.changes, max(0.0, idle_until_ms - request.paused_ms))
+        made = Rescaled(
+            request.checkpoint.id, request.changes, max(0.0, idle_until_ms - request.paused_ms), request.why
+        )
         self._answered(request)
         request.answer.set_result(made)
         return made

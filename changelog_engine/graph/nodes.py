@@ -257,6 +257,10 @@ class JobSettings:
         json_logs: the engine's log goes to standard error as JSON.
         jvm_options: of Java, for a JVM that the job starts with a local master.
         class_archive: that JVM keeps Spark's classes in an archive from run to run.
+        autoscale: the job's parallelism follows its backlog and the executors.
+        autoscale_min_parallelism, autoscale_max_parallelism: between these; None for no bound but the operators' max
+            parallelism.
+        autoscale_calm_ms: how long a cause must last, and between two changes.
     """
 
     checkpoint_interval_ms: int | None = None
@@ -302,6 +306,10 @@ class JobSettings:
     json_logs: bool = False
     jvm_options: str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     class_archive: bool = True
+    autoscale: bool = False
+    autoscale_min_parallelism: int = 1
+    autoscale_max_parallelism: int | None = None
+    autoscale_calm_ms: int = 60_000
 
     @property
     def folds_on_spark(self) -> bool:

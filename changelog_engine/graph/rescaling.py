@@ -63,6 +63,16 @@ def rescaled(plan: JobPlan, wanted: Parallelism) -> JobPlan:
     return replace(plan, stages=stages)
 
 
+def following(plan: JobPlan) -> frozenset[str]:
+    """The uids of the stages that have the job's parallelism: the program sets none of their own.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    one, two = _of_all(plan, 1), _of_all(plan, 2)
+    return frozenset(stage.uid for stage in plan.stages if (one[stage.id], two[stage.id]) == (1, 2))
+
+
 def changes(before: JobPlan, after: JobPlan) -> tuple[ParallelismChange, ...]:
     """The stages whose parallelism differs, in the order of the flow of data."""
     names = {node.id: node.name for node in before.graph.nodes}

@@ -92,6 +92,9 @@ class InProcessRunner:
         """See EpochRunner."""
         self.job = self.job.with_plan(plan)
 
+    def slots(self) -> None:
+        """See EpochRunner: nothing here runs at the same time, however many subtasks there are."""
+
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """See EpochRunner: no worker is started here."""
         return None

@@ -33,8 +33,9 @@ from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
+from changelog_engine.spark.session import slots_of
 from changelog_engine.spark.shipping import ShippedJob
-from changelog_engine.spark.task import StageTask, failure_of, failure_of_spark, is_failure, pickled
+from changelog_engine.spark.task import StageTask, WarmUp, failure_of, failure_of_spark, is_failure, pickled
 
 log = logging.getLogger("changelog_engine")
 
@@ -168,10 +169,11 @@ class SparkEpochRunner:
     def _warm_up(self, stage: Stage, subtasks: range) -> Any:
         """The RDD that has the processes of some subtasks import what they need."""
         functions, start = self._functions, self._start_of(stage, range(stage.parallelism))
+        task = WarmUp(self._job, frozenset(stage.nodes))
         if functions.routed:
-            return self._cut(functions.warm_up(start, stage.id), subtasks)
+            return self._cut(functions.warm_up(start, task, stage.id), subtasks)
         return self._union(
-            [functions.warm_up(self._cut(start, range(n, n + 1)), stage.id, n) for n in subtasks]
+            [functions.warm_up(self._cut(start, range(n, n + 1)), task, stage.id, n) for n in subtasks]
         )
 
     def rescale(self, plan: JobPlan) -> None:
@@ -200,6 +202,12 @@ class SparkEpochRunner:
             self._cancelled = reason
         with contextlib.suppress(*LOST):  # the epoch's own failure says more
             self.context.cancelJobGroup(self.run_id)
+
+    def slots(self) -> int | None:
+        """See EpochRunner."""
+        if self._placement is not None:
+            return self._placement.slots()
+        return slots_of(self.context)
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""

@@ -182,6 +182,14 @@ class Placement:
         self._subtasks = subtasks
         self._wanted = wanted(self._master, self._setting, subtasks)
 
+    def slots(self) -> int | None:
+        """How many tasks executors run at a time, with those that dynamic allocation may bring; None: no bound is known."""
+        found = sum(executor.slots for executor in self._find())
+        if not dynamic_allocation(self._setting):
+            return found or None
+        most = self._setting("spark.dynamicAllocation.maxExecutors")
+        return None if most is None else max(found, int(most) * self._slots_of_each())
+
     def location(self, subtask: int, parallelism: int) -> str:
         """The location that a subtask of a stage prefers; neighbours share an executor."""
         slots = [executor for executor in self.executors for _ in range(executor.slots)]
@@ -245,9 +253,12 @@ class Placement:
         return int(parsed[1]) * _UNITS_S[parsed[2] or "ms"]
 
     def _needed_executors(self) -> int:
-        each = max(1, int(self._setting("spark.executor.cores") or 1) // _task_cpus(self._setting))
+        each = self._slots_of_each()
         most = int(self._setting("spark.dynamicAllocation.maxExecutors") or self._subtasks)
         return max(1, min(most, math.ceil(self._subtasks / each)))
+
+    def _slots_of_each(self) -> int:
+        return max(1, int(self._setting("spark.executor.cores") or 1) // _task_cpus(self._setting))
 
     def _alive(self) -> set[str]:
         """Ids of the executors that the scheduler gives tasks to; one call, however many there are."""

@@ -154,6 +154,13 @@ def local_slots(master: str) -> int | None:
     return 0 if found[1] == "*" else int(found[1] or 1)
 
 
+def slots_of(context: SparkContext) -> int:
+    """How many tasks of epochs a local master runs at once."""
+    conf = context.getConf()
+    slots = (local_slots(context.master) or cores(context)) // int(conf.get("spark.task.cpus") or 1)
+    return slots - int(conf.get(BACKGROUND_SLOTS) or 0)
+
+
 def cores(context: SparkContext | type[SparkContext]) -> int:
     """The cores of the JVM: what a container lets it have."""
     jvm: Any = context._jvm

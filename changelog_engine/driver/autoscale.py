@@ -1,0 +1,271 @@
+"""Another parallelism by itself: what waits in the sources, how busy subtasks are, and the executors decide.
+
+The rule, over a calm period in which the job ran undisturbed:
+    1. More subtasks than the executors run at a time, or than the bounds allow: as many as there may be.
+    2. What waits in the sources was at every look more than a while's work, and is not caught up with soon: twice as many.
+       Sources that do not tell what waits are taken to keep a job waiting when its subtasks work nearly all the time.
+    3. Nothing waited, and half as many subtasks would do: half as many.
+
+Invariants:
+    * Between two changes, and after each restart, lies at least a calm period.
+    * The job's loop never waits for it, and its failure changes nothing: the job goes on as it is.
+    * It asks as everybody does (``driver.rescaling``), and each request says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from changelog_engine.clock import MonotonicMs, monotonic_ms
+from changelog_engine.driver.figures import JobFigures
+from changelog_engine.driver.rescaling import RescaleRequests
+from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.graph.plan import JobPlan
+from changelog_engine.graph.rescaling import following, rescaled
+
+log = logging.getLogger("changelog_engine")
+
+_LOOKS = 20  # in a calm period
+_SHORTEST_LOOK_MS, _LONGEST_LOOK_MS = 20.0, 2_000.0
+_LEAST_EPOCHS = 1  # must have ended in a calm period, or nothing is known
+_WAITS_S = 5.0  # more work than this waits: too few subtasks
+_NOTHING_S = 1.0  # less than this: nothing waits
+_BUSY, _IDLE = 0.8, 0.4  # of the time
+_PATIENCE_S = 30.0
+_WORK = ("read", "process", "encode", "write")
+
+
+@dataclass(frozen=True)
+class ScalingBounds:
+    """Between what a job's parallelism moves.
+
+    Args:
+        least, most: of the job.
+        calm_ms: how long a cause must last, and between two changes.
+        follows: uids of the stages that have the job's parallelism.
+    """
+
+    least: int
+    most: int
+    calm_ms: int
+    follows: frozenset[str]
+
+    def parallelism(self, plan: JobPlan) -> int:
+        """The job's, as it is."""
+        return max(stage.parallelism for stage in plan.stages if stage.uid in self.follows)
+
+
+class Scaling(NamedTuple):
+    """What is to be asked for.
+
+    Args:
+        parallelism: of the job.
+        why: in words.
+    """
+
+    parallelism: int
+    why: str
+
+
+class _Look(NamedTuple):
+    at_ms: MonotonicMs
+    epoch: int
+    records: int
+    work_ms: float
+    behind: int | None
+
+
+def bounds_of(plan: JobPlan, settings: JobSettings) -> ScalingBounds | None:
+    """Between what a job's parallelism moves; None for a job that is not to be rescaled by itself.
+
+    Raises:
+        ConfigurationError: the job makes no checkpoints, its bounds cannot be, or none of its operators can change.
+    """
+    if not settings.autoscale:
+        return None
+    if settings.checkpoint_interval_ms is None:
+        raise ConfigurationError(
+            "changelog.autoscale: a job is rescaled at a checkpoint, and this job makes none: call "
+            "env.enable_checkpointing(interval), or leave it out; BATCH mode never makes any"
+        )
+    least, most = settings.autoscale_min_parallelism, settings.autoscale_max_parallelism
+    if most is not None and most < least:
+        raise ConfigurationError(
+            f"changelog.autoscale.max-parallelism = {most} is less than changelog.autoscale.min-parallelism = {least}"
+        )
+    try:
+        follows = following(plan)
+        if most is None:
+            most = max(least, min(s.max_parallelism for s in plan.stages if s.uid in follows))
+        for bound in (least, most):
+            rescaled(plan, bound)
+    except ChangelogEngineError as error:
+        raise ConfigurationError(f"changelog.autoscale: {error}") from error
+    return ScalingBounds(least, most, settings.autoscale_calm_ms, follows)
+
+
+class Judge:
+    """Says when a job is to have another parallelism. Pure arithmetic on figures and an injected time.
+
+    Args:
+        bounds: between what it moves.
+        now_ms: monotonic.
+    """
+
+    def __init__(self, bounds: ScalingBounds, now_ms: MonotonicMs) -> None:
+        self._bounds = bounds
+        self._looks: deque[_Look] = deque()
+        self._began_ms = now_ms
+        self._of: tuple[int, int] | None = None  # attempt, parallelism
+
+    def look(
+        self, now_ms: MonotonicMs, figures: JobFigures, parallelism: int, slots: int | None
+    ) -> Scaling | None:
+        """Take the newest figures in; returns a change when there is to be one.
+
+        Args:
+            now_ms: monotonic.
+            figures: the job's.
+            parallelism: the job's.
+            slots: tasks that the executors run at a time; None when that is not known.
+        """
+        of = figures.attempt, parallelism
+        if of != self._of or figures.status != "RUNNING":
+            self._of = of
+            self.rest(now_ms)
+            return None
+        self._looks.append(
+            _Look(now_ms, figures.epoch, figures.records_in, _work_ms(figures), _behind(figures))
+        )
+        calm_ms = self._bounds.calm_ms
+        if now_ms - self._began_ms < calm_ms:
+            return None
+        while len(self._looks) > 2 and now_ms - self._looks[1].at_ms >= calm_ms:
+            self._looks.popleft()
+        return self._judged(parallelism, slots)
+
+    def rest(self, now_ms: MonotonicMs) -> None:
+        """What was seen says nothing any more; a calm period begins."""
+        self._began_ms = now_ms
+        self._looks.clear()
+
+    def _judged(self, now: int, slots: int | None) -> Scaling | None:
+        bounds = self._bounds
+        most = bounds.most if slots is None else max(bounds.least, min(bounds.most, slots))
+        if now < bounds.least:
+            return Scaling(bounds.least, f"{now} is less than the least parallelism")
+        if now > most:
+            few = most < bounds.most
+            why = f"the executors run {slots} tasks at a time" if few else "it is more than the bound"
+            return Scaling(most, why)
+        first, last = self._looks[0], self._looks[-1]
+        seconds = (last.at_ms - first.at_ms) / 1000
+        if last.epoch - first.epoch < _LEAST_EPOCHS or seconds <= 0:
+            return None
+        rate = (last.records - first.records) / seconds
+        busy = min(1.0, (last.work_ms - first.work_ms) / 1000 / seconds)
+        waits = [look.behind for look in self._looks if look.behind is not None]
+        known = len(waits) == len(self._looks)
+        if now < most:
+            why = self._too_few(waits, rate, seconds) if known else _busy_words(busy)
+            if why:
+                return Scaling(min(2 * now, most), why)
+        nothing_waits = not known or max(waits) <= rate * _NOTHING_S
+        if now > bounds.least and nothing_waits and busy < _IDLE:
+            quiet = "nothing waits, and " if known else ""
+            return Scaling(
+                max(bounds.least, math.ceil(now / 2)), f"{quiet}its subtasks work {busy:.0%} of the time"
+            )
+        return None
+
+    def _too_few(self, waits: list[int], rate: float, seconds: float) -> str:
+        """Why there are too few subtasks, by what waits; "" for enough."""
+        if min(waits) <= rate * _WAITS_S:
+            return ""
+        falls = (waits[0] - waits[-1]) / seconds
+        if falls > 0 and waits[-1] / falls * 1000 <= self._bounds.calm_ms:
+            return ""  # it catches up in time
+        return f"{waits[-1]:,} elements wait, {rate:,.0f} are read in a second"
+
+
+class Autoscaler:
+    """Rescales a job by itself, in a thread of its own.
+
+    Args:
+        bounds: between what its parallelism moves.
+        rescales: where it asks.
+        figures: gives the newest.
+        slots: gives how many tasks the executors run at a time; None when that is not known.
+        name: of the job.
+    """
+
+    def __init__(
+        self,
+        bounds: ScalingBounds,
+        rescales: RescaleRequests,
+        figures: Callable[[], JobFigures],
+        slots: Callable[[], int | None],
+        name: str,
+    ) -> None:
+        self._bounds = bounds
+        self._rescales = rescales
+        self._figures = figures
+        self._slots = slots
+        self._name = name
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="autoscale", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: the job has ended, so that a request under way has its answer."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_S)
+
+    def _loop(self) -> None:
+        judge = Judge(self._bounds, monotonic_ms())
+        wait_ms = min(max(self._bounds.calm_ms / _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
+        while not self._stopping.wait(wait_ms / 1000):
+            try:
+                self._look(judge)
+            except Exception:  # of Spark's: the next look may fare better
+                log.warning("job %r: changelog.autoscale could not look", self._name, exc_info=True)
+                judge.rest(monotonic_ms())
+
+    def _look(self, judge: Judge) -> None:
+        now = self._bounds.parallelism(self._rescales.plan)
+        wanted = judge.look(monotonic_ms(), self._figures(), now, self._slots())
+        if wanted is None or self._stopping.is_set():
+            return
+        log.info("job %r: changelog.autoscale %d -> %d: %s", self._name, now, wanted.parallelism, wanted.why)
+        try:
+            self._rescales.take(wanted.parallelism, wanted.why)
+        except ChangelogEngineError as refused:
+            if not self._stopping.is_set():
+                log.warning("job %r: changelog.autoscale: %s", self._name, refused)
+        judge.rest(monotonic_ms())
+
+
+def _work_ms(figures: JobFigures) -> float:
+    return sum(figures.times_ms.get(part, 0.0) for part in _WORK)
+
+
+def _behind(figures: JobFigures) -> int | None:
+    """What waits in all sources; None when one of them does not tell."""
+    each = [source.behind for source in figures.sources.values()]
+    known = [count for count in each if count is not None]
+    return sum(known) if known and len(known) == len(each) else None
+
+
+def _busy_words(busy: float) -> str:
+    return f"its subtasks work {busy:.0%} of the time" if busy > _BUSY else ""

@@ -1,0 +1,235 @@
+"""A parallelism that follows what waits and the executors: the rule on made figures, and a job with a made backlog."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.graphs import GraphBuilder
+
+from api.common import Types, WatermarkStrategy
+from api.common.configuration import Configuration
+from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
+from changelog_engine.driver.autoscale import Judge, Scaling, ScalingBounds, bounds_of
+from changelog_engine.driver.figures import JobFigures, SourceFigures
+from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.nodes import JobSettings, NodeKind
+from changelog_engine.graph.plan import plan_job
+from changelog_engine.graph.rescaling import rescaled
+from changelog_engine.in_process.capture import without_spark
+from changelog_engine.inspection.timeline import Timeline
+from materializer.fold import state_at
+
+CALM_MS = 10_000
+BOUNDS = ScalingBounds(1, 8, CALM_MS, frozenset({"counts"}))
+
+
+def judged(
+    parallelism: int,
+    slots: int | None = None,
+    behind: tuple[int | None, int | None] = (0, 0),
+    busy: float = 0.5,
+    rate: int = 100,
+    attempt: int = 1,
+) -> Scaling | None:
+    """What comes of a calm period and a look more, in which an epoch ends each second.
+
+    Args:
+        behind: what waits at its beginning and its end, even between.
+        busy: of the time.
+        rate: records in a second.
+    """
+    judge = Judge(BOUNDS, 0)
+    for second in range(CALM_MS // 1000 + 2):
+        first, last = behind
+        waits = None if first is None or last is None else first + (last - first) * second * 1000 // CALM_MS
+        figures = JobFigures(
+            job="job", status="RUNNING", attempt=attempt, epoch=second, records_in=rate * second,
+            times_ms={"process": 1000 * busy * second, "wait": 1e9 * second},
+            sources={"one": SourceFigures("one", 0, waits, None), "two": SourceFigures("two", 0, waits and 0, None)},
+        )  # fmt: skip
+        found = judge.look(1000 * second, figures, parallelism, slots)
+        if found is not None:
+            assert 1000 * second >= CALM_MS, "before the calm period was over"
+            return found
+    return None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"parallelism": 2, "behind": (2000, 4000)}, "4: .* elements wait, 100 are read in a second"),
+        ({"parallelism": 6, "behind": (4000, 4000)}, "8: 4,000 elements wait"),
+        ({"parallelism": 2, "behind": (4000, 4000), "slots": 3}, "3: "),
+        ({"parallelism": 2, "behind": (4000, 4000), "rate": 0}, "4: "),
+        ({"parallelism": 2, "behind": (4000, 500)}, None),  # it catches up by itself
+        ({"parallelism": 2, "behind": (400, 400)}, None),  # less than 5 s of work
+        ({"parallelism": 8, "behind": (4000, 4000)}, None),
+        ({"parallelism": 2, "behind": (None, None), "busy": 0.95}, "4: its subtasks work 95% of the time"),
+        ({"parallelism": 2, "behind": (None, None), "busy": 0.7}, None),
+        ({"parallelism": 5, "busy": 0.1}, "3: nothing waits, and its subtasks work 10% of the time"),
+        ({"parallelism": 4, "behind": (None, None), "busy": 0.1}, "2: its subtasks work 10% of the time"),
+        ({"parallelism": 4, "behind": (200, 200), "busy": 0.1}, None),
+        ({"parallelism": 1, "busy": 0.0, "rate": 0}, None),
+        ({"parallelism": 4, "slots": 2}, "2: the executors run 2 tasks at a time"),
+        ({"parallelism": 9, "slots": 20}, "8: it is more than the bound"),
+        ({"parallelism": 1, "slots": 0}, None),
+    ],
+)
+def test_the_rule(given: dict[str, Any], expected: str | None) -> None:
+    found = judged(**given)
+    if expected is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert re.match(expected, f"{found.parallelism}: {found.why}")
+
+
+def test_a_calm_period_begins_anew() -> None:
+    """After a restart, a rescale by somebody else, and while the job restores."""
+    judge = Judge(BOUNDS, 0)
+    idle = JobFigures(job="job", status="RUNNING", attempt=1)
+
+    def looks(from_s: int, to_s: int, parallelism: int = 4, **facts: Any) -> list[int]:
+        return [
+            second
+            for second in range(from_s, to_s)
+            if judge.look(
+                1000 * second,
+                JobFigures(**{**idle.__dict__, "epoch": second, **facts}),
+                parallelism,
+                None,
+            )
+        ]
+
+    assert looks(0, 8) == []
+    assert looks(8, 16, attempt=2) == []
+    assert looks(16, 24, 3, attempt=2) == []
+    assert looks(24, 32, 3, attempt=2, status="RESTORING") == []
+    assert looks(32, 50, 3, attempt=2, epoch=7) == [], "no epoch ended, so nothing is known"
+    assert looks(50, 52, 3, attempt=2)[:1] == [50]
+
+
+def keyed_plan(**more: Any) -> Any:
+    build = GraphBuilder(parallelism=2, max_parallelism=8)
+    source = build.source(Backlog(""), uid="source")
+    build.collect(build.add(NodeKind.MAP, "map", source, function=str, uid="map", **more), uid="end")
+    return plan_job(build.graph())
+
+
+def test_bounds() -> None:
+    def bounds(plan: Any = None, **more: Any) -> ScalingBounds | None:
+        settings = {"checkpoint_interval_ms": 1000, "autoscale": True, **more}
+        return bounds_of(plan or keyed_plan(), JobSettings(**settings))
+
+    assert bounds(autoscale=False, checkpoint_interval_ms=None) is None
+    found = bounds()
+    assert found is not None
+    assert (found.least, found.most) == (1, 8)
+    plan = keyed_plan(parallelism=3)
+    alone = bounds(plan)
+    assert alone is not None
+    assert "map" not in alone.follows
+    assert alone.parallelism(rescaled(plan, 5)) == 5
+    for wrong, message in (
+        ({"checkpoint_interval_ms": None}, "this job makes none"),
+        ({"autoscale_min_parallelism": 4, "autoscale_max_parallelism": 3}, "= 3 is less than .* = 4"),
+        ({"autoscale_max_parallelism": 9}, "'source' has max parallelism 8, so it cannot have parallelism 9"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            bounds(**wrong)
+    build = GraphBuilder(parallelism=1)
+    build.collect(build.source([1, 2], uid="source"))
+    with pytest.raises(ConfigurationError, match=r"changelog\.autoscale: no operator of job 'job' can have"):
+        bounds(plan_job(build.graph()))
+
+
+SPLITS, EACH = 4, 1_000
+
+
+class Backlog(Source):
+    """Of each split some elements an epoch, and much that waits, while there is a file ``backlog``; then no elements, and
+    nothing that waits, until there is a file ``end``.
+    """
+
+    output_type = Types.LONG()
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return [Split(str(number), 0) for number in range(SPLITS)]
+
+    def reader(self, split: Split) -> SplitReader:
+        return BacklogReader(Path(self.folder))
+
+
+class BacklogReader(SplitReader):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, position: Any, max_records: int) -> Range:
+        waits, ends = (self.folder / "backlog").exists(), (self.folder / "end").exists()
+        self.behind = 10**12 if waits else 0
+        many = min(max_records, EACH - position) if ends else int(waits and position < EACH // 2)
+        return Range(range(position, position + many), position + many, ends and position + many == EACH)
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update((self.count.value() or 0) + 1)
+        yield self.count.value()
+
+
+def test_a_job_follows_its_backlog(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "backlog").touch()
+    configuration = Configuration()
+    for key, value in {
+        "state.changelog.dstl.dfs.base-path": str(tmp_path),
+        "state.changelog.enabled": "true",
+        "execution.checkpointing.interval": "100 ms",
+        "changelog.autoscale": "true",
+        "changelog.autoscale.max-parallelism": "4",
+        "changelog.autoscale.calm-period": "200 ms",
+        "changelog.progress.show": "never",
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(1)
+    numbers = env.from_source(
+        Backlog(str(tmp_path)), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    )
+    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG())
+    counts.uid("counts").filter(lambda count: count < 0).print()
+    job = f"{tmp_path}/job"
+
+    def changes() -> list[str]:
+        return [each.rescaled for each in Timeline(job).attempts if each.rescaled is not None]
+
+    def wait_for(expected: list[str]) -> None:
+        deadline = time.monotonic() + 120
+        while changes() != expected:
+            assert time.monotonic() < deadline, changes()
+            time.sleep(0.02)
+
+    with without_spark(), caplog.at_level(logging.INFO, "changelog_engine"):
+        client = env.execute_async("job")
+        wait_for(["1 -> 2", "2 -> 4"])
+        (tmp_path / "backlog").unlink()
+        wait_for(["1 -> 2", "2 -> 4", "4 -> 2", "2 -> 1"])
+        (tmp_path / "end").touch()
+        client.get_job_execution_result().result()
+    assert "changelog.autoscale 1 -> 2: 4,000,000,000,000 elements wait" in caplog.text
+    assert re.search(r"rescaled 4 -> 2 at checkpoint \d+ \(nothing waits, and its subtasks work", caplog.text)
+    assert not [record for record in caplog.records if "changelog.autoscale:" in record.message]
+    found = state_at(f"{job}/changelog")
+    assert sum(found.states["counts", "count"].values()) == SPLITS * EACH
