@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import select
 import socket
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from servers.process import wait_for
 
 from changelog_engine.spark import daemon, pinned
 from changelog_engine.spark.files import WorkerFiles
@@ -162,12 +162,14 @@ def spark(request: pytest.FixtureRequest) -> Iterator[Spark]:
 
 
 def wait_gone(worker: int) -> None:
+    wait_for(lambda: not is_running(worker), f"process {worker} to end", LONGEST_S)
+
+
+def is_running(process: int) -> bool:
     try:
-        descriptor = os.pidfd_open(worker)
-    except ProcessLookupError:
-        return
-    assert select.select([descriptor], [], [], LONGEST_S)[0], f"process {worker} is still there"
-    os.close(descriptor)
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_case_60_the_daemon_answers_without_pyspark(spark: Spark) -> None:
