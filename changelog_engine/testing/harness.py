@@ -18,10 +18,12 @@ from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import (
     JobGraph,
     JobSettings,
+    NodeKind,
     StateKind,
 )
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.graph.tags import OutputTag
+from changelog_engine.operators.base import UNCHECKED, OutputType
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.messages import EpochKind, EpochOrder
@@ -68,11 +70,28 @@ class _Collector:
         """Nobody waits for it."""
 
 
+class _SideCollector(_Collector):
+    """Keeps what goes to one side output, which has a type of its own."""
+
+    typed = False
+
+    def __init__(self, output_type: OutputType) -> None:
+        super().__init__()
+        self._output_type = output_type
+
+    def process(self, values: Any, times: Any) -> None:
+        super().process(self._output_type.check(values), times)
+
+
 class _SideOutputs(dict[str, list[Any]]):
     """A collector for whatever tag there is."""
 
+    def __init__(self, types: dict[str, OutputType]) -> None:
+        super().__init__()
+        self._types = types
+
     def __missing__(self, tag: str) -> list[Any]:
-        collectors: list[Any] = [_Collector()]
+        collectors: list[Any] = [_SideCollector(self._types.get(tag, UNCHECKED))]
         self[tag] = collectors
         return collectors
 
@@ -97,7 +116,8 @@ class OperatorHarness:
     """
 
     def __init__(self, graph: JobGraph, operator: str, max_parallelism: int | None = None) -> None:
-        nodes, self._node = cut_out(graph, find_operator(graph, operator))
+        wanted = find_operator(graph, operator)
+        nodes, self._node = cut_out(graph, wanted)
         self._plan = plan_job(JobGraph(graph.name, nodes, 1, max_parallelism or graph.max_parallelism))
         self._functions = {node.id: node.function for node in nodes}
         self._settings = JobSettings(changelog=True)
@@ -105,7 +125,13 @@ class OperatorHarness:
         self._uid = self._plan.uids[self._node]
         self.mutations: list[Mutation] = []
         self._output = _Collector()
-        self._aside = _SideOutputs()
+        self._aside = _SideOutputs(
+            {
+                str(node.function): OutputType(node.name, node.output_type)
+                for node in graph.nodes
+                if node.kind is NodeKind.SIDE_OUTPUT and wanted.id in node.inputs
+            }
+        )
         self._build()
 
     def _build(self, snapshot: HarnessSnapshot | None = None) -> None:

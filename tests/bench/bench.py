@@ -2,10 +2,10 @@
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
-rescale, words, pyflink_restore, memory, and the jobs of workloads.py: by their names on Spark, with ``loop_`` before them
-as plain loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts.
-Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The
-exit status is 1 when a measurement failed; a missed target is for people to judge.
+rescale, words, pyflink_restore, memory, and the jobs of workloads.py and payments.py: by their names on Spark, with
+``loop_`` before them as plain loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of
+the subtasks counts. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than
+``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from jdbc import JdbcBench
 from kafka_bench import KafkaBench
 from materializing import MaterializerBench
 from page import PageBench
+from payments import PaymentsBench
 from peers import Peers
 from report import evaluate, print_table
 from sizes import sizes_from_environment
@@ -80,6 +81,13 @@ def main() -> int:
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,
+    }
+    payments = PaymentsBench(engine, peers)
+    parts |= {
+        "payments": payments.spark,
+        "loop_payments": payments.loop,
+        "cpu_payments": payments.in_process,
+        "pyflink_payments": payments.pyflink,
     }
     for name in WORKLOADS:
         parts[name] = functools.partial(engine.workload, name)

@@ -6,6 +6,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from log_figures import (
     records_read_per_s,
     steady_records_per_s,
 )
-from processes import Outcome, measure
+from processes import Outcome, measure, result_line
 from sizes import Sizes
 from workloads import MERGING, OF_ROWS
 
@@ -45,7 +46,7 @@ class EngineBench:
     def throughput(self) -> dict[str, Any]:
         """The main run: 1 s checkpoints, changelog on."""
         outcome = self._run("engine", self.sizes.engine, self.sizes.keys)
-        log = read_log(self._base("engine"))
+        log = read_log(self.base_of("engine"))
         acknowledgement = acknowledgement_ms(log)
         if log.rows != self.sizes.engine:
             raise RuntimeError(f"the log has {log.rows} mutations for {self.sizes.engine} records")
@@ -63,7 +64,7 @@ class EngineBench:
         medians = {}
         for name, keys in (("few", self.sizes.few_keys), ("many", self.sizes.many_keys)):
             self._run(f"{name}-keys", self.sizes.growth, keys)
-            medians[name] = percentile(acknowledgement_ms(read_log(self._base(f"{name}-keys"))), 0.5)
+            medians[name] = percentile(acknowledgement_ms(read_log(self.base_of(f"{name}-keys"))), 0.5)
         return {
             **{f"{name}_p50_ms": ms for name, ms in medians.items()},
             "ratio": medians["many"] / medians["few"],
@@ -73,7 +74,7 @@ class EngineBench:
         """Epochs of a fixed small size, a checkpoint at the end of each."""
         records = self.sizes.small_epoch * self.sizes.small_epochs
         self._run("small-epochs", records, self.sizes.keys, self.epochs_of(self.sizes.small_epoch))
-        times = epoch_ms(read_log(self._base("small-epochs")))
+        times = epoch_ms(read_log(self.base_of("small-epochs")))
         return {"epochs": len(times), "p50_ms": statistics.median(times), "p99_ms": percentile(times, 0.99)}
 
     def epoch_cost(self) -> dict[str, Any]:
@@ -84,7 +85,7 @@ class EngineBench:
             epochs = max(20, self.sizes.cost_subtasks // (stages * subtasks))
             command = [sys.executable, str(HERE / "epoch_cost.py"), str(stages), str(subtasks), str(epochs)]
             settings = {EPOCH_RECORDS: "5", "execution.checkpointing.interval": "1ms"}
-            found[name] = self._measure(f"epoch-cost-{name}", command, settings).result
+            found[name] = self.run_program(f"epoch-cost-{name}", command, settings).result
         return found
 
     def restore(self) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class EngineBench:
 
         Measured from the attempt's row (Spark is up) to the barrier of its first checkpoint, so a first epoch is in it.
         """
-        base = self._base("restore")
+        base = self.base_of("restore")
         wanted = self.sizes.restore
         settings = self.epochs_of(max(2, wanted // 20))
         self._run(
@@ -121,7 +122,7 @@ class EngineBench:
     def first_record(self) -> dict[str, Any]:
         """As Peers.pyflink_restore, here: killed with all keys in a checkpoint, started again, time to the first record."""
         name = "first-record"
-        base, notes = self._base(name), self.work / "notes" / name
+        base, notes = self.base_of(name), self.work / "notes" / name
         program = [str(HERE / "restored_count.py"), "api", str(self.sizes.restore), str(notes)]
         began = Notes(notes)
 
@@ -129,11 +130,11 @@ class EngineBench:
             at = began.grown()
             return at is not None and any(c["time_ms"] > 1000 * at for c in read_log(base).checkpoints)
 
-        self._measure(name, [sys.executable, *program], stop_when=grown)
+        self.run_program(name, [sys.executable, *program], stop_when=grown)
         fresh_s = began.seconds_to_first()
         rows = read_log(base).rows
         restored = Notes(notes)
-        self._measure(name, [sys.executable, *program], keep=True, stop_when=restored.all_began)
+        self.run_program(name, [sys.executable, *program], keep=True, stop_when=restored.all_began)
         restored_s = restored.seconds_to_first()
         return {
             "fresh_s": fresh_s,
@@ -166,7 +167,7 @@ class EngineBench:
         records = self.sizes.memory_epoch * self.sizes.memory_epochs
         settings = self.epochs_of(self.sizes.memory_epoch)
         outcome = self._run("memory", records, self.sizes.memory_epoch, settings)
-        result: dict[str, Any] = {"epochs": len(read_log(self._base("memory")).checkpoints)}
+        result: dict[str, Any] = {"epochs": len(read_log(self.base_of("memory")).checkpoints)}
         for role in ("driver", "workers", "jvm"):
             early, late = outcome.memory.median(role, 0.25, 0.5), outcome.memory.median(role, 0.75, 0.95)
             if early and late:
@@ -176,19 +177,19 @@ class EngineBench:
     def run_count(self, name: str, records: int, settings: dict[str, str]) -> Path:
         """The main run again with other settings; gives the folder of its tables."""
         self._run(name, records, self.sizes.keys, settings)
-        return self._base(name)
+        return self.base_of(name)
 
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
         records = self._records_of(name)
         result = self.measured_workload(name, records).result
-        result["steady_records_per_s"] = records_read_per_s(read_log(self._base(name)))
+        result["steady_records_per_s"] = records_read_per_s(read_log(self.base_of(name)))
         return result
 
     def workload_cpu(self, name: str) -> dict[str, Any]:
         """One of workloads.py without Spark: the CPU time of its subtasks."""
         command = [sys.executable, str(HERE / "workloads.py"), "in_process", name]
-        return self._measure(f"cpu-{name}", [*command, str(self._records_of(name) // 4)]).result
+        return self.run_program(f"cpu-{name}", [*command, str(self._records_of(name) // 4)]).result
 
     def _records_of(self, workload: str) -> int:
         return self.sizes.row_workload if workload in (*OF_ROWS, *MERGING) else self.sizes.workload
@@ -197,7 +198,7 @@ class EngineBench:
         """The demo's job, unpaced; see flights.py."""
         path = cut(self.work, self.sizes.flights)
         name = f"flights-{how}"
-        result = self._measure(name, [sys.executable, str(HERE / "flights.py"), how, str(path)]).result
+        result = self.run_program(name, [sys.executable, str(HERE / "flights.py"), how, str(path)]).result
         if how != "reference":
             result["flights_per_s"] = result["flights"] / result["seconds"]
         return result
@@ -208,7 +209,7 @@ class EngineBench:
 
     def measured_workload(self, name: str, records: int) -> Outcome:
         """One of workloads.py with so many records, for a comparison."""
-        return self._measure(name, [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)])
+        return self.run_program(name, [sys.executable, str(HERE / "workloads.py"), "api", name, str(records)])
 
     def _run(
         self,
@@ -220,17 +221,28 @@ class EngineBench:
         stop_when: Any = None,
     ) -> Outcome:
         command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(records), str(keys)]
-        return self._measure(name, command, settings, keep, stop_when)
+        return self.run_program(name, command, settings, keep, stop_when)
 
-    def _measure(
+    def run_program(
         self,
         name: str,
         command: list[str],
         settings: dict[str, str] | None = None,
         keep: bool = False,
         stop_when: Any = None,
+        read: Callable[[str], dict[str, Any] | None] = result_line,
     ) -> Outcome:
-        base = self._base(name)
+        """Run a program that takes KEY=VALUE settings last, in a fresh base path.
+
+        Args:
+            name: names its base path and log.
+            command: the program, without settings.
+            settings: more of them.
+            keep: whether what is in the base path stays.
+            stop_when: see `measure`.
+            read: see `measure`.
+        """
+        base = self.base_of(name)
         if not keep:
             shutil.rmtree(base, ignore_errors=True)
         merged = {
@@ -243,13 +255,14 @@ class EngineBench:
             **(settings or {}),
         }
         command += [f"{key}={value}" for key, value in merged.items()]
-        return measure(name, command, self.work / "logs", self.environment, stop_when=stop_when)
+        return measure(name, command, self.work / "logs", self.environment, stop_when=stop_when, read=read)
 
     def epochs_of(self, records: int) -> dict[str, str]:
         """Settings for epochs of a fixed size, a checkpoint at the end of each."""
         return {EPOCH_RECORDS: str(max(1, records // 2)), "execution.checkpointing.interval": "1ms"}
 
-    def _base(self, name: str) -> Path:
+    def base_of(self, name: str) -> Path:
+        """The base path of a run."""
         return self.work / "tables" / name
 
 

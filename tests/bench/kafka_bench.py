@@ -45,7 +45,7 @@ class KafkaBench:
             return None
         with KafkaServer() as kafka:
             result = self._count(kafka, "api", self.sizes.workload)
-            jar = self._connector()
+            jar = connector(self.work)
             if jar is not None:
                 pyflink = self._count(kafka, "pyflink", self.sizes.pyflink_workload, jar)
                 result |= {f"pyflink_{name}": figure for name, figure in pyflink.items()}
@@ -64,7 +64,7 @@ class KafkaBench:
             seconds = self._run_engine(program)["seconds"]
         else:
             program.append(f"pipeline.jars=file://{jar}")
-            seconds = self.peers._run_pyflink("pyflink-kafka", program)[0]["seconds"]
+            seconds = self.peers.run_pyflink("pyflink-kafka", program)[0].result["seconds"]
         found = kafka.consume_committed(written)
         counts = len({record.value for record in found})
         if len(found) != records or counts != records:
@@ -92,14 +92,15 @@ class KafkaBench:
         command += [f"{key}={value}" for key, value in settings.items()]
         return measure("kafka", command, self.work / "logs").result
 
-    def _connector(self) -> Path | None:
-        """PyFlink's connector as a jar, by Maven; None where that is not installed."""
-        _, artifact, version = CONNECTOR.split(":")
-        jar = self.work / f"{artifact}-{version}.jar"
-        if not jar.exists():
-            maven = shutil.which("mvn")
-            if maven is None:
-                return None
-            copy = [_COPY, f"-Dartifact={CONNECTOR}", f"-DoutputDirectory={self.work}"]
-            subprocess.run([maven, "-q", "-B", *copy], check=True)
-        return jar
+
+def connector(work: Path) -> Path | None:
+    """PyFlink's connector as a jar in a folder, by Maven; None where that is not installed."""
+    _, artifact, version = CONNECTOR.split(":")
+    jar = work / f"{artifact}-{version}.jar"
+    if not jar.exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            return None
+        copy = [_COPY, f"-Dartifact={CONNECTOR}", f"-DoutputDirectory={work}"]
+        subprocess.run([maven, "-q", "-B", *copy], check=True)
+    return jar

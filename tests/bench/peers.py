@@ -13,7 +13,7 @@ from typing import Any
 
 from first_records import Notes
 from log_figures import percentile
-from processes import measure
+from processes import Outcome, measure, result_line
 from sizes import Sizes
 from workloads import MERGING
 
@@ -55,7 +55,8 @@ class Peers:
         Checkpoint durations are what its own coordinator logs.
         """
         program = ["keyed_count.py", "pyflink", str(self.sizes.pyflink), str(self.sizes.keys)]
-        result, folder = self._run_pyflink("pyflink", program)
+        outcome, folder = self.run_pyflink("pyflink", program)
+        result = outcome.result
         durations = [
             float(found)
             for log in (folder / "log").glob("*.log")
@@ -78,7 +79,7 @@ class Peers:
         """One of workloads.py with PyFlink, set up as in (c). Its thread mode fails on windows that merge."""
         program = ["workloads.py", "pyflink", name, str(self.sizes.pyflink_workload)]
         mode = "process" if name in MERGING else "thread"
-        return self._run_pyflink(f"pyflink-{name}", program, mode)[0]
+        return self.run_pyflink(f"pyflink-{name}", program, mode)[0].result
 
     def pyflink_restore(self) -> dict[str, Any]:
         """Time to the first record with the state of a checkpoint to restore, less that of a start without.
@@ -94,18 +95,18 @@ class Peers:
             return (at := began.grown()) is not None and _newest_checkpoint(held, at) is not None
 
         retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
-        self._run_pyflink("pyflink-restore", program, settings=retained, stop_when=grown, keep=True)
+        self.run_pyflink("pyflink-restore", program, settings=retained, stop_when=grown, keep=True)
         fresh_s = began.seconds_to_first()
         checkpoint = _newest_checkpoint(held, began.grown() or 0)
         restored = Notes(folder / "notes")
         retained |= {"execution.state-recovery.path": f"file://{checkpoint}"}
-        self._run_pyflink(
+        self.run_pyflink(
             "pyflink-restored", program, settings=retained, stop_when=restored.all_began, keep=True
         )
         restored_s = restored.seconds_to_first()
         return {"fresh_s": fresh_s, "restored_s": restored_s, "restore_s": restored_s - fresh_s}
 
-    def _run_pyflink(
+    def run_pyflink(
         self,
         name: str,
         program: list[str],
@@ -113,8 +114,22 @@ class Peers:
         settings: dict[str, str] | None = None,
         stop_when: Callable[[], bool] | None = None,
         keep: bool = False,
-    ) -> tuple[dict[str, Any], Path]:
-        """The program's result, and the folder with PyFlink's logs."""
+        read: Callable[[str], dict[str, Any] | None] = result_line,
+    ) -> tuple[Outcome, Path]:
+        """Run a program that takes KEY=VALUE settings last in PyFlink's environment.
+
+        Args:
+            name: names its folder and log.
+            program: a script, beside this one unless it is absolute, and its arguments.
+            mode: PyFlink's execution mode.
+            settings: more of them.
+            stop_when: see `measure`.
+            keep: whether what is in its folder stays.
+            read: see `measure`.
+
+        Returns:
+            What was measured, and the folder with PyFlink's logs.
+        """
         python = self._pyflink_python()
         folder = self.work / "tables" / name
         if not keep:
@@ -141,8 +156,7 @@ class Peers:
             "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
             "FLINK_LOG_DIR": str(folder / "log"),
         }
-        outcome = measure(name, command, self.logs, environment, timeout_s=1800, stop_when=stop_when)
-        return outcome.result, folder
+        return measure(name, command, self.logs, environment, 1800, stop_when, read), folder
 
     def spark(self) -> dict[str, Any]:
         """(d) Spark's transformWithState in Python."""

@@ -106,6 +106,7 @@ _WORKLOADS: dict[str, tuple[str, float | None, float | None]] = {
     "broadcast": ("broadcast join", None, 60),
     "chain": ("six typed functions of Rows in a chain", None, 10),
     "untyped_chain": ("the same, only the last one typed", None, 10),
+    "payments": ("card payments, Kafka to Kafka", None, 15),
 }
 
 GOALS = (

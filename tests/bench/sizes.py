@@ -34,6 +34,7 @@ class Sizes:
     row_workload: int = 1_000_000  # and those of Rows and sessions
     workload_loop: int = 1_000_000  # each of them as a plain loop
     flights: int = 336_776  # a year; its job, unpaced
+    payments: int = 300_000  # the second real job
     pyflink_workload: int = 150_000  # its session windows need time by the square
 
 
@@ -45,7 +46,8 @@ def sizes_from_environment() -> Sizes:
         default = field.default if isinstance(field.default, int) else 0
         scaled = (
             max(1, int(default * scale))
-            if default >= 1_000_000 or field.name in ("spark_batch", "flights", "pyflink_workload")
+            if default >= 1_000_000
+            or field.name in ("spark_batch", "flights", "payments", "pyflink_workload")
             else default
         )
         values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))

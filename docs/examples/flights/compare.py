@@ -27,7 +27,11 @@ def differences(table: Path, flights: Path) -> tuple[int, list[str]]:
     Returns:
         How many (operator, state, key) were compared, and a line for each that differs.
     """
-    expected, found = expected_state(flights), final_state(table)
+    return unequal(expected_state(flights), final_state(table))
+
+
+def unequal(expected: State, found: State) -> tuple[int, list[str]]:
+    """How many (operator, state, key) were compared, and a line for each that differs."""
     compared, lines = 0, []
     for name in sorted(set(expected) | set(found)):
         wanted, got = expected.get(name, {}), found.get(name, {})
