@@ -146,7 +146,7 @@ class EngineBench:
     def rescale(self) -> dict[str, Any]:
         """The job of first_record with all keys in a checkpoint, rescaled from outside while it runs: how long it paused."""
         name = "rescale"
-        base, notes = self._base(name), self.work / "notes" / name
+        base, notes = self.base_of(name), self.work / "notes" / name
         program = [str(HERE / "restored_count.py"), "api", str(self.sizes.restore), str(notes)]
         began, pauses = Notes(notes), {}
 
@@ -158,7 +158,7 @@ class EngineBench:
                 pauses[step] = float(told.rpartition("paused for ")[2].split()[0])
             return True
 
-        self._measure(name, [sys.executable, *program], stop_when=rescaled)
+        self.run_program(name, [sys.executable, *program], stop_when=rescaled)
         log = read_log(base)
         return {**pauses, "mutations": log.rows, "attempts": len(log.attempts)}
 
