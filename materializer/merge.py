@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.log_files import crc32, is_merged, merged_name
+from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed_values
@@ -164,10 +165,12 @@ class _Column:
         self._type = type_
         empty = column.null_count == len(column)
         self._coded = coded(column) if pa.types.is_dictionary(column.type) and not empty else None
-        self._values = column.combine_chunks() if self._coded is None and not empty else None
+        self._values = takeable(column).combine_chunks() if self._coded is None and not empty else None
 
-    def taken(self, at: Any) -> pa.Array:
+    def taken(self, at: Any) -> pa.Array | pa.ChunkedArray:
         """The rows at these positions."""
         if self._coded is not None:
             return self._coded.taken(at, self._type)
-        return pa.nulls(len(at), self._type) if self._values is None else self._values.take(pa.array(at))
+        if self._values is None:
+            return pa.nulls(len(at), self._type)
+        return taken(self._values, pa.array(at), self._type)

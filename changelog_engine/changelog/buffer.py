@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import functools
+from copy import copy
 from itertools import repeat
 from operator import is_, itemgetter
 from typing import Any
@@ -21,6 +22,7 @@ from changelog_engine.changelog.logged_keys import key_columns
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, codec_for
+from changelog_engine.errors import StateTooLargeError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.mutation_log import MutationLog
@@ -79,6 +81,19 @@ class StateLog(MutationLog):
         self._map_codec = map_codec
         self._namespaces = namespaces
         self._of_list = explicit and value_codec is not None and map_codec is None
+
+    def halves(self) -> list[StateLog]:
+        """The first and the second half of what waits, as logs of their own; none of a single mutation."""
+        middle = len(self.keys) // 2
+        return [self._part(slice(middle)), self._part(slice(middle, None))] if middle else []
+
+    def _part(self, rows: slice) -> StateLog:
+        part = copy(self)
+        part.keys, part.values = self.keys[rows], self.values[rows]
+        part.map_keys = None if self.map_keys is None else self.map_keys[rows]
+        part.operations = None if self.operations is None else self.operations[rows]
+        part.times = None if self.times is None else self.times[rows]
+        return part
 
     def identities(self) -> list[Any]:
         """The keys' identities, without namespaces."""
@@ -199,6 +214,25 @@ class ChangelogBuffer:
     def drain(self) -> list[tuple[int, dict[str, Any]]]:
         """The waiting mutations of every state as (row count, columns); they are forgotten once all are encoded."""
         waiting = [log for log in self.logs if log.keys]
+        drained = self._drained(waiting)
+        for log in waiting:
+            log.clear()
+        return drained
+
+    def _drained(self, waiting: list[StateLog]) -> list[tuple[int, dict[str, Any]]]:
+        """The columns of some logs; of one log, and of half of it, where a column has more text than one array holds."""
+        try:
+            return self._columns(waiting)
+        except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            smaller = waiting if len(waiting) > 1 else waiting[0].halves()
+            if not smaller and isinstance(error, pa.ArrowCapacityError):
+                raise StateTooLargeError(_too_large(waiting[0])) from error
+            if not smaller:
+                raise
+        # Out of the handler, which keeps what was encoded in vain.
+        return [columns for log in smaller for columns in self._drained([log])]
+
+    def _columns(self, waiting: list[StateLog]) -> list[tuple[int, dict[str, Any]]]:
         # States of one function have mutations of the same records: equal lists become columns once.
         keys, times = _Distinct(), _Distinct()
         places = [
@@ -206,13 +240,17 @@ class ChangelogBuffer:
         ]
         of_keys = key_columns(keys.lists, self._key_codec, self._max_parallelism)
         of_times = [_time_column(some) for some in times.lists]
-        drained = [
+        return [
             (len(log.keys), log.columns(of_keys[key], None if time is None else of_times[time]))
             for log, (key, time) in zip(waiting, places, strict=True)
         ]
-        for log in waiting:
-            log.clear()
-        return drained
+
+
+def _too_large(log: StateLog) -> str:
+    return (
+        f"state {log.state!r} of operator {log.operator!r}, key {log.identities()[0]!r:.100}: one entry has more text than "
+        "the log's columns hold, 2 GiB; keep it in smaller pieces, such as the elements of a list or the entries of a map"
+    )
 
 
 class _Distinct:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.coded import Coded, coded
 from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.state import mutation_log
 
 _LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
@@ -150,7 +151,7 @@ class _Rows:
             elif field.name == "key" or pa.types.is_dictionary(field.type):
                 columns.append(self.coded(field.name).taken(at, field.type))
             else:
-                columns.append(column.take(indices))
+                columns.append(taken(takeable(column), indices, field.type))
         return pa.table(columns, schema=self._table.schema)
 
     def after_cuts(self, cuts: list[tuple[Any, str]], live: Any, kept: str) -> pa.Table:

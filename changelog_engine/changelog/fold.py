@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.oversized import pieces
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
@@ -73,7 +75,7 @@ def fill_state(
     """Apply a state's rows to its table; with a codec of namespaces, that of namespaced state."""
     keys = key_codec_for(key_type)
     values = codec_for(spec.value_type)
-    for table in tables:
+    for table in chain.from_iterable(map(pieces, tables)):  # drives our own code
         identities = identities_of(table, keys, namespaces)
         decoded = values.decode_many(column_of(table, "value"), column_of(table, "payload"))
         operations = table["operation"]

@@ -22,13 +22,14 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import PartName, crc32, part_name
 from changelog_engine.changelog.model import FORMAT_VERSION, Part
+from changelog_engine.changelog.oversized import ARRAY_BYTES, is_long
 from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
-_ROW_GROUP_BYTES = 1 << 30  # a column of texts is one array, which holds less than 2 GiB
+_ROW_GROUP_BYTES = ARRAY_BYTES
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
@@ -110,6 +111,11 @@ class PartWriter:
         Raises:
             ValueError: an array has another length, or a column that every mutation has is null.
         """
+        if rows > 1 and any(_is_array(value) and is_long(value) for value in columns.values()):
+            half = rows // 2
+            self.write(half, _sliced(rows, columns, 0, half))
+            self.write(rows - half, _sliced(rows, columns, half, rows))
+            return
         if not rows:
             return
         given = {field.name: _prepared(field, rows, columns.get(field.name)) for field in _GIVEN}
@@ -231,13 +237,32 @@ def _prepared(field: pa.Field, rows: int, value: Any) -> Any:
             raise ValueError(_missing(name))
         return value
     if len(value) != rows:
-        raise ValueError(f"column {name!r} has {len(value)} values for {rows} rows")
+        raise ValueError(_other_length(name, len(value), rows))
     if required and value.null_count:
         raise ValueError(_missing(name))
     if pa.types.is_dictionary(value.type):
         wanted = pa.dictionary(_INDEX_TYPE, field.type)
         return value if value.type == wanted else value.cast(wanted)
     return value if value.type == field.type else value.cast(field.type)
+
+
+def _sliced(rows: int, columns: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
+    """Some rows of a write."""
+    for name, value in columns.items():
+        if _is_array(value) and len(value) != rows:
+            raise ValueError(_other_length(name, len(value), rows))
+    return {
+        name: value.slice(start, stop - start) if _is_array(value) else value
+        for name, value in columns.items()
+    }
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, pa.Array | pa.ChunkedArray)
+
+
+def _other_length(name: str, length: int, rows: int) -> str:
+    return f"column {name!r} has {length} values for {rows} rows"
 
 
 def _missing(name: str) -> str:
@@ -274,7 +299,7 @@ def _is_dictionary(value: Any) -> bool:
     return isinstance(value, pa.Array) and pa.types.is_dictionary(value.type)
 
 
-def _joined(pieces: list[tuple[int, Any]], type_: pa.DataType) -> pa.Array:
+def _joined(pieces: list[tuple[int, Any]], type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """A column of a row group out of those of its writes, each with its number of rows, as the file's type wants them."""
     values = [value for _, value in pieces]
     if pa.types.is_dictionary(type_) and all(isinstance(value, str) for value in values):
@@ -283,8 +308,10 @@ def _joined(pieces: list[tuple[int, Any]], type_: pa.DataType) -> pa.Array:
         codes = np.repeat(numbers, [count for count, _ in pieces])
         return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(distinct, type_.value_type))
     arrays = [_of_type(count, value, type_) for count, value in pieces]
+    if not pa.types.is_dictionary(type_):
+        return pa.chunked_array(arrays, type_)
     joined = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-    if pa.types.is_dictionary(type_) and len(joined.dictionary) > len(joined):
+    if len(joined.dictionary) > len(joined):
         return joined.dictionary_decode().dictionary_encode()  # it would be written with all that others need
     return joined
 

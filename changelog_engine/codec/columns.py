@@ -67,6 +67,18 @@ def _null_text(texts: pa.Array) -> pa.Array:
     return texts.fill_null("null") if texts.null_count else texts
 
 
+def one_array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """An array of texts or bytes, which Arrow would cut into several where they are more than one holds.
+
+    Raises:
+        ArrowCapacityError: they are more than 2 GiB.
+    """
+    found = pa.array(values, type_)
+    if isinstance(found, pa.ChunkedArray):
+        raise pa.ArrowCapacityError(f"{found.nbytes} bytes are more than one array holds")
+    return found
+
+
 def bool_texts(values: list[Any]) -> pa.Array:
     """Texts of bools and None."""
     return _null_text(pa.array(values, pa.bool_()).cast(pa.string()))
@@ -115,9 +127,9 @@ def string_texts(values: list[Any]) -> pa.Array:
         if line.count(b",") == len(chunk) - 1:
             pieces.append(pc.split_pattern(pa.array([line], pa.string()), ",").values)
             continue
-        texts = pa.array(chunk, pa.string())
+        texts = one_array(chunk, pa.string())
         if needs_escape(texts):
-            pieces.append(pa.array([orjson.dumps(value).decode() for value in chunk], pa.string()))
+            pieces.append(one_array([orjson.dumps(value).decode() for value in chunk], pa.string()))
         else:
             pieces.append(_null_text(pc.binary_join_element_wise('"', texts, '"', "")))
     return _joined(pieces)
@@ -218,7 +230,7 @@ def _joined(pieces: list[pa.Array]) -> pa.Array:
 def as_strings(texts: Any) -> pa.Array:
     """A plain string array from a list, a chunked, large or dictionary-encoded array."""
     if isinstance(texts, list):
-        return pa.array(texts, pa.string())
+        return one_array(texts, pa.string())
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
         if isinstance(texts, pa.ChunkedArray):

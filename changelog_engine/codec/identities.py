@@ -77,13 +77,13 @@ class KeyCodec(ABC):
                 pass  # a mixture, or larger ints
         kinds = set(map(type, identities))
         if kinds == {bytes}:
-            return pa.array(identities, pa.string())
+            return columns.one_array(identities, pa.string())
         if kinds == {str}:
             try:
                 return columns.string_texts(identities)
             except NotExact:
                 pass
-        return pa.array([self.text(identity) for identity in identities], pa.string())
+        return columns.one_array([self.text(identity) for identity in identities], pa.string())
 
     def text(self, identity: KeyIdentity) -> str:
         """The JSON text of one identity."""

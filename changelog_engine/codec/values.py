@@ -284,7 +284,7 @@ def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Arra
             return whole
     written = chunk if as_they_are else form.to_json(chunk)
     texts = columns.array_texts(written)
-    return pa.array([dumps(value) for value in written], pa.string()) if texts is None else texts
+    return columns.one_array([dumps(value) for value in written], pa.string()) if texts is None else texts
 
 
 def _field_texts(form: JsonForm, values: list[Any], as_they_are: bool) -> pa.Array:
@@ -309,10 +309,10 @@ def _encode_any(value: Any) -> Encoded:
 def _arrays(
     texts: list[str | None] | list[str], payloads: list[bytes | None] | None
 ) -> tuple[pa.Array, pa.Array | None]:
-    column = pa.array(texts, pa.string())
+    column = columns.one_array(texts, pa.string())
     if payloads is None or all(payload is None for payload in payloads):
         return column, None
-    return column, pa.array(payloads, pa.binary())
+    return column, columns.one_array(payloads, pa.binary())
 
 
 def _as_binary(payloads: Any) -> pa.Array:

@@ -208,7 +208,7 @@ def _written(
             for state, table in rows:
                 of = table["key_group"].to_numpy()
                 mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
-                columns = {name: mine[name].combine_chunks() for name in mine.column_names}
+                columns: dict[str, Any] = {name: mine[name] for name in mine.column_names}
                 writer.write(mine.num_rows, {**columns, "operator": operator["uid"], "state": state})
             if writer.rows:
                 parts.append(writer.finish())

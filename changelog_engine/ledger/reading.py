@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
 from changelog_engine.changelog.model import RestorePoint, Segment
+from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.rows import SCHEMA
@@ -299,8 +300,10 @@ class _Reader:
             table = self._read(part, None)
             table = table if part.name else lineage_rows(table, self.point.lineage, suffix.after)
             tables.append(self._told(part, self._filtered(table)))
-        table = pa.concat_tables(tables).sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
-        return table.select(self.columns)
+        table = pa.concat_tables(tables)
+        order = pc.sort_indices(table, [("checkpoint_id", "ascending"), ("sequence", "ascending")])
+        columns = [taken(takeable(table[name]), order, table[name].type) for name in self.columns]
+        return pa.table(columns, schema=pa.schema([table.schema.field(name) for name in self.columns]))
 
     def _told(self, part: PartFile, table: pa.Table) -> pa.Table:
         if self.tell is not None:

@@ -310,7 +310,7 @@ class KeyedStore:
         for (operator, state), tables in self._pending.items():  # restored, and not declared until now
             table = fold_state(tables)
             self._pending[operator, state] = [table]
-            columns = {name: table[name].combine_chunks() for name in table.column_names}
+            columns: dict[str, Any] = {name: table[name] for name in table.column_names}
             for name in ("checkpoint_id", "attempt", "sequence"):
                 columns.pop(name)
             if table.num_rows:

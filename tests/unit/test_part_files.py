@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -16,13 +18,20 @@ import pytest
 from support.chance import chosen_seed
 from test_commit_helpers import Driver, fold, state_at
 
-from changelog_engine.changelog import part_writer
+from changelog_engine.changelog import oversized, part_writer
+from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import fill_state
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.codec.values import codec_for
+from changelog_engine.errors import CorruptChangelogError, StateTooLargeError
+from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.state.cursor import Cursor
 from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.types import Types
 
 
 def writer(folder: Path, **more: int) -> PartWriter:
@@ -120,6 +129,76 @@ def test_what_one_array_would_not_hold_goes_into_several_row_groups(tmp_path: Pa
     table = pq.read_table(tmp_path / part.path)
     assert table["value"].to_pylist() == texts
     assert table["sequence"].to_pylist() == list(range(10, 16))
+
+
+def test_columns_that_one_array_would_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written, folded and filled in pieces, with the bound far below Arrow's 2 GiB."""
+    monkeypatch.setattr(oversized, "ARRAY_BYTES", 2_000)
+    keys = [str(number) for number in range(40)]
+    texts = [json.dumps(chr(97 + number % 26) * (100 + number)) for number in range(40)]
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 20, pa.int32()), pa.array(texts[:2]))
+    payloads = pa.chunked_array([[text.encode()] for text in texts], pa.binary())
+    made = writer(tmp_path)
+    made.write(40, columns(keys, pa.chunked_array([[text] for text in texts]), payload=payloads))
+    made.write(40, columns(keys, repeated))
+    with pytest.raises(ValueError, match="'value' has 39 values for 40 rows"):
+        made.write(40, columns(keys, pa.array(texts[1:])))
+    with pytest.raises(ValueError, match="'key' has 41 values for 40 rows"):
+        made.write(40, columns([*keys, "40"], pa.array(texts)))
+    part = made.finish()
+    table = pq.read_table(tmp_path / part.path, schema=SCHEMA)
+    assert table["sequence"].to_pylist() == list(range(10, 90))
+    assert table["key"].to_pylist() == keys * 2
+    assert table["value"].to_pylist() == [*texts, *texts[:2] * 20]
+    assert table["payload"].to_pylist() == [*(text.encode() for text in texts), *[None] * 40]
+
+    one = table.slice(0, 40).set_column(
+        table.schema.names.index("payload"), SCHEMA.field("payload"), pa.nulls(40, pa.binary())
+    )
+    for folded in (fold_state([one]), fold_state([one.slice(0, 20), one.slice(20)])):
+        assert folded["value"].num_chunks > 1
+        assert folded["value"].to_pylist() == texts
+        assert [piece.num_rows for piece in oversized.pieces(folded)] == [10] * 4
+        filled: dict[int, str] = {}
+        fill_state([folded], StateSpec("s", StateKind.VALUE, Types.STRING()), Types.LONG(), filled)
+        assert filled == {number: json.loads(text) for number, text in enumerate(texts)}
+
+
+def test_mutations_that_one_array_would_not_hold_are_encoded_in_halves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arrow's own bound is 2 GiB of a column; here a codec's is ten values."""
+    strings = codec_for(Types.STRING())
+    whole = type(strings).encode_many
+
+    def encode_few(self: Any, values: list[Any], admitted: bool = False) -> Any:
+        if len(values) > 10 or "too long" in values:
+            raise pa.ArrowCapacityError("more than one array holds")
+        return whole(self, values, admitted)
+
+    monkeypatch.setattr(type(strings), "encode_many", encode_few)
+    buffer = ChangelogBuffer(Types.LONG(), True, 128)
+    first, second = (
+        buffer.log_of("op", StateSpec(name, StateKind.VALUE, Types.STRING())) for name in ("a", "b")
+    )
+    cursor = Cursor()
+    for number in range(25):
+        cursor.key, cursor.timestamp = number, number
+        first.record(cursor, f"value {number}")
+        if number % 5 == 0:
+            second.record(cursor, f"other {number}")
+    found: dict[str, list[Any]] = {"a": [], "b": []}
+    for rows, drained in buffer.drain():
+        assert len(drained["key"]) == len(drained["value"]) == len(drained["event_time"]) == rows
+        found[drained["state"]] += zip(drained["key"].to_pylist(), drained["value"].to_pylist(), strict=True)
+    assert found["a"] == [(str(number), f'"value {number}"') for number in range(25)]
+    assert found["b"] == [(str(number), f'"other {number}"') for number in range(0, 25, 5)]
+    assert not buffer.rows()
+    first.record(cursor, "short")
+    second.record(cursor, "too long")
+    with pytest.raises(StateTooLargeError, match="state 'b' of operator 'op', key 24: one entry has more"):
+        buffer.drain()
+    assert buffer.rows() == 2  # they still wait
 
 
 def test_few_rows_are_written_without_the_keys_of_others(tmp_path: Path) -> None:
