@@ -352,6 +352,12 @@ class Replays:
             raise NotSupportedError(
                 "a job in BATCH mode cannot be explained: it processes the elements of each key at the end of its input"
             )
+        before = list(history.pieces())[:-1]
+        if before:
+            result.notes.append(
+                f"up to checkpoint {before[-1].checkpoints[-1].id} the job had another parallelism than is replayed, so "
+                "elements of a key may come in another order than recorded; end there, or begin there, to rule that out"
+            )
         result.notes += notes_of(self._graph, history.checkpoints)[:-1]
 
         def runner(job: Any, clock: Any) -> InProcessRunner:

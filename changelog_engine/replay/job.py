@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.replay.compare import Difference, StateTypes, differences, types_of
-from changelog_engine.replay.recorded import RecordedRange
+from changelog_engine.replay.recorded import RecordedPiece, RecordedRange
 from changelog_engine.replay.run import ReplayRun
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -155,8 +156,9 @@ def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str |
     checkpoint ``end``, and its mutations and final state are compared with the log. It runs in this process, without
     Spark; the job's folder is only read, and nothing goes to its sinks.
 
-    The program may have another parallelism by now: the recorded one is used. The wall clock stands at the time of each
-    recorded checkpoint, so what comes from processing time may differ.
+    The program may have another parallelism by now: the recorded one is used. Where it changed within the range, each piece
+    is replayed with its own, and begins with the recorded state. The wall clock stands at the time of each recorded
+    checkpoint, so what comes from processing time may differ.
 
     Args:
         program: builds the job and executes it; ``execute()`` does not return from it.
@@ -207,21 +209,43 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
         )
     history = RecordedRange(folder, start, end)
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
+    pieces = list(history.pieces())
     report.notes = notes_of(graph, history.checkpoints)
-    with tempfile.TemporaryDirectory(prefix="changelog-engine-replay-") as scratch:
-        run = ReplayRun(graph, settings, history.point(history.start), history.start, history.end, scratch)
-        try:
-            _compare(run, history, report)
-        except UserFunctionError as error:
-            report.failure = str(error)
-        finally:
-            run.close()
+    if len(pieces) > 1:
+        first = pieces[-1].checkpoints[0].id
+        report.notes.insert(
+            0,
+            f"the job's parallelism changed in the range, last with checkpoint {first}: each piece is replayed with its "
+            "own, from the state that was recorded, so differences of the final state are those that came since then",
+        )
+    recorded = history.mutations()
+    try:
+        for piece in pieces:
+            with (
+                tempfile.TemporaryDirectory(prefix="changelog-engine-replay-") as scratch,
+                contextlib.closing(
+                    ReplayRun(
+                        graph,
+                        settings,
+                        history.point(piece.start),
+                        piece.start,
+                        piece.checkpoints[-1],
+                        scratch,
+                    )
+                ) as run,
+            ):
+                _compare_mutations(run, piece, recorded, report)
+                if piece is pieces[-1]:
+                    _compare_state(run, history, report)
+    except UserFunctionError as error:
+        report.failure = str(error)
     return report
 
 
-def _compare(run: ReplayRun, history: RecordedRange, report: ReplayReport) -> None:
-    recorded = history.mutations()
-    for checkpoint in history.checkpoints:
+def _compare_mutations(
+    run: ReplayRun, piece: RecordedPiece, recorded: dict[int, list[pa.Table]], report: ReplayReport
+) -> None:
+    for checkpoint in piece.checkpoints:
         rows = recorded.pop(checkpoint.id)
         report.checkpoints += 1
         report.recorded += sum(table.num_rows for table in rows)
@@ -229,6 +253,9 @@ def _compare(run: ReplayRun, history: RecordedRange, report: ReplayReport) -> No
         report.replayed += sum(table.num_rows for table in replayed)
         types, now = types_of(checkpoint.operators), StateTypes(*run.types())
         report.mutations += differences(rows, replayed, types, now, checkpoint.id)
+
+
+def _compare_state(run: ReplayRun, history: RecordedRange, report: ReplayReport) -> None:
     expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
     types, (specs, keys) = types_of(history.end.operators), run.types()
     now = StateTypes({**types.specs, **specs}, keys)  # what the job no longer declares is as it was
@@ -249,16 +276,9 @@ def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
 
     Args:
         graph: the job.
-        checkpoints: that are replayed, with the parallelism of the last.
+        checkpoints: that are replayed.
     """
     notes, end = [], checkpoints[-1]
-    shapes = [{each["uid"]: each["parallelism"] for each in row.operators} for row in checkpoints]
-    others = [row.id for row, shape in zip(checkpoints, shapes, strict=True) if shape != shapes[-1]]
-    if others:
-        notes.append(
-            f"up to checkpoint {others[-1]} the job had another parallelism than is replayed, so elements of a key may come "
-            "in another order than recorded; end there, or begin there, to rule that out"
-        )
     if any("ttl" in state for operator in end.operators for state in operator.get("states", ())):
         notes.append(
             "state with a time to live: the clock of a replay stands at the time of each checkpoint, so entries may expire "

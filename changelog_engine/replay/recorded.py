@@ -5,6 +5,10 @@ Invariant: the job's folder is only read.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +21,23 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.restore_plan import plan_restore
+
+
+class RecordedPiece(NamedTuple):
+    """Consecutive checkpoints of one parallelism.
+
+    Args:
+        start: the checkpoint before the first; None for the start of the job.
+        checkpoints: at least one.
+    """
+
+    start: Checkpoint | None
+    checkpoints: list[Checkpoint]
+
+
+def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
+    """Uid to parallelism, of the operators of a checkpoint."""
+    return {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
 
 
 class RecordedRange:
@@ -58,6 +79,14 @@ class RecordedRange:
                     f"the mutations of checkpoint {row.id} are corrections that {row.correction.get('who')} made: no "
                     f"input led to them, so a replay can't. Begin with checkpoint {row.id}, or end before it"
                 )
+
+    def pieces(self) -> Iterator[RecordedPiece]:
+        """The range in pieces, each of one parallelism, in order."""
+        start = self.start
+        for _, rows in itertools.groupby(self.checkpoints, parallelism_of):  # drives our own code
+            checkpoints = list(rows)
+            yield RecordedPiece(start, checkpoints)
+            start = checkpoints[-1]
 
     def point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where the state of a checkpoint is read."""

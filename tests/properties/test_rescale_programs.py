@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.functions import rounds
 from support.graphs import GraphBuilder
-from support.jobs import TestJob
+from support.rescaled import RescaledJob
 from support.script import Failure, Fault, Script
 from support.window_jobs import Texts, spec
 
@@ -28,9 +27,8 @@ from api.datastream import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.connectors import NumberSequenceSource
-from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.driver.rescaling import Rescaled
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, JobExecutionError
+from changelog_engine.errors import ConfigurationError, JobExecutionError
 from changelog_engine.graph.nodes import BroadcastSpec, JobGraph, NodeKind, Partitioner, PartitionSpec
 from materializer.fold import state_at
 
@@ -111,41 +109,12 @@ class WithText:
         return *value, f"<{value[1]}>"
 
 
-class RescaledJob(TestJob):
-    """A job that is asked for other parallelisms between its epochs.
-
-    Args:
-        wanted: what is asked for after which epoch of the job, counted over all drivers.
-    """
-
-    def __init__(self, *given: Any, wanted: Mapping[int, Any], **more: Any) -> None:
-        super().__init__(*given, **more)
-        self.wanted = dict(wanted)
-        self.answers: list[Rescaled | ChangelogEngineError] = []
-        self.askers: list[threading.Thread] = []
-
-    def _observe(self, stats: EpochStats) -> None:
-        due = sorted(epoch for epoch in self.wanted if epoch <= self.progress.epoch)  # type: ignore[union-attr]
-        for wanted in [self.wanted.pop(epoch) for epoch in due]:
-            requests = self.coordinator.control.rescales
-            asker = threading.Thread(target=self.ask, args=(requests, wanted))
-            self.askers.append(asker)
-            asker.start()
-            while requests.waiting is None and asker.is_alive():
-                asker.join(0.001)
-        super()._observe(stats)
-
-    def ask(self, requests: Any, wanted: Any) -> None:
-        try:
-            self.answers.append(requests.take(wanted))
-        except ChangelogEngineError as refused:
-            self.answers.append(refused)
+class Observed(RescaledJob):
+    """With what the outside world has of it."""
 
     def found(self, out: Path) -> Any:
         """What the outside world has of it in the end."""
-        for asker in self.askers:
-            asker.join(30)
-            assert not asker.is_alive(), "a request was never answered"
+        self.answered()
         outputs = []
         for node in sorted(self.outputs):
             keys: dict[int, list[Any]] = {}
@@ -163,7 +132,7 @@ class RescaledJob(TestJob):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     base = tmp_path_factory.mktemp("undisturbed")
-    job = RescaledJob(base / "log", Script((7,)), lambda: 7 * job.progress.epoch, wanted={})  # type: ignore[union-attr]
+    job = Observed(base / "log", Script((7,)), lambda: 7 * job.progress.epoch, wanted={})  # type: ignore[union-attr]
     job.run_driver(program(str(base / "out"), 2))
     outputs, lines = found = job.found(base / "out")
     assert lines == Counter(str(number) for number in range(1, NUMBERS + 1))
@@ -201,7 +170,7 @@ def test_another_parallelism_changes_nothing_else(
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         script = Script((7,), (*barriers, True), tuple(failures))
-        job = RescaledJob(
+        job = Observed(
             base / "log",
             script,
             lambda: 7 * job.progress.epoch,  # type: ignore[union-attr]

@@ -16,6 +16,7 @@ import pytest
 from servers.kafka import KafkaServer
 from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
+from support.rescaled import RescaledJob
 from support.script import Failure, Fault, Script
 
 from api.common.serialization import SimpleStringSchema
@@ -110,6 +111,30 @@ def test_each_record_once_whatever_dies(kafka: KafkaServer, tmp_path: Path, seed
             assert job.commits[-1].finished
             job.progress.waiting.clear()
             job.run_driver(job_into(sink, 2, name), restore="latest")
+    assert visible(kafka, topic) == exactly_once()
+    assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "a transaction was left open"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_record_once_while_it_is_rescaled(kafka: KafkaServer, tmp_path: Path, seed: int) -> None:
+    """Up and down while it runs, and a failure at a random step beside it."""
+    randomly = random.Random(seed)
+    steps = list(Fault)
+    failures = (Failure(randomly.randint(2, 6), randomly.choice(steps), 0, 0),) if seed % 2 else ()
+    barriers = (*(randomly.random() < 0.7 for _ in range(4)), True)
+    wanted = {1: 3, 3: {"sink": 1}, 5: randomly.randint(2, 4), 7: 1}
+    job = RescaledJob(tmp_path / "log", Script((5,), barriers, failures), wanted=wanted)
+    topic, name = kafka.create_topic(partitions=2), f"job-{uuid.uuid4().hex[:8]}"
+    sink = sink_into(kafka, topic)
+    with closed_at_the_end(), mock.patch.object(TransactionalWriter, "close", return_value=None):
+        job.run(job_into(sink, 2, name))
+        if visible(kafka, topic) != exactly_once():  # the driver died between the last commit and the sinks'
+            assert failures
+            assert job.commits[-1].finished
+            job.run_driver(job_into(sink, 2, name), restore="latest")
+    made = job.answered()
+    assert made
+    assert failures or len(made) == len(wanted)
     assert visible(kafka, topic) == exactly_once()
     assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "a transaction was left open"
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.functions import Keep, rounds
 from support.graphs import GraphBuilder, keyed_job
 from support.jobs import TestJob
+from support.rescaled import RescaledJob
 from support.script import Failure, Fault, Script
 from support.scripts import EXACT, scripts
 
@@ -300,10 +301,29 @@ def test_time_goes_on_where_a_job_went_on_with_another_parallelism(
     report = replay(job, graph(Times()), there[-1])
     assert report.equal, report.text()
     assert len(report.notes) == 1
-    assert (
-        f"up to checkpoint {there[-1]} the job had another parallelism"
-        in replay(job, graph(Times()), None).notes[0]
-    )
+    whole = replay(job, graph(Times()), None)
+    assert whole.equal, whole.text()
+    assert f"last with checkpoint {there[-1] + 1}: each piece is replayed with its own" in whole.notes[0]
+
+
+class LaterTimes(Times):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.came.add(ctx.timer_service().current_watermark() + (value[1] < 8))
+        yield value
+
+
+def test_each_piece_of_a_rescaled_job_is_replayed_with_its_own_parallelism(tmp_path: Path) -> None:
+    """The order of a key's elements depends on it; what other code did in an early piece is not forgotten."""
+    job = RescaledJob(tmp_path, Script((3,), (True, False)), wanted={2: 4, 4: 1, 6: 3})
+    job.run(graph(Times(), parallelism=2))
+    assert [made.changes[-1].after for made in job.answered()] == [4, 1, 3]
+    for start in (None, *(row.id for row in job.commits[:-1])):
+        report = replay(job, graph(Times()), start)
+        assert report.equal, report.text()
+    other = replay(job, graph(LaterTimes()), None)
+    assert not other.equal
+    assert {each.checkpoint or 0 for each in other.mutations} <= {row.id for row in job.commits[:4]}
+    assert other.state == [], "the last piece began with what was recorded"
 
 
 class Fleeting(KeyedProcessFunction):

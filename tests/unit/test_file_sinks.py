@@ -13,6 +13,7 @@ import pytest
 from support.graphs import GraphBuilder
 from support.jobs import OneClock, TestJob
 from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, lines, sink_to
+from support.rescaled import RescaledJob
 from support.script import DriverKilled, Failure, Fault, Script
 
 from changelog_engine.clock import WallMs
@@ -76,6 +77,27 @@ class TestExactlyOnce:
             with contextlib.suppress(DriverKilled):
                 job.run_driver(job_into(sink, 2), restore="latest")
         assert lines(out) == ALL, f"seed {seed}"
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_while_it_is_rescaled(self, tmp_path, seed):
+        """Up and down while it runs, and failures at random steps beside it."""
+        rng = random.Random(seed)
+        failures = tuple(Failure(rng.randint(2, 9), rng.choice(list(Fault)), 0, 0) for _ in range(seed % 3))
+        script = Script((rng.randint(5, 10),), (rng.random() < 0.7, True), failures)
+        wanted = {1: 3, 3: 1, 5: rng.randint(2, 4), 7: {"sink": 1}}
+        job = RescaledJob(tmp_path / "log", script, wanted=wanted)
+        out = tmp_path / "out"
+        sink = sink_to(out, rng.choice([None, Rolling(30), ON_CHECKPOINT]))
+        job.run(job_into(sink, 2))
+        while lines(out) != ALL and failures:  # died between the last commit and the sinks'
+            assert job.commits[-1].finished
+            with contextlib.suppress(DriverKilled):
+                job.run_driver(job_into(sink, 2), restore="latest")
+        made = job.answered()
+        assert made
+        assert failures or len(made) == len(wanted)
+        assert lines(out) == ALL, f"seed {seed}"
+        assert hidden(out) == [] or failures
 
     def test_conformance(self, tmp_path):
         check_committing_sink(
