@@ -21,11 +21,11 @@ import pyarrow as pa
 from changelog_engine.changelog.logged_keys import key_columns
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.codec.values import CLEARED, Codec, codec_for
-from changelog_engine.errors import StateTooLargeError
+from changelog_engine.codec.values import CLEARED, Codec, Encoded, codec_for
+from changelog_engine.errors import StateTooLargeError, TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
-from changelog_engine.state.mutation_log import MutationLog
+from changelog_engine.state.mutation_log import MutationLog, misfit
 from changelog_engine.types import TypeInformation
 
 _NO_TIME = -(2**63)
@@ -121,7 +121,10 @@ class StateLog(MutationLog):
             "namespace": namespace,
             "event_time": times,
         }
-        columns["value"], columns["payload"] = self._value_columns()
+        try:
+            columns["value"], columns["payload"] = self._value_columns()
+        except TypeMismatchError:  # an int of a type whose bounds are looked at here alone
+            raise self._misfit() from None
         if self.map_keys is not None:
             columns["map_key"] = self._map_key_column()
         return columns
@@ -134,6 +137,21 @@ class StateLog(MutationLog):
                 self.values
             )  # most elements of the new list were in the old one
         return self._value_codec.encode_many(self.values, admitted=True)
+
+    def first_key(self) -> Any:
+        """The key of the first of what waits."""
+        return self._key_codec.key_of(self.identities()[0])
+
+    def _misfit(self) -> TypeMismatchError:
+        """What to raise of the first value that does not fit."""
+        assert self._value_codec is not None
+        for identity, value in zip(self.identities(), self.values, strict=True):
+            try:
+                if type(value) is not Encoded:
+                    self._value_codec.encode(value)
+            except TypeMismatchError as error:
+                return misfit(self.operator, self.state, self._key_codec.key_of(identity), error)
+        raise AssertionError("one of the values did not fit")
 
     def _operation_column(self) -> Any:
         if self.operations is not None:
@@ -248,7 +266,7 @@ class ChangelogBuffer:
 
 def _too_large(log: StateLog) -> str:
     return (
-        f"state {log.state!r} of operator {log.operator!r}, key {log.identities()[0]!r:.100}: one entry has more text than "
+        f"state {log.state!r} of operator {log.operator!r}, key {log.first_key()!r:.100}: one entry has more text than "
         "the log's columns hold, 2 GiB; keep it in smaller pieces, such as the elements of a list or the entries of a map"
     )
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from changelog_engine.ledger.lineage import Lineage
 
 FORMS = "an id such as 12, -2 from the newest, latest, attempt:3, or a time such as 12:00:05 or 2026-01-31T12:00:05 (UTC)"
+_FROM_END = re.compile(r"-\d{1,18}")
+_ATTEMPT = re.compile(r"attempt:\d{1,9}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 
 _DAY_MS = 86_400_000
@@ -54,21 +56,22 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
     Raises:
         RestoreError: there is none; names the nearest.
     """
+    text = "latest" if at is None else str(at).strip()
+    if not _is_point(text):
+        raise RestoreError(f"{text!r} is not a point of a job: give {FORMS}")
     newest = lineage.newest_checkpoint()
     if newest is None:
         raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
-    text = "latest" if at is None else str(at).strip()
     if text == "latest":
         return newest
     if text.isdecimal():
         return _by_id(lineage, int(text))
-    if re.fullmatch(r"-\d{1,18}", text):
+    if _FROM_END.fullmatch(text):
         return _from_end(lineage, newest, int(text))
-    if re.fullmatch(r"attempt:\d{1,9}", text):
+    if _ATTEMPT.fullmatch(text):
         return _end_of(lineage, int(text.partition(":")[2]))
     when = time_of(text, lineage)
-    if when is None:
-        raise RestoreError(f"{text!r} is not a point of a job: give {FORMS}")
+    assert when is not None  # there are checkpoints, and it is a time
     found = lineage.at_or_before(when)
     if found is None:
         first = lineage.checkpoint(lineage.checkpoints.ids()[0])
@@ -89,13 +92,28 @@ def time_of(text: str, lineage: Lineage) -> int | None:
     Raises:
         RestoreError: a time of day lies among the checkpoints of several days; names them.
     """
+    found = _time(text)
+    if found is None:
+        return None
+    ms, of_day = found
+    return _on_its_day(ms, lineage) if of_day else ms
+
+
+def _is_point(text: str) -> bool:
+    """Whether a text has one of the forms that a point can have."""
+    counted = text == "latest" or text.isdecimal() or _FROM_END.fullmatch(text) or _ATTEMPT.fullmatch(text)
+    return bool(counted) or _time(text) is not None
+
+
+def _time(text: str) -> tuple[int, bool] | None:
+    """The milliseconds of a text that is a time, and whether they are those of any day; None for other texts."""
     text = text.strip().removeprefix("as-of:")
     try:
         if _TIME_OF_DAY.fullmatch(text):
             of_day = text.zfill(len(text) + (text.index(":") == 1))
-            return _on_its_day(_milliseconds(f"1970-01-01T{of_day}"), lineage)
+            return _milliseconds(f"1970-01-01T{of_day}"), True
         if "-" in text[1:]:  # ISO text without separators would be taken for a number
-            return _milliseconds(text)
+            return _milliseconds(text), False
     except (ValueError, OverflowError):
         pass
     return None

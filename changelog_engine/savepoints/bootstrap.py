@@ -119,6 +119,12 @@ def bootstrap(
         2
     """
     now_ms = clock()
+    _refuse_others("operators", operators, "uid -> name of a state -> its table")
+    _refuse_others("types", types, "uid -> name of a state -> its descriptor or the type of its values")
+    _refuse_others("timers", timers or {}, "uid -> 'event time' or 'processing time' -> a table")
+    _refuse_others("broadcast", broadcast or {}, "uid -> name of a broadcast state -> its table")
+    if not isinstance(key_types, Mapping):
+        raise ArgumentTypeError(f"key_types must be a dict, uid -> the type of its keys; got {key_types!r}")
     shared = {uid: _shared(uid, tables, types) for uid, tables in (broadcast or {}).items()}
     keyed_types = {
         uid: {
@@ -223,6 +229,14 @@ def _planned(
         ]
         described.append({**entry, "key_type": key_type.spec(), "states": states})
     return sources, described
+
+
+def _refuse_others(argument: str, given: Any, wanted: str) -> None:
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"{argument} must be a dict, {wanted}; got {given!r}")
+    for uid, of in given.items():
+        if not isinstance(of, Mapping):
+            raise ArgumentTypeError(f"{argument}[{uid!r}] must be a dict ({argument}: {wanted}); got {of!r}")
 
 
 def _refuse_unknown(argument: str, given: Mapping[str, Any], uids: list[str]) -> None:

@@ -23,7 +23,7 @@ from changelog_engine.graph.hooks import hook_of, pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import StateTable
 from changelog_engine.state.cursor import Cursor
-from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REMOVE, REPLACE, MutationLog
+from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REMOVE, REPLACE, MutationLog, misfit
 
 
 def _keep(value: Any) -> Any:
@@ -68,10 +68,7 @@ class Admission:
         try:
             return self.type.check(value)
         except TypeMismatchError as error:
-            raise TypeMismatchError(
-                f"state {self.spec.name!r} of operator {self.operator!r}, key {self.cursor.key!r}: {error}. "
-                "Declare the type that the values have in the state's descriptor, or convert the value"
-            ) from None
+            raise misfit(self.operator, self.spec.name, self.cursor.key, error) from None
 
     def present(self, value: Any) -> Any:
         """As admit, and None is refused (lists, maps and reductions hold no None)."""

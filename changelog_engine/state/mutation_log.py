@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any
 
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.state.cursor import Cursor
 
 PUT = "put"
@@ -14,6 +15,21 @@ APPEND = "append"
 REPLACE = "replace"
 REGISTER_TIMER = "register_timer"
 DELETE_TIMER = "delete_timer"
+
+
+def misfit(operator: str, state: str, key: Any, error: TypeMismatchError) -> TypeMismatchError:
+    """What to raise of a value that does not fit its state's type.
+
+    Args:
+        operator: uid.
+        state: its name.
+        key: under which the value was to be kept.
+        error: says what does not fit.
+    """
+    return TypeMismatchError(
+        f"state {state!r} of operator {operator!r}, key {key!r}: {error}. "
+        "Declare the type that the values have in the state's descriptor, or convert the value"
+    )
 
 
 class MutationLog:

@@ -111,6 +111,11 @@ def test_refused_tables(tmp_path: Path, table: Any, message: str) -> None:
         ({"max_parallelism": 0}, "an int from 1 to 32768, got 0"),
         ({"max_parallelism": {"po": 1}}, "max_parallelism has the operator 'po'"),
         ({"operators": {"op": {"__x": GOOD}}, "types": {"op": {"__x": Types.LONG()}}}, "is no name"),
+        ({"operators": 5}, "operators must be a dict, uid -> name of a state -> its table; got 5"),
+        ({"types": {"op": Types.LONG()}}, r"types\['op'\] must be a dict .*; got "),
+        ({"key_types": Types.LONG()}, "key_types must be a dict, uid -> the type of its keys; got"),
+        ({"timers": {"op": [1]}}, r"timers\['op'\] must be a dict .*; got \[1\]"),
+        ({"broadcast": {"op": 5}}, r"broadcast\['op'\] must be a dict .*; got 5"),
         ({"timers": {"op": {"event": GOOD}}}, "'event time' or 'processing time'"),
         ({"timers": {"op": {"event time": GOOD}}}, "has no column 'timestamp'"),
         (

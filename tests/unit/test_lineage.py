@@ -72,6 +72,10 @@ def test_decisions(tmp_path: Path) -> None:
     assert lineage.decide_restore("latest").checkpoint is None
     with pytest.raises(RestoreError, match=r"changelog.restore = 3 .*there is no checkpoint in .* yet"):
         lineage.decide_restore("3")
+    with pytest.raises(
+        RestoreError, match=r"'as-of:20231114T221530' is not a point of a job: give .* 2026-01-31T12:"
+    ):
+        lineage.decide_restore("as-of:20231114T221530")
     made = [driver.checkpoint({"a": i}, time_ms=1_700_000_000_000 + i * 60_000) for i in range(5)]
     lineage = Lineage(driver.log)
     assert lineage.decide_restore("none").checkpoint is None

@@ -24,8 +24,9 @@ from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import fill_state
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.errors import CorruptChangelogError, StateTooLargeError
+from changelog_engine.errors import CorruptChangelogError, StateTooLargeError, TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore
@@ -199,6 +200,24 @@ def test_mutations_that_one_array_would_not_hold_are_encoded_in_halves(
     with pytest.raises(StateTooLargeError, match="state 'b' of operator 'op', key 24: one entry has more"):
         buffer.drain()
     assert buffer.rows() == 2  # they still wait
+
+
+def test_an_int_that_its_type_has_no_bits_for_is_named() -> None:
+    """LONG's bounds are looked at when the log is written, and nowhere before."""
+    buffer = ChangelogBuffer(Types.TUPLE([Types.STRING(), Types.LONG()]), False, 128)
+    log = buffer.log_of("totals", StateSpec("sum", StateKind.VALUE, Types.LONG()))
+    key_codec = key_codec_for(Types.TUPLE([Types.STRING(), Types.LONG()]))
+    cursor = Cursor()
+    for number, value in enumerate((2**62, 2**63, 2**64)):
+        cursor.key = key_codec.identity(("ann", number))
+        log.record(cursor, value)
+    with pytest.raises(TypeMismatchError) as raised:
+        buffer.drain()
+    assert str(raised.value) == (
+        "state 'sum' of operator 'totals', key ('ann', 1): value is declared LONG but got 9223372036854775808 of type int "
+        "(outside -9223372036854775808 to 9223372036854775807). Declare the type that the values have in the state's "
+        "descriptor, or convert the value"
+    )
 
 
 def test_few_rows_are_written_without_the_keys_of_others(tmp_path: Path) -> None:
