@@ -152,7 +152,7 @@ class TtlHandle:
     def accessed(self) -> None:
         """The incremental clean-up that comes with every access."""
         if self._per_access:
-            self._sweep.check(self._per_access)
+            self._sweep.check_some(self._per_access)
 
     def clear(self) -> None:
         """Remove what is kept for the current key."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from support.ttl_bench import TTL, TtlBench
 from api.common.typeinfo import Types
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.state.cursor import Cursor, NamespaceScope
-from changelog_engine.state.ttl_sweep import EPOCH_ENTRIES
+from changelog_engine.state.ttl_sweep import ELEMENTS_A_KEY, EPOCH_ENTRIES, Sweep
 from changelog_engine.windowing.namespaces import TimeWindows
 
 
@@ -88,6 +89,36 @@ def test_incremental_cleanup_of_elements_and_map_entries(bench):
     m.now += 50
     m.state.is_empty()
     assert m.logged() == [("clear", "a")]
+
+
+@pytest.mark.parametrize("kind", [StateKind.LIST, StateKind.MAP])
+def test_incremental_cleanup_of_large_collections_costs_what_that_of_small_ones_does(
+    bench, kind, monkeypatch
+):
+    """It was the size of the map at each access, several times."""
+    looked_at = Counter()
+    name = "_list_expired" if kind is StateKind.LIST else "_map_expired"
+    look = getattr(Sweep, name)
+
+    def counted(entry, until):
+        looked_at[kind] += len(entry)
+        return look(entry, until)
+
+    monkeypatch.setattr(Sweep, name, staticmethod(counted))
+    b = bench(kind, incremental_size=5)
+    accesses = elements = 2_000
+    for number in range(elements):
+        b.state.add(number) if kind is StateKind.LIST else b.state.put(f"{number}", number)
+    filling = looked_at.pop(kind)
+    assert filling < 2 * elements * 5 * ELEMENTS_A_KEY
+    b.key("other")
+    for _ in range(accesses):
+        b.state.get() if kind is StateKind.LIST else b.state.get("x")
+    assert elements < looked_at[kind] < accesses * 5 * ELEMENTS_A_KEY + elements
+    b.now += TTL
+    for _ in range(elements // ELEMENTS_A_KEY):  # what was looked at last is paid for by then
+        b.state.get() if kind is StateKind.LIST else b.state.get("x")
+    assert not b.table
 
 
 def test_no_background_cleanup_leaves_expired_state_where_it_is(bench):
