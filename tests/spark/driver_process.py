@@ -36,6 +36,11 @@ NAMED = "task "
 LONGEST_WAIT_S = 180
 
 
+def executors_java() -> dict[str, str]:
+    """Configuration that has executors start as the tests' drivers do: little is compiled, classes come from the archive."""
+    return {"spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]}
+
+
 def often_killed(log: Path, interval: str = "200 ms") -> dict[str, object]:
     """The configuration of a job whose workers are killed while it runs.
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from driver_process import Driver, checkpoints
+from driver_process import Driver, checkpoints, executors_java
 from final_state import assert_counted_once
 
 pytestmark = pytest.mark.slow
@@ -41,6 +41,7 @@ def test_pins_hold_on_two_executors_and_one_may_die(tmp_path: Path) -> None:
         "changelog.epoch.target": "1s",
         "parallelism.default": 2,
         "spark.master": "local-cluster[2,2,1024]",
+        **executors_java(),
         "spark.local.dir": tmp_path / "spark",
     }
     job = ("counting_job.py", "count", NUMBERS, KEYS)
