@@ -15,6 +15,7 @@ docs/state-backends.md.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -79,6 +80,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first; elsewhere the order is as it was."""
     rank = {name: place for place, name in enumerate(_LONG)}
     items.sort(key=lambda item: rank.get(item.path.name, len(_LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests, which stay to the end, to no garbage collection: there are 400,000 objects of them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,7 @@ PIN = b"CHANGELOG_ENGINE_SUBTASK="
 _BACKGROUND = "background/"
 NAMED = "task "
 LONGEST_WAIT_S = 180
+_counted: dict[Path, tuple[list[str], int]] = {}  # a table's commits, and how many checkpoints they make
 
 
 def executors_java() -> dict[str, str]:
@@ -233,13 +234,21 @@ def wait_for(
 
 
 def checkpoints(table: Path) -> int:
-    """How many checkpoints a job has committed, those that were truncated included; 0 before there is a table."""
+    """How many checkpoints a job has committed, those that were truncated included; 0 before there is a table.
+
+    Those who wait ask 20 times a second: the log is read again when there is a file more in it, or one less.
+    """
     try:
-        paths = DeltaLog(open_storage(str(table))).files()["path"].to_pylist()
+        commits = sorted(os.listdir(table / "_delta_log"))
+        known = _counted.get(table)
+        if known is None or known[0] != commits:
+            paths = DeltaLog(open_storage(str(table))).files()["path"].to_pylist()
+            names = [parse_row(path) for path in paths]
+            most = max((name.checkpoint for name in names if name is not None), default=0)
+            known = _counted[table] = commits, most
+        return known[1]
     except (ChangelogEngineError, OSError):
         return 0
-    names = [parse_row(path) for path in paths]
-    return max((name.checkpoint for name in names if name is not None), default=0)
 
 
 def newest_checkpoint(base: str, name: str) -> int:
