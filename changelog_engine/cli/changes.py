@@ -16,13 +16,13 @@ from changelog_engine.cli.shown import (
     When,
     at_option,
     counted,
+    missed_lines,
     operator_option,
     pickle_option,
     point_option,
     shows,
     state_option,
 )
-from changelog_engine.cli.state import missed_lines
 from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
 from changelog_engine.inspection.key_history import TIME_TO_LIVE, key_history
@@ -60,7 +60,7 @@ def history(
     """Show each change of a key: when, by which checkpoint, from what to what, and what caused it.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it. The changes are those on the lineage of the
-    newest checkpoint, or of --at. Only files that can hold the key are opened.
+    newest checkpoint, or of --at. Only files that can hold the key are opened. A key that is not there is exit status 1.
     """
     found = key_history(
         path, key, operator=operator, state=name, at=at, start=start, end=end, allow_pickle=allow_pickle
@@ -90,11 +90,13 @@ def history(
     notes = [
         f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
     ]
+    missed = False
     if not found.changes:
         there = entries_at(
             path, at, operator=operator, state=name, key=key, allow_pickle=allow_pickle, limit=1
         )
-        notes += missed_lines(there, key) if there.missed else []
+        missed = bool(there.missed)
+        notes += missed_lines(there, key) if missed else []
     if len(found.changes) > limit:
         notes.append(
             f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"
@@ -111,7 +113,7 @@ def history(
         "changes": shown,
     }
     head = [f"key {key} up to checkpoint {found.checkpoint.id}, attempt {found.checkpoint.attempt}"]
-    return Answer(document, [Sheet(columns, rows, right=1)], head, notes)
+    return Answer(document, [Sheet(columns, rows, right=1)], head, notes, status=int(missed))
 
 
 @click.command(cls=TakesPoints)

@@ -21,6 +21,7 @@ from rich.text import Text
 from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.cli.console import console, table_of
 from changelog_engine.display import iso, printable
+from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
 from changelog_engine.ledger.points import FORMS
 
@@ -254,3 +255,13 @@ def _plain(cell: Any) -> str:
     if isinstance(cell, Value):
         return json.dumps(as_json(cell.value))
     return "" if cell is None else str(cell)
+
+
+def missed_lines(found: EntriesAt, key: str) -> list[str]:
+    """What to say instead of a key that is not there: of each operator, the type of its keys and those that are nearest."""
+    lines = [f"no entry has the key {key}"]
+    for miss in found.missed:
+        shown = ", ".join([repr(each) for each in miss.nearest])
+        near = f"the nearest of {miss.keys:,}: {shown}" if miss.keys else "there is none"
+        lines.append(f"the keys of {miss.operator!r} are {miss.key_type}; {near}")
+    return lines

@@ -16,6 +16,7 @@ from changelog_engine.cli.shown import (
     Sheet,
     Value,
     at_option,
+    missed_lines,
     operator_option,
     pickle_option,
     shows,
@@ -79,7 +80,7 @@ def state(
 
     PATH is the folder of a job or savepoint, <base>/<job>, or the changelog folder in it. Without --operator, --state or
     --key: which states there are. With any of them: their entries. A key is typed as the operator declares its keys: `7`
-    is a number where keys are numbers, and text where they are text.
+    is a number where keys are numbers, and text where they are text. A key without an entry is exit status 1.
     """
     if operator is None and name is None and key is None:
         return _overview(states_at(path, at, allow_pickle=allow_pickle))
@@ -98,8 +99,11 @@ def state(
         notes.append(f"{left:,} more; --limit shows more, --key one")
     withheld = [_withheld(uid, state, why) for (uid, state), why in found.withheld.items()]
     notes += withheld
-    if not withheld and not found.total:
-        notes += ["no such entry"] if key is None else missed_lines(found, key)
+    missed = key is not None and not withheld and not found.total
+    if missed:
+        notes += missed_lines(found, key or "")
+    elif not withheld and not found.total:
+        notes.append("no such entry")
     document = {
         **_of(found.checkpoint),
         "total": found.total,
@@ -107,7 +111,11 @@ def state(
         "withheld": _list(found),
     }
     return Answer(
-        {**document, "missed": found.missed}, [Sheet(columns, rows)], [_title(found.checkpoint)], notes
+        {**document, "missed": found.missed},
+        [Sheet(columns, rows)],
+        [_title(found.checkpoint)],
+        notes,
+        status=int(missed),
     )
 
 
@@ -145,13 +153,3 @@ def _withheld(uid: str, state: str, reason: str) -> str:
 
 def _list(found: EntriesAt) -> list[dict[str, str]]:
     return [{"operator": uid, "state": state, "why": why} for (uid, state), why in found.withheld.items()]
-
-
-def missed_lines(found: EntriesAt, key: str) -> list[str]:
-    """What to say instead of a key that is not there: of each operator, the type of its keys and those that are nearest."""
-    lines = [f"no entry has the key {key}"]
-    for miss in found.missed:
-        shown = ", ".join([repr(each) for each in miss.nearest])
-        near = f"the nearest of {miss.keys:,}: {shown}" if miss.keys else "there is none"
-        lines.append(f"the keys of {miss.operator!r} are {miss.key_type}; {near}")
-    return lines

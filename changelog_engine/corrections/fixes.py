@@ -227,7 +227,7 @@ class _State:
                 name = self.keys.identity(key), None if map_key is None else self.map_keys.identity(map_key)
                 held = wanted.get(name)
                 if self.kind is StateKind.LIST and not delete and (held is None or held[2] is not DELETE):
-                    wanted[name] = (key, None, [*([] if held is None else held[2]), value])
+                    wanted.setdefault(name, (key, None, []))[2].append(value)
                     continue
                 if held is not None:
                     raise refused_twice(where, number, key, map_key)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
-from changelog_engine.ledger.nearest import named
+from changelog_engine.ledger.nearest import did_you_mean, named
 
 
 def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
@@ -22,7 +20,7 @@ def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
         there = ", ".join([repr(each) for each in keyed]) or "none"
         raise RestoreError(
             f"checkpoint {checkpoint.id} has no operator {operator!r} with keys; it has {there}"
-            f"{_near(operator, keyed)}"
+            f"{did_you_mean(operator, keyed)}"
         )
     return keyed[operator]
 
@@ -41,7 +39,7 @@ def described_state(
             if (found["uid"], described["name"]) == (operator, state):
                 return found, described
             there[f"{found['uid']!r}.{described['name']!r}"] = f"{found['uid']}.{described['name']}"
-    near = _near(f"{operator}.{state}", there.values())
+    near = did_you_mean(f"{operator}.{state}", there.values())
     raise RestoreError(
         f"checkpoint {checkpoint.id} has no state {state!r} of operator {operator!r}; it has {', '.join(there) or 'none'}"
         f"{near}"
@@ -58,7 +56,7 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
     if operator is not None and operator not in {found["uid"] for found in keyed}:
         uids = [found["uid"] for found in keyed]
         raise RestoreError(
-            f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{_near(operator, uids)}"
+            f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{did_you_mean(operator, uids)}"
         )
     names = [
         described["name"]
@@ -67,9 +65,6 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
         for described in found["states"]
     ]
     if state is not None and state not in names:
-        raise RestoreError(f"checkpoint {checkpoint.id}: {named('state', state, names)}{_near(state, names)}")
-
-
-def _near(wanted: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(wanted, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+        raise RestoreError(
+            f"checkpoint {checkpoint.id}: {named('state', state, names)}{did_you_mean(state, names)}"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 _NEAREST = 3
@@ -35,6 +35,17 @@ def nearest(known: Iterable[Any], wanted: str) -> list[Any]:
         return 1, 1 - matcher.ratio(), text
 
     return heapq.nsmallest(_NEAREST, itertools.islice(known, _LOOKED_AT), key=distance)
+
+
+def did_you_mean(wanted: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not there; nothing where no known one is like it.
+
+    Example:
+        >>> did_you_mean("cuont", ["count", "places"]), did_you_mean("x", ["count"])
+        ("; did you mean 'count'?", '')
+    """
+    near = get_close_matches(wanted[:_COMPARED], itertools.islice(known, _LOOKED_AT), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def named(what: str, wanted: str, known: Iterable[str]) -> str:

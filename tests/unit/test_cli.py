@@ -246,7 +246,7 @@ def test_few_entries_are_shown(job: Path) -> None:
 
 def test_no_entry(job: Path) -> None:
     result = cli("state", job, "--key", "nobody")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert (
         "no entry has the key nobody\nthe keys of 'count' are STRING; the nearest of 4: 'not', "
         in result.output

@@ -313,7 +313,9 @@ def test_history_of_a_key(job: Path) -> None:
     output = cli("history", job, "--key", "to", "--state", "count").output
     assert cells(output)[2][2:] == ["count", "put", "-", "1", "element"]
     assert "there are count, places" in refused(cli("history", job, "--key", "to", "--state", "nothing"))
-    assert "the nearest of 4: 'be', 'do', 'to'" in cli("history", job, "--key", "nobody").output
+    missing = cli("history", job, "--key", "nobody")
+    assert missing.exit_code == 1
+    assert "the nearest of 4: 'be', 'do', 'to'" in missing.output
 
 
 def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: Path) -> None:
