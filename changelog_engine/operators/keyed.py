@@ -244,7 +244,7 @@ class TimerFunctionOperator(TimerOperator):
         self.emit_tagged(out, out_times)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
-        context, cursor, function = self.element_context, self.cursor, self.function
+        context, cursor, function, copies = self.element_context, self.cursor, self.function, self.copies
         event_time = domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
         out_times: list[int] | None = [] if event_time else None
@@ -255,9 +255,15 @@ class TimerFunctionOperator(TimerOperator):
                 if result is None:
                     continue
                 before = len(out)
-                self.collect(out, result)
+                if copies:  # as collect: this runs for every timer
+                    take_each(out, result)
+                else:
+                    out.extend(result)
+                given = len(out) - before
+                if not given:
+                    continue
                 if out_times is not None:
-                    out_times.extend([timestamp] * (len(out) - before))
+                    out_times.extend([timestamp] * given)
                 if len(out) >= _EMIT_AT:
                     self.emit_tagged(out, out_times)
                     out = []

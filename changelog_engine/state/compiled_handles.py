@@ -20,6 +20,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, TypeVar
 
+from changelog_engine.codec.values import CLEARED
 from changelog_engine.state.handles import (
     AggregatingHandle,
     CellHandle,
@@ -29,7 +30,7 @@ from changelog_engine.state.handles import (
     MapHandle,
     ReducingHandle,
 )
-from changelog_engine.state.mutation_log import APPEND, PUT, REPLACE, MutationLog
+from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REPLACE, MutationLog
 
 _Handle = TypeVar("_Handle")
 _Names = dict[str, Any]
@@ -59,7 +60,7 @@ def general(handle: Any) -> None:
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NUMBERS = itertools.count(1)
-_METHODS = ("value", "update", "get", "add", "put", "__getitem__", "__setitem__")
+_METHODS = ("value", "update", "get", "add", "put", "clear", "__getitem__", "__setitem__")
 
 
 @lru_cache(maxsize=1024)
@@ -77,18 +78,38 @@ def _logged(log: MutationLog | None, names: _Names, value: str, operation: str |
     """The lines that log a value at ``key``."""
     if log is None:
         return []
-    names["log_key"], names["log_value"] = log.keys.append, log.values.append
-    lines = ["log_key(key)"]
+    names["log_keys"], names["log_values"] = log.keys, log.values
+    lines = ["log_keys.append(key)"]  # of a list itself, Python has an instruction for it
     if log.map_keys is not None:
-        names["log_map_key"] = log.map_keys.append
-        lines.append("log_map_key(map_key)")
-    lines.append(f"log_value({value})")
+        names["log_map_keys"] = log.map_keys
+        lines.append("log_map_keys.append(map_key)")
+    lines.append(f"log_values.append({value})")
     if log.operations is not None:
-        names["log_operation"], names["operation"] = log.operations.append, operation
-        lines.append("log_operation(operation)")
+        names["log_operations"], names[f"OPERATION_{operation}"] = log.operations, operation
+        lines.append(f"log_operations.append(OPERATION_{operation})")
     if log.times is not None:
-        names["log_time"] = log.times.append
-        lines.append("log_time(cursor.timestamp)")
+        names["log_times"] = log.times
+        lines.append("log_times.append(cursor.timestamp)")
+    return lines
+
+
+def _all_logged(log: MutationLog | None, names: _Names, values: str) -> list[str]:
+    """The lines that log a list that replaces the one at ``key``, as ``MutationLog.record_list`` does."""
+    if log is None:
+        return []
+    lines = [
+        "if len(values) == 1:",
+        *[f"    {line}" for line in _logged(log, names, f"{values}[0]", REPLACE)],
+        "else:",
+        "    more = len(values) - 1",
+        "    log_keys.extend([key] * (more + 1))",
+        f"    log_values.extend({values})",
+        f"    log_operations.append(OPERATION_{REPLACE})",
+        f"    log_operations.extend([OPERATION_{APPEND}] * more)",
+    ]
+    names[f"OPERATION_{APPEND}"] = APPEND
+    if log.times is not None:
+        lines.append("    log_times.extend([cursor.timestamp] * (more + 1))")
     return lines
 
 
@@ -130,13 +151,25 @@ def _cell(cell: CellHandle) -> tuple[str, _Names]:
 def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
     names = _cell_names(cell) | {"fits": cell._fits, "copy": cell._copy, "freeze": cell._freeze}
     frozen = [] if cell._freeze is None else ["frozen = freeze(value)"]
-    update = [
+    copied = [
         "if value is None:",
         "    return self.clear()",
         "if not fits(value):",
         "    value = admit(value)",
         *frozen,
         "value = copy(value)",
+    ]
+    names["quick_copy"] = quick_copy = cell._admission.quick_copy
+    if quick_copy is not None and not frozen:
+        copied = [
+            "given, value = value, quick_copy(value)",
+            "if value is None:",
+            "    if given is None:",
+            "        return self.clear()",
+            "    value = copy(admit(given))",
+        ]
+    update = [
+        *copied,
         "key = cursor.key",
         *_logged(cell._log, names, "frozen" if frozen else "value"),
         "table[key] = value",
@@ -197,14 +230,22 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
         "copy": handle._copy,
         "freeze": handle._freeze,
     }
-    copied = ["value = copy(value)"] if handle._mutable else []
+    freeze, quick_copy = handle._freeze, handle._admission.quick_copy
+    admitted = ["if not fits(value):", "    value = present(value)"]
+    if handle._mutable and (freeze is not None or quick_copy is None):
+        admitted.append("value = copy(value)")
+    elif handle._mutable:
+        names["quick_copy"] = quick_copy
+        admitted = [
+            "given, value = value, quick_copy(value)",
+            "if value is None:",
+            "    value = copy(present(given))",
+        ]
     add = [
-        "if not fits(value):",
-        "    value = present(value)",
-        *copied,
-        *([] if handle._freeze is None else ["frozen = freeze(value)"]),
+        *admitted,
+        *([] if freeze is None else ["frozen = freeze(value)"]),
         "key = cursor.key",
-        *_logged(handle._log, names, "value" if handle._freeze is None else "frozen", APPEND),
+        *_logged(handle._log, names, "value" if freeze is None else "frozen", APPEND),
         "entry = get_entry(key)",
         "if entry is None:",
         "    entry = [value]",
@@ -214,16 +255,26 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     ]
     out = "[copy(value) for value in entry]" if handle._mutable else "entry.copy()"
     get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
-    update = ["values = [value if fits(value) else present(value) for value in values]"]
+    update = [
+        "values = [*values]",
+        "for value in values:",
+        "    if not fits(value):",
+        "        values = [value if fits(value) else present(value) for value in values]",
+        "        break",
+    ]
     update += ["values = [copy(value) for value in values]"] if handle._mutable else []
     update += ["if not values:", "    return self.clear()"]
+    update += [] if freeze is None else ["frozen = [freeze(value) for value in values]"]
+    update += ["key = cursor.key", *_all_logged(handle._log, names, "values" if freeze is None else "frozen")]
+    update.append("table[key] = values")
+    names["CLEARED"] = CLEARED
+    clear = ["key = cursor.key"]
     if handle._log is not None:
-        names["log_list"], names["replace"] = handle._log.record_list, REPLACE
-        frozen = "values" if handle._freeze is None else "[freeze(value) for value in values]"
-        update.append(f"log_list(cursor, {frozen}, replace)")
-    update.append("table[cursor.key] = values")
+        clear += ["if get_entry(key) is None:", "    return", *_logged(handle._log, names, "CLEARED", CLEAR)]
+    clear.append("table.pop(key, None)")
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
     source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
+    source += _lines(0, ["def clear(self):"]) + _lines(1, clear)
     return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
 
 

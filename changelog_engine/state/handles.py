@@ -53,6 +53,7 @@ class Admission:
         self.mutable = not self.type.immutable
         self.copy: Callable[[Any], Any] = self.type.copy if self.mutable else _keep
         self.fits: Callable[[Any], bool] = self.plain or _unknown
+        self.quick_copy = self.type.quick_copy() if self.mutable else None
 
     @property
     def freeze(self) -> Callable[[Any], Any] | None:

@@ -8,7 +8,14 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import IntegerTypeInfo
-from changelog_engine.types.row import Row, copy_of_row, field_names_of, make_row, values_of
+from changelog_engine.types.row import (
+    PARTS_OF_ROWS,
+    Row,
+    copy_of_row,
+    field_names_of,
+    make_row,
+    values_of,
+)
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 
@@ -24,23 +31,11 @@ def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | 
         A function that is true only of what ``fit`` gives back as it is; None when a field's type has no such test.
     """
     given: dict[str, Any] = {"Row": Row}
-    terms = []
-    fields = [f"v{index}" for index in range(len(type_info.get_field_types()))]
-    for name, field_type in zip(fields, type_info.get_field_types(), strict=True):
-        if isinstance(field_type, IntegerTypeInfo):
-            term = f"type({name}) is int"
-            if field_type.low is not None:
-                term += f" and {field_type.low} <= {name} <= {field_type.high}"
-        elif field_type.sure is not None:
-            given[f"c{name}"] = field_type.sure
-            term = f"type({name}) is c{name}"
-        else:
-            given[f"t{name}"] = field_type.quick_test()
-            if given[f"t{name}"] is None:
-                return None
-            term = f"t{name}({name})"
-        terms.append(f"({term} or {name} is None)")
-    body = [f"return {' and '.join(terms) or 'True'}"]
+    terms = _terms(type_info, given)
+    if terms is None:
+        return None
+    body = [f"return {terms}"]
+    fields = _variables(type_info)
     unpacked = f"[{', '.join(fields)}] = "
     if isinstance(type_info, TupleTypeInfo):
         lines = [f"if type(v) is not tuple or len(v) != {len(fields)}: return False", f"{unpacked}v", *body]
@@ -60,6 +55,67 @@ def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | 
     exec("def test(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
     test: Callable[[Any], bool] = given["test"]
     return test
+
+
+@lru_cache(maxsize=1024)
+def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
+    """A test and a copy of rows in one, compiled for their fields; see RowTypeInfo.quick_copy."""
+    names = type_info.get_field_names()
+    given = {**PARTS_OF_ROWS, "names": names}
+    terms = _terms(type_info, given)
+    if terms is None:
+        return None
+    fields = _variables(type_info)
+    lines = [
+        "if type(v) is not Row: return None",
+        "values = v._list",
+        "if values is None:",
+        " fields = v._own",
+        " if [*fields] != names: return None",
+        " values, kind = [*fields.values()], INSERT",
+        f"elif v._names != names or len(values) != {len(fields)}: return None",
+        "else: values, kind = values.copy(), v._kind",
+        f"[{', '.join(fields)}] = values",
+        f"if not ({terms}): return None",
+        "row = new(Row)",
+        "set_names(row, names)",
+        "set_list(row, values)",
+        "set_kind(row, kind)",
+        "return row",
+    ]
+    exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
+    copy: Callable[[Any], Row | None] = given["copy"]
+    return copy
+
+
+def _variables(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
+    return [f"v{index}" for index in range(len(type_info.get_field_types()))]
+
+
+def _terms(type_info: TupleTypeInfo | RowTypeInfo, given: dict[str, Any]) -> str | None:
+    """The test of all fields in Python, of the variables ``v0``, ``v1``, ...; None when a field's type has none.
+
+    Args:
+        type_info: a tuple's or row's.
+        given: takes the names that the test needs.
+    """
+    terms = []
+    fields = _variables(type_info)
+    for name, field_type in zip(fields, type_info.get_field_types(), strict=True):
+        if isinstance(field_type, IntegerTypeInfo):
+            term = f"type({name}) is int"
+            if field_type.low is not None:
+                term += f" and {field_type.low} <= {name} <= {field_type.high}"
+        elif field_type.sure is not None:
+            given[f"c{name}"] = field_type.sure
+            term = f"type({name}) is c{name}"
+        else:
+            given[f"t{name}"] = field_type.quick_test()
+            if given[f"t{name}"] is None:
+                return None
+            term = f"t{name}({name})"
+        terms.append(f"({term} or {name} is None)")
+    return " and ".join(terms) or "True"
 
 
 class _FieldsTypeInfo(TypeInformation):
@@ -244,6 +300,10 @@ class RowTypeInfo(_FieldsTypeInfo):
         if self._of_immutable:
             return copy_of_row(value, self._names)
         return make_row(self._names, self._copy_fields(values_of(value)), value._row_kind)
+
+    def quick_copy(self) -> Callable[[Any], Any] | None:
+        """See TypeInformation.quick_copy."""
+        return _copier_of(self) if self._of_immutable and self._names else None
 
     def format(self, value: Any) -> str:
         """See TypeInformation.format; fields of a row on its own are shown as Python does."""

@@ -331,6 +331,16 @@ _set_names: Callable[[Row, list[str] | None], None] = Row._names.__set__  # type
 _set_kind: Callable[[Row, RowKind], None] = Row._kind.__set__  # type: ignore[attr-defined]
 _NEW = Row.__new__
 _INSERT = RowKind.INSERT
+# What code that is compiled for rows of one shape makes them of, as make_row and row_of_fields do.
+PARTS_OF_ROWS: dict[str, Any] = {
+    "Row": Row,
+    "INSERT": _INSERT,
+    "new": _NEW,
+    "set_dict": _set_dict,
+    "set_kind": _set_kind,
+    "set_list": _set_list,
+    "set_names": _set_names,
+}
 # A field of such a name must not stand in front of what is called so.
 _TAKEN = frozenset((*dir(Row), *_PROBED))
 _PARTS = frozenset(("_fields", "_row_kind", "_values"))
@@ -474,7 +484,7 @@ def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], lis
         "  rows.append(row)",
         " return rows",
     ]
-    given: dict[str, Any] = {"Row": Row, "new": Row.__new__, "set_dict": _set_dict, "set_list": _set_list}
+    given = {**PARTS_OF_ROWS}
     exec("\n".join(lines), given)  # of names as literals, and of names made here
     make: Callable[[Sequence[Sequence[Any]]], list[Row]] = given["rows_of"]
     return make

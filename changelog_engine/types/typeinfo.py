@@ -146,6 +146,14 @@ class TypeInformation(JavaMembers, ABC):
         sure = self.sure
         return None if sure is None else lambda value: type(value) is sure
 
+    def quick_copy(self) -> Callable[[Any], Any] | None:
+        """``quick_test`` and ``copy`` in one call: gives the copy of a value that fits as it is, else None.
+
+        Returns:
+            None when there is no such way.
+        """
+        return None
+
     def copy(self, value: Any) -> Any:
         """A private deep copy of a valid value; immutable ones are given back as they are."""
         return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import linecache
 import traceback
 from typing import Any
@@ -18,7 +19,7 @@ from changelog_engine.state import factory
 from changelog_engine.state.compiled_handles import compiled, general
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import ReducingHandle
-from changelog_engine.types import Row, Types
+from changelog_engine.types import Row, RowKind, Types
 
 LONGS = Types.TUPLE([Types.LONG(), Types.LONG()])
 ROWS = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
@@ -50,6 +51,8 @@ VALUES = st.sampled_from(
         ["x"],
         Row(a=1, b="x"),
         Row(1, "y"),
+        Row(a=1.5, b="x"),
+        Row.of_kind(RowKind.DELETE, a=1, b="x"),
     ]
 )
 MAP_KEYS = st.sampled_from([None, 1, True, "x", 2**70, 1.0])
@@ -81,7 +84,7 @@ CALLS = {
         ("get",),
         ("add", VALUES),
         ("add", VALUES),
-        ("update", st.lists(VALUES, max_size=2)),
+        ("update", st.lists(VALUES, max_size=3)),
         ("clear",),
     ],
     StateKind.MAP: [
@@ -160,6 +163,40 @@ def test_what_a_compiled_handle_gives_is_the_callers_own() -> None:
     row["a"] = 2
     side.handle.value()["a"] = 3
     assert side.handle.value() == side.log.values[0] == Row(a=1, b="x")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row(a=1, b="x"),
+        Row(a=None, b=None),
+        copy.copy(Row(a=1, b="x")),
+        Row.of_kind(RowKind.DELETE, a=1, b="x"),
+        Row(1, "x"),
+        Row(b="x", a=1),
+        Row(a=1),
+        Row(a=1, b=2),
+        Row(a=2**63, b="x"),
+        (1, "x"),
+        None,
+    ],
+)
+def test_a_quick_copy_is_the_copy_of_what_fits(row: Any) -> None:
+    quick_copy, fits = ROWS.quick_copy(), ROWS.quick_test()
+    assert quick_copy is not None
+    assert fits is not None
+    found = quick_copy(row)
+    assert found == (ROWS.copy(row) if fits(row) else None)  # rows of other kinds differ
+    if found is not None:
+        found["a"] = 7
+        assert row["a"] != 7
+        assert quick_copy(Row(a=1, b="x"))["a"] == 1
+
+
+def test_types_whose_copies_share_something_have_no_quick_copy() -> None:
+    assert Types.ROW([Types.PICKLED_BYTE_ARRAY()]).quick_copy() is None
+    assert Types.ROW([Types.LIST(Types.LONG())]).quick_copy() is None
+    assert Types.LIST(Types.LONG()).quick_copy() is None
 
 
 def test_tracebacks_leave_the_compiled_code_out_and_profilers_see_it() -> None:
