@@ -3,8 +3,9 @@
 The rule, over a calm period in which the job ran undisturbed:
     1. More subtasks than the executors run at a time, or than the bounds allow: as many as there may be.
     2. What waits in the sources was at every look more than a while's work, and is not caught up with soon: twice as many.
-       Sources that do not tell what waits are taken to keep a job waiting when its subtasks work nearly all the time.
-    3. Nothing waited, and half as many subtasks would do: half as many.
+       Where sources do not tell what waits, subtasks that work most of the time tell it.
+    3. Nothing waited, and subtasks had little to do: half as many. Where sources do not tell what waits, the job must have
+       rested: of one whose epochs cost much beside the work, subtasks have little to do although much waits.
 
 Invariants:
     * Between two changes, and after each restart, lies at least a calm period.
@@ -37,7 +38,7 @@ _SHORTEST_LOOK_MS, _LONGEST_LOOK_MS = 20.0, 2_000.0
 _LEAST_EPOCHS = 1  # must have ended in a calm period, or nothing is known
 _WAITS_S = 5.0  # more work than this waits: too few subtasks
 _NOTHING_S = 1.0  # less than this: nothing waits
-_BUSY, _IDLE = 0.8, 0.4  # of the time
+_BUSY, _IDLE = 0.6, 0.4  # of the time; an epoch that has enough to do works for half of its time or more
 _PATIENCE_S = 30.0
 _WORK = ("read", "process", "encode", "write")
 
@@ -79,6 +80,7 @@ class _Look(NamedTuple):
     epoch: int
     records: int
     work_ms: float
+    epochs_ms: float
     behind: int | None
 
 
@@ -142,7 +144,14 @@ class Judge:
             self.rest(now_ms)
             return None
         self._looks.append(
-            _Look(now_ms, figures.epoch, figures.records_in, _work_ms(figures), _behind(figures))
+            _Look(
+                now_ms,
+                figures.epoch,
+                figures.records_in,
+                sum(figures.times_ms.get(part, 0.0) for part in _WORK),
+                sum(figures.times_ms.values()),
+                _behind(figures),
+            )
         )
         calm_ms = self._bounds.calm_ms
         if now_ms - self._began_ms < calm_ms:
@@ -177,12 +186,13 @@ class Judge:
             why = self._too_few(waits, rate, seconds) if known else _busy_words(busy)
             if why:
                 return Scaling(min(2 * now, most), why)
-        nothing_waits = not known or max(waits) <= rate * _NOTHING_S
-        if now > bounds.least and nothing_waits and busy < _IDLE:
-            quiet = "nothing waits, and " if known else ""
-            return Scaling(
-                max(bounds.least, math.ceil(now / 2)), f"{quiet}its subtasks work {busy:.0%} of the time"
-            )
+        if now > bounds.least and busy < _IDLE:
+            fewer = max(bounds.least, math.ceil(now / 2))
+            if known and max(waits) <= rate * _NOTHING_S:
+                return Scaling(fewer, f"nothing waits, and its subtasks work {busy:.0%} of the time")
+            rests = 1 - min(1.0, (last.epochs_ms - first.epochs_ms) / 1000 / seconds)
+            if not known and rests > 1 - _IDLE:
+                return Scaling(fewer, f"it rests {rests:.0%} of the time")
         return None
 
     def _too_few(self, waits: list[int], rate: float, seconds: float) -> str:
@@ -254,10 +264,6 @@ class Autoscaler:
             if not self._stopping.is_set():
                 log.warning("job %r: changelog.autoscale: %s", self._name, refused)
         judge.rest(monotonic_ms())
-
-
-def _work_ms(figures: JobFigures) -> float:
-    return sum(figures.times_ms.get(part, 0.0) for part in _WORK)
 
 
 def _behind(figures: JobFigures) -> int | None:

@@ -35,6 +35,7 @@ def judged(
     slots: int | None = None,
     behind: tuple[int | None, int | None] = (0, 0),
     busy: float = 0.5,
+    rests: float = 0.0,
     rate: int = 100,
     attempt: int = 1,
 ) -> Scaling | None:
@@ -42,7 +43,8 @@ def judged(
 
     Args:
         behind: what waits at its beginning and its end, even between.
-        busy: of the time.
+        busy: of the time, and
+        rests: likewise.
         rate: records in a second.
     """
     judge = Judge(BOUNDS, 0)
@@ -51,7 +53,7 @@ def judged(
         waits = None if first is None or last is None else first + (last - first) * second * 1000 // CALM_MS
         figures = JobFigures(
             job="job", status="RUNNING", attempt=attempt, epoch=second, records_in=rate * second,
-            times_ms={"process": 1000 * busy * second, "wait": 1e9 * second},
+            times_ms={"process": 1000 * busy * second, "wait": 1000 * (1 - busy - rests) * second},
             sources={"one": SourceFigures("one", 0, waits, None), "two": SourceFigures("two", 0, waits and 0, None)},
         )  # fmt: skip
         found = judge.look(1000 * second, figures, parallelism, slots)
@@ -72,9 +74,16 @@ def judged(
         ({"parallelism": 2, "behind": (400, 400)}, None),  # less than 5 s of work
         ({"parallelism": 8, "behind": (4000, 4000)}, None),
         ({"parallelism": 2, "behind": (None, None), "busy": 0.95}, "4: its subtasks work 95% of the time"),
-        ({"parallelism": 2, "behind": (None, None), "busy": 0.7}, None),
+        ({"parallelism": 2, "behind": (None, None), "busy": 0.5}, None),
         ({"parallelism": 5, "busy": 0.1}, "3: nothing waits, and its subtasks work 10% of the time"),
-        ({"parallelism": 4, "behind": (None, None), "busy": 0.1}, "2: its subtasks work 10% of the time"),
+        (
+            {"parallelism": 4, "behind": (None, None), "busy": 0.1},
+            None,
+        ),  # epochs that cost much may have enough to do
+        (
+            {"parallelism": 4, "behind": (None, None), "busy": 0.1, "rests": 0.8},
+            "2: it rests 80% of the time",
+        ),
         ({"parallelism": 4, "behind": (200, 200), "busy": 0.1}, None),
         ({"parallelism": 1, "busy": 0.0, "rate": 0}, None),
         ({"parallelism": 4, "slots": 2}, "2: the executors run 2 tasks at a time"),
