@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from cluster_job import key_of
-from driver_process import Driver, executors_java, newest_checkpoint, wait_for
+from driver_process import Driver, newest_checkpoint, wait_for
 from pyarrow import fs
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkMaster, SparkWorker
 
+from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
@@ -52,7 +53,6 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",
         "spark.master": master.url,
-        **executors_java(),
         "spark.executor.cores": 1,
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.5",
@@ -120,6 +120,59 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
     assert folded.checkpoint.finished
     assert folded.states["by key", "count"] == expected
     lines = _lines(s3.filesystem(), f"{bucket}/out")
+    assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
+
+
+def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp_path: Path) -> None:
+    output, job = tmp_path / "out", str(tmp_path / "log" / "cluster")
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "500ms",
+        "parallelism.default": 1,
+        "changelog.autoscale": "true",
+        "changelog.autoscale.calm-period": "4s",
+        "changelog.log.format": "json",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 50,
+        "restart-strategy.fixed-delay.delay": "0 s",
+        "spark.master": master.url,
+        "spark.executor.cores": 1,
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.7",
+        "spark.driver.bindAddress": "127.0.0.7",
+        "spark.local.dir": tmp_path / "spark",
+    }
+
+    def rescaled_to(expected: list[str]) -> Callable[[], bool]:
+        return lambda: [each.rescaled for each in Timeline(job).attempts if each.rescaled] == expected
+
+    with (
+        SparkWorker(master, "127.0.0.2"),
+        SparkWorker(master, "127.0.0.3") as second,
+    ):
+        second.stop()
+        with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
+            driver.wait_for(
+                lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint"
+            )
+            second.start()
+            driver.wait_for(rescaled_to(["1 -> 2"]), what="rescale up")
+            assert second.executors()
+            assert RESTARTS not in driver.output
+            _more_checkpoints(driver, str(tmp_path / "log"))("rescale up")
+            second.stop()
+            driver.wait_for(rescaled_to(["1 -> 2", "2 -> 1"]), what="rescale down")
+            driver.hurry()
+            assert driver.end() == 0, driver.output
+    assert "changelog.autoscale 2 -> 1: the executors run 1 tasks at a time" in driver.output
+    expected = Counter(key_of(number) for number in range(NUMBERS))
+    assert state_at(f"{job}/changelog").states["by key", "count"] == expected
+    lines = Counter(
+        itertools.chain.from_iterable(
+            file.read_text().splitlines() for file in output.rglob("[!.]*") if file.is_file()
+        )
+    )
     assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
 
 
