@@ -72,8 +72,11 @@ class LoggingSetup:
         """Let this process log so. What a function sets later goes on top of it."""
         global _handler
         for name, level in self.levels.items():
-            logging.getLogger(name).setLevel(level)
-        logging.disable(self.disabled)
+            logger = logging.getLogger(name)
+            if logger.level != level:
+                logger.setLevel(level)  # makes all loggers of the process forget what they are enabled for
+        if logging.root.manager.disable != self.disabled:
+            logging.disable(self.disabled)
         root = logging.getLogger()
         if _handler is not None:
             root.removeHandler(_handler)

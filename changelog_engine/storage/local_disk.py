@@ -124,10 +124,12 @@ class LocalDisk(Storage):
         return f"{self.root}/{inside(path)}" if path else self.root
 
     def place(self, path: str) -> str:
-        full = self.join(path)
+        if not path:
+            return self.root
+        path = inside(path)
         if not self._follows_links:
             _refuse_others(self.root, path)
-        return full
+        return f"{self.root}/{path}"
 
     def write_durable(self, path: str, data: pa.Buffer | bytes) -> None:
         full = self.place(path)
@@ -324,6 +326,9 @@ def inside(path: str) -> str:
     Raises:
         StorageError: it leaves its folder.
     """
+    parts = path.split("/")
+    if not ("" in parts or "." in parts or ".." in parts or "\0" in path):
+        return path
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\0" in path:
         raise StorageError(f"the path {path!r} leaves its folder")
@@ -351,10 +356,10 @@ def _once(operation: Callable[[], None], what: str, path: str) -> None:
 
 
 def _refuse_others(root: str, path: str) -> None:
-    """Raise unless everything on the way from the root to a path is a file or folder, or not there."""
+    """Raise unless all on the way from the root to a path, as `inside` writes it, is a file or folder, or not there."""
     full = root
-    for part in PurePosixPath(path).parts:
-        full = os.path.join(full, part)
+    for part in path.split("/"):
+        full = f"{full}/{part}"
         try:
             mode = os.lstat(full).st_mode
         except OSError:
