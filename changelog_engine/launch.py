@@ -212,9 +212,10 @@ class RunningJob:
         if self._autoscaler is not None:
             self._autoscaler.start()
         outcome = self.coordinator.run(self._start)
+        discarded = outcome.cancelled and self._delete_on_cancel
         if self._beside is not None:
-            self._beside.stop()
-        if outcome.cancelled and self._delete_on_cancel and self._journal is not None:
+            self._beside.stop(nothing_written=discarded)
+        if discarded and self._journal is not None:
             self._journal.discard()
             self._observers.monitor.status("CANCELED", folder=None)
         return outcome

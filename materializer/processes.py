@@ -88,6 +88,10 @@ class FoldProcesses:
             worker.kill()
         self._end_idle()
 
+    def let_end(self) -> None:
+        """As ``stop``: a process that was killed writes nothing any more."""
+        self.stop()
+
     def _drive(
         self,
         function: Callable[[T], R],

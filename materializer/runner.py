@@ -30,6 +30,9 @@ class TaskRunner(Protocol):
     def stop(self) -> None:
         """End the tasks at once; when it returns none runs on this machine, and ``map`` starts no more."""
 
+    def let_end(self) -> None:
+        """As ``stop``, but what cannot be ended for certain runs to its end, and ``map`` returns or raises after that."""
+
 
 class _Here:
     """See TaskRunner: in this process, one task after the other."""
@@ -39,6 +42,9 @@ class _Here:
 
     def stop(self) -> None:
         """Nothing runs beside the caller."""
+
+    def let_end(self) -> None:
+        """As ``stop``."""
 
 
 HERE: TaskRunner = _Here()

@@ -74,13 +74,21 @@ class Schedule:
         """Begin: the first materialization comes after an interval."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End, in the middle of a materialization too; waits for the thread."""
+    def stop(self, nothing_written: bool = False) -> None:
+        """End, in the middle of a materialization too; waits for the thread.
+
+        Args:
+            nothing_written: wait for tasks on other machines, too, so that nothing of it writes any more. Otherwise they
+                write files for some seconds yet, which truncation removes.
+        """
         self._stopping.set()
         with self._run_lock:
             runners = list(self._runners)
         for run in runners:
-            run.stop()
+            if nothing_written:
+                run.let_end()
+            else:
+                run.stop()
         if self._thread.ident is not None:
             self._thread.join()
 

@@ -10,7 +10,7 @@ Invariants:
     * The workers are never those of subtasks: Spark finds a worker by its variables, and these have one of their own.
     * The user's program is never imported or run in them.
     * When ``stop`` returns, no task runs or will: with a local master the worker holds a lock as long as it runs one, and is
-      killed. Elsewhere Spark kills it within seconds.
+      killed. Elsewhere Spark kills it within seconds; after ``let_end`` it runs to its end, before ``map`` returns.
 """
 
 from __future__ import annotations
@@ -164,6 +164,23 @@ class BackgroundTasks:
                     os.unlink(self._lock_path)  # no task begins from now on
                 lock.release()
                 return
+
+    def let_end(self) -> None:
+        """Start no more tasks; those on other machines, which can only be asked to end, run to it. Safe from any thread."""
+        if self._lock_path is not None:
+            self.stop()
+            return
+        self._stopped.set()
+        with contextlib.suppress(*LOST):
+            if not self._active():  # none may ever become so
+                self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+
+    def _active(self) -> int:
+        """How many tasks run."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
+        return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
     def _run(self, command: bytes, task: Any) -> Any:
         with self._slot_held():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from session_jobs import Count, Slowly, environment
 from api.common import JobStatus, Types, WatermarkStrategy
 from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors.number_seq import NumberSequenceSource
+from changelog_engine.errors import StorageError
 from changelog_engine.launch import RUNNING
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
@@ -67,6 +70,28 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         second.hurry()
         assert second.end(240) == 0, second.output
     assert_counted_once(tmp_path / "log" / "count" / "changelog", NUMBERS, KEYS)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_task_that_can_only_be_asked_to_end_is_waited_for(tmp_path: Path) -> None:
+    """As on clusters, where no lock tells whether a worker still writes: a folder is discarded after its last file."""
+    tasks = BackgroundTasks(SparkContext.getOrCreate(), "late", most=2)
+    started, go, written = (tmp_path / name for name in ("started", "go", "written"))
+    late = f"touch {started}; while [ ! -e {go} ]; do sleep 0.02; done; touch {written}"
+    answers: list[list[int]] = []
+    thread = threading.Thread(
+        target=lambda: answers.append(tasks.map(subprocess.check_call, [["sh", "-c", late]]))
+    )
+    thread.start()
+    wait_for(started.exists)
+    tasks.let_end()
+    assert thread.is_alive()
+    go.touch()
+    thread.join(60)
+    assert written.exists()
+    assert answers == [[0]]
+    with pytest.raises(StorageError, match="was stopped"):
+        tasks.map(subprocess.check_call, [["true"]])
 
 
 @pytest.mark.usefixtures("spark")
