@@ -12,8 +12,8 @@ from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.types import Row, RowTypeInfo
-from changelog_engine.types.row import make_row
+from changelog_engine.types import Row, RowTypeInfo, TypeInformation
+from changelog_engine.types.row import make_row, rows_of_columns
 
 
 def bad_record(file: str, position: Position, line: int, record: Any, error: Exception) -> Row:
@@ -49,21 +49,18 @@ class JsonLines(FileFormat):
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
-        decode: Callable[[str], Any] = orjson.loads
-        if self._row_type is not None:
-            decode = _row_decoder(self._row_type)
-        return _JsonLineReader(
-            TextLines(errors="surrogateescape").reader(file), file.name, decode, self.bad_tag
-        )
+        lines = TextLines(errors="surrogateescape").reader(file)
+        return _JsonLineReader(lines, file.name, self._row_type, self.bad_tag)
 
 
 class _JsonLineReader(SplitReader):
     def __init__(
-        self, lines: SplitReader, name: str, decode: Callable[[str], Any], bad_tag: str | None
+        self, lines: SplitReader, name: str, row_type: RowTypeInfo | None, bad_tag: str | None
     ) -> None:
         self._lines = lines
         self._name = name
-        self._decode = decode
+        self._row_type = row_type
+        self._decode = orjson.loads if row_type is None else _row_decoder(row_type)
         self._bad_tag = bad_tag
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -74,11 +71,12 @@ class _JsonLineReader(SplitReader):
         """
         while True:
             found = self._lines.read(position, max_records)
-            decode = self._decode
             aside: list[tuple[str, Any]] = []
             try:
-                values = [decode(line) for line in found.values if line and not line.isspace()]
-            except (ValueError, TypeError):
+                values = [orjson.loads(line) for line in found.values]
+                if self._row_type is not None and values:
+                    values = _rows(values, self._row_type)
+            except (ValueError, TypeError):  # an empty line, or one that cannot be decoded
                 values, aside = self._singly(found, position)
             if values or aside or found.finished:  # empty lines only are not a sign of the end
                 return found._replace(values=values, aside=aside or None)
@@ -105,6 +103,26 @@ class _JsonLineReader(SplitReader):
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
+
+
+def _rows(values: list[Any], row_type: RowTypeInfo) -> list[Row]:
+    """All rows at once, as `_row_decoder` makes them one by one.
+
+    Raises:
+        ValueError, TypeMismatchError: one of them is none.
+    """
+    names, types = row_type.get_field_names(), row_type.get_field_types()
+    if not names or set(map(type, values)) != {dict}:
+        raise ValueError("not all of them are objects with fields")
+    return rows_of_columns(names, [_column(values, *each) for each in zip(names, types, strict=True)])
+
+
+def _column(values: list[Any], name: str, field_type: TypeInformation) -> list[Any]:
+    column = [value.get(name) for value in values]
+    there = [item for item in column if item is not None] if None in column else column
+    if not there or field_type.fits_all(there):
+        return column
+    return [field_type.check(item, name) for item in column]
 
 
 def _row_decoder(row_type: RowTypeInfo) -> Callable[[str], Any]:

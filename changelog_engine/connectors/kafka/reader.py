@@ -325,6 +325,7 @@ class Decoder:
         self._bad_tag = bad_tag
         self._properties = properties
         self._is_end = hook_of(schema, "is_end_of_stream")
+        self._message = library().Message
 
     def __call__(
         self, topic: str, partition: int, records: list[Any]
@@ -335,12 +336,12 @@ class Decoder:
             if self._whole:
                 values = [call(_record(record)) for record in records]
             else:
-                values = [call(record.value()) for record in records]
+                values = [call(value) for value in map(self._message.value, records)]
         except Exception:
             values = None
         if values is None or self._is_end is not None:
             return self._one_by_one(records)
-        times = [record.timestamp()[1] for record in records]
+        times = [time for _, time in map(self._message.timestamp, records)]
         if None in values:
             kept = [pair for pair in zip(values, times, strict=True) if pair[0] is not None]
             values, times = [value for value, _ in kept], [timestamp for _, timestamp in kept]

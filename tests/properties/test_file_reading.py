@@ -1,8 +1,12 @@
-"""CSV by Arrow's columns is CSV by Python's csv module: rows, positions, what goes aside, errors, from the same bytes."""
+"""Files read by columns are what is read row by row: values, positions, what goes aside, errors, from the same bytes.
+
+CSV by Arrow's columns is compared with Python's csv module, rows of JSON with a decoder of single lines.
+"""
 
 from __future__ import annotations
 
 import gzip
+import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +16,11 @@ from changelog_engine.connectors.files import (
     CsvRecords,
     CsvSchema,
     FileSource,
+    JsonLines,
     csv_chunks,
     csv_files,
 )
+from changelog_engine.connectors.files.json_lines import _row_decoder
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types import Types
 
@@ -137,3 +143,52 @@ def test_columns_are_what_the_csv_module_reads(tmp_path_factory, data):
     by_module = read_all(path, schema, steps, tag, 1 << 60, 1 << 20)
     by_columns = read_all(path, schema, steps, tag, 1, chunk)
     assert by_columns == by_module
+
+
+VALUES = [
+    None,
+    0,
+    1,
+    -1,
+    127,
+    128,
+    2**53 + 1,
+    2**63 - 1,
+    2**63,
+    1.0,
+    1.5,
+    1e300,
+    True,
+    "",
+    "a",
+    "\u00e4",
+    [1],
+    {"a": 1},
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_rows_of_json_are_what_single_lines_are_decoded_to(tmp_path_factory, data):
+    types = data.draw(st.lists(st.sampled_from([*TYPES, Types.ROW_NAMED(["a"], [Types.INT()])]), max_size=3))
+    row_type = Types.ROW_NAMED([f"c{index}" for index in range(len(types))], types)
+    few = data.draw(st.lists(st.sampled_from(VALUES), min_size=1, max_size=3))
+    fields = st.dictionaries(st.sampled_from(["c0", "c1", "c2", "more"]), st.sampled_from(few))
+    odd = st.sampled_from(["", " ", "[]", "1,2", "null", "{", "\ufeff{}"])
+    lines = data.draw(st.lists(st.one_of(fields.map(json.dumps), fields.map(json.dumps), odd), max_size=8))
+    path = tmp_path_factory.getbasetemp() / "f.json"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    source = FileSource([str(path)], JsonLines(row_type).with_bad_records_tag("bad"))
+    (split,) = source.splits(1)
+    reader = source.reader(split)
+    found = reader.read(split.start, 100)
+    reader.close()
+    decode, values, bad = _row_decoder(row_type), [], []
+    for number, line in enumerate(lines, 1):
+        if line and not line.isspace():
+            try:
+                values.append(decode(line))
+            except (ValueError, TypeError) as error:
+                bad.append((number, line, str(error)))
+    assert repr(found.values) == repr(values)
+    assert [(each.line, each.record, each.error) for _, each in found.aside or ()] == bad
