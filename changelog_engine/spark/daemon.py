@@ -9,10 +9,12 @@ Of a broadcast variable Spark tells a connection once where its file lies, and o
 to all workers what one of them was told, and what was told once is known to a worker before each task.
 
 Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports PySpark
-before that. This one imports nothing: it answers at once, and workers import side by side.
+before that. This one imports nothing before it answers. What all workers need it imports when it is to start the first, once
+for all: they are forks of it. The daemons of the stages do so side by side.
 
 Invariants:
-    * Neither PySpark nor anything that may start a thread is imported before the fork.
+    * Nothing that was imported before a fork runs a thread of its own then, but for allocators, which know of forks, or has
+      drawn random numbers: workers would draw the same.
     * A subtask has one worker, which has one connection at a time.
     * The connection of a worker that has ended is closed, or Spark would wait for it.
     * A worker whose task failed ends, as PySpark's does; one that Spark has killed (its task was cancelled) too.
@@ -31,12 +33,14 @@ import struct
 import sys
 import traceback
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from types import ModuleType
 from typing import NoReturn
 
 PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
@@ -90,6 +94,7 @@ class Daemon:
         self._background = os.environ[PIN_VARIABLE].startswith(BACKGROUND)
         self._workers: dict[int, _Worker] = {}  # by subtask
         self._idle: set[socket.socket] = set()
+        self._prepared = False
         self._broadcasts: list[bytes] = []  # number and path of each; there is one for each job
         self._to_kill = 0  # tasks that Spark gave up, and whose connections it is about to close
         self._poll = select.poll()  # unlike epoll, nothing that a fork shares
@@ -221,8 +226,16 @@ class Daemon:
         return self._start(subtask) if known is None else known
 
     def _start(self, subtask: int) -> _Worker:
+        if not self._prepared:
+            self._prepared = True
+            with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
+                _import_all()
+            gc.collect()
+            gc.freeze()  # or looking for garbage in a worker would copy all of it
         ours, theirs = socket.socketpair(socket.AF_UNIX, _LINK)
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts allocators' threads
+            pid = os.fork()
         if pid == 0:
             ours.close()
             self._become_worker(subtask, theirs)
@@ -320,10 +333,7 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
         link: to the daemon, which sends a connection for each.
         broadcasts: variables that the daemon knows already, each as number and path: in time more than a message holds.
     """
-    import_compiled(sys.path)
-    pyspark = import_module("pyspark.daemon")  # after the fork, and after Spark knows the process
-    with suppress(Exception):  # the task says it again
-        import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
+    pyspark = _import_all()
     told = dict(_named(each) for each in broadcasts)
     with pyspark.enable_faulthandler():
         while True:
@@ -345,6 +355,16 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
             with suppress(OSError):  # the daemon has ended
                 link.send(b"\n".join([state, *[b" ".join(item) for item in news.items()]]))
             gc.collect()
+
+
+def _import_all() -> ModuleType:
+    """Import what every worker needs; returns PySpark's daemon."""
+    import_compiled(sys.path)
+    pyspark = import_module("pyspark.daemon")
+    with suppress(Exception):  # the task says it again
+        import changelog_engine.spark.task
+        import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
+    return pyspark
 
 
 def import_compiled(path: list[str]) -> None:

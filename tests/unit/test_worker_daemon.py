@@ -29,7 +29,8 @@ MODULE = "changelog_engine.spark.daemon"
 LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
-# end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from.
+# end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
+# draw random numbers.
 PROGRAM = """
 import os, signal, struct
 from changelog_engine.spark import daemon
@@ -56,6 +57,9 @@ def run(connection):
         elif asked == b"f":
             import pyspark
             connection.sendall(pyspark.__file__.encode())
+        elif asked == b"r":
+            import numpy, random
+            connection.sendall(struct.pack("!2d", random.random(), numpy.random.random()))
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -330,6 +334,28 @@ def test_workers_import_pyspark_from_where_it_is_compiled() -> None:
         end(connection)
         connection.close()
         spark.end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of a process are listed in /proc")
+@pytest.mark.parametrize("spark", [True], indirect=True, ids=["path"])
+def test_what_was_imported_before_the_fork_runs_no_thread_and_drew_nothing(spark: Spark) -> None:
+    connections = [spark.connect(), spark.connect()]
+    drawn = []
+    for subtask, connection in enumerate(connections):
+        begin(connection, subtask)
+        connection.sendall(b"r")
+        drawn += struct.unpack("!2d", connection.recv(16, socket.MSG_WAITALL))
+        end(connection)
+    assert len(set(drawn)) == 4
+    daemon_process = Path(f"/proc/{spark.process.pid}")
+    assert "/pyarrow/" in (daemon_process / "maps").read_text()
+    threads = {
+        int(thread.name): (thread / "comm").read_text() for thread in (daemon_process / "task").iterdir()
+    }
+    del threads[spark.process.pid]
+    assert set(threads.values()) <= {"jemalloc_bg_thd\n"}
+    for connection in connections:
+        connection.close()
 
 
 def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
