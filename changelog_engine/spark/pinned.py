@@ -7,8 +7,8 @@ subtask. In a session of the user's with PySpark's daemon, each subtask needs a 
 PySpark's own ``RDD.mapPartitionsWithIndex`` would do, but makes some 40 calls through py4j a time (0.2 ms each): it converts
 the environment, the includes and the broadcast variables anew. Here they are made once per job.
 
-Workers of a session that the engine started are there before the first epoch, and those of all stages start side by side: left
-to itself, Spark starts those of a stage when the stage before it is done.
+Workers of a session that the engine started are there before the first epoch, and those of all stages start side by side:
+left to itself, Spark starts those of a stage when the stage before it is done.
 
 Jobs that run at the same time on one SparkContext never share a process: each takes the lowest free slot, which is part of
 the variable. The next job finds the processes of the one before.
