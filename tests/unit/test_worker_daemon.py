@@ -32,8 +32,10 @@ SECRET = b"secret"
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
 # draw random numbers.
 PROGRAM = """
-import os, signal, struct
+import os, signal, struct, sys
 from changelog_engine.spark import daemon
+
+sys.modules["changelog_engine.spark.worker"] = None  # what the engine's own tasks need, and these do not
 
 def run(connection):
     from pyspark.core import broadcast
