@@ -21,6 +21,8 @@ from changelog_engine.types.row import columns_of_rows, rows_of_columns
 Column = Any  # list of objects, or a numpy array of int64 or float64
 _ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
 _BETWEEN = "\0"
+_SAMPLE = 1024
+_DIFFERENT = 0.9
 
 
 class Block(NamedTuple):
@@ -106,9 +108,18 @@ def _unpack(column: Any) -> Any:
         if column[0] == _ROWS:
             return rows_of_columns(column[1], [_unpack(values) for values in column[2]])
         if column[0] == _STRINGS:
-            return column[1].split(_BETWEEN)
+            return _shared(column[1].split(_BETWEEN))
         return np.frombuffer(column[1], column[0]).tolist()
     return column
+
+
+def _shared(strings: list[str]) -> list[str]:
+    """Equal strings as one object where a sample has equal ones: state that keeps them would be several times as large."""
+    sample = strings[:: len(strings) // _SAMPLE or 1]
+    if len(set(sample)) > _DIFFERENT * len(sample):
+        return strings
+    known = {string: string for string in set(strings)}
+    return list(map(known.__getitem__, strings))  # drives our own code
 
 
 def column_of(values: Sequence[Any]) -> Column:

@@ -156,6 +156,16 @@ def test_strings_travel_as_they_are(values: list[Any]) -> None:
     assert (back.keys, back.values) == (values, values)
 
 
+def test_equal_strings_arrive_as_one_object() -> None:
+    """State that keeps them, such as a list's elements, is an eighth of what it would be."""
+    few = [f"place {number % 7}" for number in range(5_000)]
+    back = decode(encode_block(Block(0, 0, None, None, few, 0, False)))[4]
+    assert back == few
+    assert len(set(map(id, back))) == 7
+    others = [f"place {number}" for number in range(5_000)]
+    assert decode(encode_block(Block(0, 0, None, None, others, 0, False)))[4] == others
+
+
 def test_strings_of_a_class_of_their_own_travel_as_such() -> None:
     assert type(decode(encode_block(Block(0, 0, None, None, [Loud("a")] * 2, 0, False)))[4][1]) is Loud
 
