@@ -50,6 +50,7 @@ class StateLog(MutationLog):
         explicit: operations are kept.
         timed: the stream has timestamps.
         namespaces: of namespaced state.
+        net: the log is one of net changes.
     """
 
     __slots__ = (
@@ -72,8 +73,9 @@ class StateLog(MutationLog):
         explicit: bool,
         timed: bool,
         namespaces: NamespaceCodec | None,
+        net: bool,
     ) -> None:
-        super().__init__(map_codec is not None, explicit, timed)
+        super().__init__(map_codec is not None, explicit, timed, net)
         self.operator = operator
         self.state = state
         self._key_codec = key_codec
@@ -206,12 +208,15 @@ class ChangelogBuffer:
             explicit=is_map or spec.kind is StateKind.LIST,
             timed=self._timed,
             namespaces=namespaces,
+            net=spec.net,
         )
         self.logs.append(log)
         return log
 
-    def timer_log(self, operator: str, domain: str, namespaces: NamespaceCodec | None = None) -> StateLog:
-        """A log for an operator's timers: the value is the timestamp."""
+    def timer_log(
+        self, operator: str, domain: str, namespaces: NamespaceCodec | None = None, net: bool = False
+    ) -> StateLog:
+        """A log for an operator's timers: the value is the timestamp; of net changes if that is wanted."""
         log = StateLog(
             operator,
             domain,
@@ -221,16 +226,19 @@ class ChangelogBuffer:
             explicit=True,
             timed=self._timed,
             namespaces=namespaces,
+            net=net,
         )
         self.logs.append(log)
         return log
 
     def rows(self) -> int:
         """How many mutations wait."""
-        return sum(len(log.keys) for log in self.logs)
+        return sum([log.waiting() for log in self.logs])
 
     def drain(self) -> list[tuple[int, dict[str, Any]]]:
         """The waiting mutations of every state as (row count, columns); they are forgotten once all are encoded."""
+        for log in self.logs:
+            log.collect()
         waiting = [log for log in self.logs if log.keys]
         drained = self._drained(waiting)
         for log in waiting:

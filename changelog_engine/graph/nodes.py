@@ -367,6 +367,7 @@ class StateSpec:
         ttl: None, or how its entries expire.
         migration: None, or a callable (value of the type that a restored checkpoint has) -> value of this type, or None to
             drop the value.
+        net: of a map of the engine's own: its log has net changes (see ``MutationLog``).
     """
 
     name: str
@@ -377,6 +378,7 @@ class StateSpec:
     namespace: str | None = None
     ttl: TtlSpec | None = None
     migration: Any = None
+    net: bool = False
 
 
 class StateDescription:

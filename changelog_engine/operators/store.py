@@ -140,12 +140,14 @@ class KeyedStore:
             )
         return self._handles.handle(state)
 
-    def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
-        """An operator's timers; with a scope, those by key and namespace."""
+    def timers(
+        self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False
+    ) -> TimerQueue:
+        """An operator's timers; with a scope, those by key and namespace; with ``net``, only net changes are logged."""
         name = operator, domain
         if scope is not None:
             self.namespaces[name] = scope.codec
-        queue = self._handles.timers(operator, domain, scope)
+        queue = self._handles.timers(operator, domain, scope, net)
         self._restore_timers(name)
         return queue
 

@@ -74,6 +74,7 @@ class WindowOperator(TimerOperator):
         timers: of the windows.
     """
 
+    net = False  # whether windows' timers, and which windows merged, are logged as net changes
     contents: Any = None
     merging: MergingWindows | None = None
 
@@ -112,7 +113,7 @@ class WindowOperator(TimerOperator):
         call_hook(self.spec.contents.function, "open", self.name, self.context)
         self.contents = self.context.declare(self.spec.contents, self.scope)
         if isinstance(self.assigner, MergingWindowAssigner):
-            self.merging = MergingWindows(self.assigner, self.codec, self.context)
+            self.merging = MergingWindows(self.assigner, self.codec, self.context, self.net)
 
     def close(self) -> None:
         call_hook(self.spec.contents.function, "close", self.name)

@@ -42,6 +42,7 @@ def is_aligned(spec: WindowSpec) -> bool:
 class AlignedWindowOperator(WindowOperator):
     """Elements of a key in tumbling or sliding windows. Args as `WindowOperator`."""
 
+    net = True
     assigner: Any
     cell: Any = None
 

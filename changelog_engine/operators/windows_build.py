@@ -38,12 +38,13 @@ def build_window_operator(
     """
     codec = window_codec(spec.assigner.get_window_serializer())
     scope = NamespaceScope(Cursor(), codec)
-    timers = KeyedTimerService(
-        store.timers(uid, EVENT_TIMERS, scope), store.timers(uid, PROCESSING_TIMERS, scope), clock
-    )
     operator = WindowOperator
     if is_aligned(spec):
         operator = AlignedWindowOperator
     elif is_session(spec):
         operator = SessionWindowOperator
+    event, processing = [
+        store.timers(uid, domain, scope, operator.net) for domain in (EVENT_TIMERS, PROCESSING_TIMERS)
+    ]
+    timers = KeyedTimerService(event, processing, clock)
     return operator(node.name, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)

@@ -37,18 +37,23 @@ class MergingWindows:
         assigner: says which windows merge.
         codec: of the windows.
         context: the operator's runtime context.
+        net: the map's log has net changes.
 
     Attributes:
         handle: of the map, whose keys and values are the texts of windows and their state windows.
     """
 
     def __init__(
-        self, assigner: MergingWindowAssigner[Any, Any], codec: WindowCodec, context: TaskContext
+        self,
+        assigner: MergingWindowAssigner[Any, Any],
+        codec: WindowCodec,
+        context: TaskContext,
+        net: bool = False,
     ) -> None:
         self._assigner = assigner
         self._codec = codec
         self.handle = context.declare(
-            StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING())
+            StateSpec(MERGING_WINDOWS, StateKind.MAP, Types.STRING(), Types.STRING(), net=net)
         )
         self._read: dict[str, Any] = {}  # identities by texts, to parse few
 

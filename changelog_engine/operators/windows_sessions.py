@@ -10,6 +10,7 @@ sessions are pairs of start and end, and texts in the map of windows; a ``TimeWi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,6 +28,11 @@ from changelog_engine.windowing.windows import TimeWindow
 Pair = tuple[Any, tuple[int, int]]
 """The identity of a key, and the start and end of a session."""
 
+Session = tuple[int, int, str, Pair, str]
+"""Start, end, their text, the key and the window that holds the contents, and that window's text."""
+
+_MOST_ALONE = 65_536  # sessions that are remembered where the state is not on the heap
+
 
 def is_session(spec: WindowSpec) -> bool:
     """Whether the operator of this module can do what a spec says; subclasses of assigners and triggers it cannot."""
@@ -36,12 +42,16 @@ def is_session(spec: WindowSpec) -> bool:
 class SessionWindowOperator(WindowOperator):
     """Elements of a key in sessions of event time. Args as `WindowOperator`."""
 
+    net = True
     assigner: Any
     cell: Any = None
 
     def open(self) -> None:
         super().open()
+        assert self.merging is not None
         self.cell = None if self.listed else self.contents.cell
+        self._alone: dict[Any, Session] = {}
+        self._most_alone = sys.maxsize if self.merging.handle.on_heap else _MOST_ALONE
 
     def run(
         self,
@@ -54,40 +64,55 @@ class SessionWindowOperator(WindowOperator):
         gap = self.assigner.session_gap
         longest = gap + self.lateness
         if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
+            self._alone.clear()
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
             return
         assert self.merging is not None
         cursor, place, merging = self.cursor, self.place, self.merging
         held, touching, put = merging.handle.entry, merging.touching, merging.handle.put
-        add, register = self._adding(), self.timers.event.register
+        add, register, alone = self._adding(), self.timers.event.register, self._alone
         lateness, watermark = self.lateness, self.timers.watermark
         for key, time, value in zip(identities, times, values, strict=True):
             cursor.key = key
             cursor.timestamp = place.timestamp = time
             end = time + gap
-            entry = held()
-            if entry is not None:
-                count, span, text, home = touching(entry, time, end)
-                if count > 1:
-                    if not self._add_merging(key, TimeWindow(time, end), value, time, out, out_times):
-                        self.late(value, time)
-                    continue
-                if count:
-                    known = span[0] <= time and end <= span[1]
-                    pair = key, span
-                    state = pair if home == text else (key, merging.read(home))
-                    if not known:
-                        pair = self._extend(pair, text, home, time, end)
-                    place.key = state
-                    add(value)
-                    last = pair[1][1] - 1
-                    if last <= watermark:
-                        place.key = pair
-                        self._act(TriggerResult.FIRE, TimeWindow(*pair[1]), pair, state, out, out_times)
-                    if lateness and not known:
-                        place.key = pair
-                        register(last + lateness)
-                    continue
+            session, single = alone.get(key), False
+            if session is None:
+                entry = held()
+                single = entry is None
+                if entry is not None:
+                    count, span, text, home = touching(entry, time, end)
+                    if count > 1:
+                        if not self._add_merging(key, TimeWindow(time, end), value, time, out, out_times):
+                            self.late(value, time)
+                        continue
+                    if count:
+                        session = span[0], span[1], text, (key, merging.read(home)), home
+                        if len(entry) == 1:
+                            self._remember(key, session)
+            elif session[0] > end or session[1] < time:  # the key will have two
+                del alone[key]
+                session = None
+            if session is not None:
+                start, until, text, state, home = session
+                known = start <= time and end <= until
+                if not known:
+                    merged = time if time < start else start, end if end > until else until
+                    longer = f"[{merged[0]},{merged[1]}]"
+                    self._extend((key, (start, until)), (key, merged), text, longer, home)
+                    start, until = merged
+                    if key in alone:
+                        alone[key] = start, until, longer, state, home
+                place.key = state
+                add(value)
+                last = until - 1
+                if last <= watermark:
+                    place.key = pair = key, (start, until)
+                    self._act(TriggerResult.FIRE, TimeWindow(start, until), pair, state, out, out_times)
+                if lateness and not known:
+                    place.key = key, (start, until)
+                    register(last + lateness)
+                continue
             last = end - 1
             if last + lateness <= watermark:
                 self.late(value, time)
@@ -95,6 +120,8 @@ class SessionWindowOperator(WindowOperator):
             text = f"[{time},{end}]"
             put(text, text)
             place.key = pair = key, (time, end)
+            if single:
+                self._remember(key, (time, end, text, pair, text))
             add(value)
             if last <= watermark:
                 self._act(TriggerResult.FIRE, TimeWindow(time, end), pair, pair, out, out_times)
@@ -103,12 +130,19 @@ class SessionWindowOperator(WindowOperator):
             if lateness:
                 register(last + lateness)
 
+    def _remember(self, key: Any, session: Session) -> None:
+        """Remember a key's only session."""
+        if len(self._alone) >= self._most_alone:
+            self._alone.clear()
+        self._alone[key] = session
+
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         if domain is not TimeDomain.EVENT_TIME:
             return  # none was ever set
         assert self.merging is not None
         cursor, place, merging, lateness = self.cursor, self.place, self.merging, self.lateness
         held, forget, clear = merging.handle.entry, merging.handle.remove, (self.cell or self.contents).clear
+        alone = self._alone
         contents_of, emits, copies = self._contents(), self.spec.firing is Firing.EMIT, self.copies
         out: list[Any] = []
         out_times: list[int] = []
@@ -116,17 +150,21 @@ class SessionWindowOperator(WindowOperator):
         try:
             for timestamp, pair in queue.take_due(until):  # nothing sets timers while these fire
                 key, span = pair
-                cursor.key, place.key = key, pair
-                entry = held()
-                if entry is None:
-                    continue
-                text = f"[{span[0]},{span[1]}]"
-                home = entry.get(text)
-                if home is None:  # the session has gone, and left a timer behind
-                    continue
+                cursor.key = key
+                session = alone.get(key)
+                if session is not None and session[0] == span[0] and session[1] == span[1]:
+                    text, state = session[2], session[3]
+                else:
+                    entry = held()
+                    if entry is None:
+                        continue
+                    text = f"[{span[0]},{span[1]}]"
+                    home = entry.get(text)
+                    if home is None:  # the session has gone, and left a timer behind
+                        continue
+                    state = key, merging.read(home)
                 cursor.timestamp = place.timestamp = timestamp
                 last = span[1] - 1
-                state = pair if home == text else (key, merging.read(home))
                 place.key = state
                 if timestamp == last:
                     contents = contents_of()
@@ -145,6 +183,7 @@ class SessionWindowOperator(WindowOperator):
                         place.key = pair
                         self.clear_function(TimeWindow(*span))
                     forget(text)
+                    alone.pop(key, None)
                 if len(out) >= EMIT_AT:
                     self.emit_results(out, out_times)
                     out, out_times = [], []
@@ -183,21 +222,18 @@ class SessionWindowOperator(WindowOperator):
         """Gives the contents at the cursor; None or an empty list when there are none."""
         return self.cell.value if self.spec.contents.kind is StateKind.REDUCING else self.contents.get
 
-    def _extend(self, pair: Pair, text: str, home: str, start: int, end: int) -> Pair:
-        """Let a key's session cover a new window too; returns the key and the times of the longer session."""
+    def _extend(self, pair: Pair, longer: Pair, text: str, longer_text: str, home: str) -> None:
+        """Put a longer session in the place of a key's session; its contents stay where they are."""
         assert self.merging is not None
-        key, span = pair
-        merged = start if start < span[0] else span[0], end if end > span[1] else span[1]
-        handle, timers, last = self.merging.handle, self.timers.event, span[1] - 1
+        handle, timers = self.merging.handle, self.timers.event
+        last, longer_last = pair[1][1] - 1, longer[1][1] - 1
         handle.remove(text)
-        handle.put(f"[{merged[0]},{merged[1]}]", home)
-        longer = key, merged
-        if merged[1] - 1 > self.timers.watermark:
-            timers.move((last, pair), (merged[1] - 1, longer))
+        handle.put(longer_text, home)
+        if longer_last > self.timers.watermark:
+            timers.move((last, pair), (longer_last, longer))
         else:
             self.place.key = pair
             timers.delete(last)
         if self.lateness:
             self.place.key = pair
             timers.delete(last + self.lateness)
-        return longer

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from typing import Any, cast
@@ -109,11 +110,11 @@ def _trace_store(builder: StageBuilder, tracker: Tracker) -> None:
     log_of, timer_log, stored, timers = buffer.log_of, buffer.timer_log, store._handles.stored, store.timers
 
     def traced_log(operator: str, spec: Any, namespaces: Any = None) -> Any:
-        log = log_of(operator, spec, namespaces)
+        log = log_of(operator, replace(spec, net=False), namespaces)  # each mutation, as it is made
         by_name[operator, spec.name] = Entries(tracker, log, spec, wanted)
         return log
 
-    def traced_timer_log(operator: str, domain: str, namespaces: Any = None) -> Any:
+    def traced_timer_log(operator: str, domain: str, namespaces: Any = None, net: bool = False) -> Any:
         log = timer_log(operator, domain, namespaces)
         Entries(tracker, log, None, wanted)
         return log
@@ -124,8 +125,8 @@ def _trace_store(builder: StageBuilder, tracker: Tracker) -> None:
             trace_reads(handle, by_name[state.operator, state.spec.name])
         return handle
 
-    def traced_timers(operator: str, domain: str, scope: Any = None) -> Any:
-        queue = timers(operator, domain, scope)
+    def traced_timers(operator: str, domain: str, scope: Any = None, net: bool = False) -> Any:
+        queue = timers(operator, domain, scope, net)
         _trace_timers(queue, operator, domain, tracker)
         return queue
 

@@ -2,6 +2,8 @@
 
 Invariants:
     * Rows of a key are compared in their order; rows of different keys in any.
+    * What the engine keeps account of by itself (windows' timers, and which windows have merged) is compared by its net
+      changes: what comes and goes within a checkpoint need not be in a log.
     * Values are compared as they are in the log; where only their pickles or the times of a time to live differ, as objects.
 """
 
@@ -19,11 +21,15 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType
 from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 
+_OF_THE_ENGINE = frozenset((EVENT_TIMERS, PROCESSING_TIMERS, MERGING_WINDOWS))
 _COMPARED = ("key", "namespace", "map_key", "operation", "value", "payload")
 
 
@@ -129,6 +135,8 @@ def differences(
     for name in sorted(ours.keys() | theirs.keys()):
         one = _ordered(ours.get(name, []), checkpoint is None)
         other = _ordered(theirs.get(name, []), checkpoint is None)
+        if checkpoint is not None and not one.equals(other):
+            one, other = _net(one), _net(other)
         if not one.equals(other):
             found.extend(_by_key(name, one, other, recorded_types, replayed_types, checkpoint))
     return found
@@ -144,6 +152,36 @@ def _ordered(tables: list[pa.Table], final: bool) -> pa.Table:
     table = table.append_column("order", pa.array(range(table.num_rows), pa.int64()))
     keys = ["key", "namespace", *(["map_key"] if final else []), "order"]
     return table.sort_by([(name, "ascending") for name in keys]).drop_columns("order").combine_chunks()
+
+
+_ADDS = frozenset((REGISTER_TIMER, PUT))
+_REMOVES = frozenset((DELETE_TIMER, REMOVE))
+
+
+def _net(table: pa.Table) -> pa.Table:
+    """The net changes of windows' timers or of the map of merging windows, what was removed before what was added."""
+    name = table["state"][0].as_py() if table.num_rows else None
+    if name not in _OF_THE_ENGINE:
+        return table
+    operations = table["operation"].to_pylist()
+    if not _ADDS.union(_REMOVES).issuperset(operations):
+        return table
+    keys, namespaces = table["key"].to_pylist(), table["namespace"].to_pylist()
+    entries = table["map_key" if name == MERGING_WINDOWS else "value"].to_pylist()
+    if name != MERGING_WINDOWS and None in namespaces:
+        return table  # timers of functions: each is there
+    places = list(zip(keys, namespaces, entries, strict=True))
+    last = {place: index for index, place in enumerate(places)}
+    first: dict[Any, str] = {}
+    for place, operation in zip(places, operations, strict=True):
+        first.setdefault(place, operation)
+    groups: dict[Any, int] = {}
+    kept = [
+        (groups.setdefault(place[:2], len(groups)), operations[index] in _ADDS, index)
+        for place, index in sorted(last.items(), key=lambda item: item[1])
+        if operations[index] in _ADDS or first[place] in _REMOVES
+    ]
+    return table.take(pa.array([index for *_, index in sorted(kept)], pa.int64())).combine_chunks()
 
 
 def _by_key(

@@ -24,12 +24,13 @@ from changelog_engine.state.handles import (
     ListHandle,
     LoggingCell,
     MapHandle,
+    NetMapHandle,
     ReducingHandle,
     function_of,
 )
 from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.state.timer_table import TimerTable
-from changelog_engine.state.timers import TimerQueue
+from changelog_engine.state.timers import NetTimerQueue, TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec
 
 _Name = tuple[str, str]
@@ -41,8 +42,10 @@ class Logs(Protocol):
     def log_of(self, operator: str, spec: StateSpec, namespaces: NamespaceCodec | None) -> MutationLog:
         """A log for a state."""
 
-    def timer_log(self, operator: str, domain: str, namespaces: NamespaceCodec | None) -> MutationLog:
-        """A log for an operator's timers."""
+    def timer_log(
+        self, operator: str, domain: str, namespaces: NamespaceCodec | None, net: bool
+    ) -> MutationLog:
+        """A log for an operator's timers; of net changes if that is wanted."""
 
 
 class OpenState(NamedTuple):
@@ -106,15 +109,21 @@ class HandleFactory:
             return stored
         return self._expiring.handle(state.operator, state.spec, stored, state.table, state.cursor)
 
-    def timers(self, operator: str, domain: str, scope: NamespaceScope | None = None) -> TimerQueue:
+    def timers(
+        self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False
+    ) -> TimerQueue:
         """The timers of an operator in a time domain, none; with a scope, of timers by key and namespace.
+
+        With ``net``, their log is one of net changes.
 
         Raises:
             ConfigurationError: the backend gives no such table.
         """
         table = self.timer_tables[operator, domain] = self._timer_table(operator, domain)
         cursor, namespaces = (self._cursor, None) if scope is None else scope
-        log = None if self._logs is None else self._logs.timer_log(operator, domain, namespaces)
+        log = None if self._logs is None else self._logs.timer_log(operator, domain, namespaces, net)
+        if log is not None and log.fresh is not None:
+            return NetTimerQueue(table, cursor, log)
         return TimerQueue(table, cursor, log)
 
     def close(self) -> None:
@@ -171,6 +180,8 @@ def _handle(state: OpenState) -> Any:
     if spec.kind is StateKind.LIST:
         return ListHandle(table, cursor, admission, log)
     if spec.kind is StateKind.MAP:
+        if log is not None and log.fresh is not None:
+            return NetMapHandle(table, cursor, admission, log)
         return MapHandle(table, cursor, admission, log)
     cell: CellHandle
     if admission.mutable:

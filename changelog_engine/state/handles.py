@@ -400,6 +400,11 @@ class MapHandle:
             value = self._admission.admit(value)
         self._put(identity, self._copy(value))
 
+    @property
+    def on_heap(self) -> bool:
+        """Whether the table is a dict."""
+        return isinstance(self._table, dict)
+
     def entry(self) -> Any:
         """All of the current key's map, by identities, or None: neither it nor what is in it may be changed."""
         return self._get(self._cursor.key)
@@ -486,6 +491,35 @@ class MapHandle:
         self._log_operation(operation)
         if self._log_time is not None:
             self._log_time(self._cursor.timestamp)
+
+
+class NetMapHandle(MapHandle):
+    """A map of the engine's own with a log of net changes: what comes and goes before the log is written is not in it.
+
+    Keys and values are identities, and the map is never cleared at once.
+    """
+
+    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog) -> None:
+        super().__init__(table, cursor, admission, log)
+        assert log.fresh is not None
+        self._fresh = log.fresh
+
+    def put(self, map_key: Any, value: Any) -> None:
+        """Set the value of a map key."""
+        cursor = self._cursor
+        key = cursor.key
+        entry = self._get(key)
+        if entry is None:
+            entry = {}
+        elif map_key in entry and (key, map_key) not in self._fresh:
+            super()._record(map_key, CLEARED, REMOVE)
+        self._fresh[key, map_key] = value, cursor.timestamp
+        entry[map_key] = value
+        self._table[key] = entry
+
+    def _record(self, identity: Any, value: Any, operation: str) -> None:
+        if self._fresh.pop((self._cursor.key, identity), None) is None:
+            super()._record(identity, value, operation)
 
 
 def function_of(spec: StateSpec) -> Any:

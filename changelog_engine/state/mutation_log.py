@@ -39,6 +39,8 @@ class MutationLog:
         of_map: the state is a map.
         explicit: operations are kept.
         timed: the stream has timestamps.
+        net: the log is one of net changes, for what the engine keeps account of by itself (windows' timers, and which
+            windows of a key have merged): what comes and goes again before the log is written leaves no mutation in it.
 
     Attributes:
         keys: key identities; in namespaced state, pairs of key and namespace.
@@ -46,16 +48,21 @@ class MutationLog:
         map_keys: identities; CLEARED where the operation has none. None for what is not a map.
         operations: None for states where the value tells the operation (put, or clear where it is CLEARED).
         times: timestamps of the elements, in ms; None where there are none.
+        fresh: of net changes, what was added since the log was written and is still there, in the order of the additions:
+            (timestamp in ms, key) of a timer, and the element's time; (key, map key) of a map's entry, and the pair of its
+            value and the element's time. It comes behind the lists, which have what was removed. An entry is only added
+            where there is none. None in other logs.
     """
 
-    __slots__ = ("keys", "map_keys", "operations", "times", "values")
+    __slots__ = ("fresh", "keys", "map_keys", "operations", "times", "values")
 
-    def __init__(self, of_map: bool, explicit: bool, timed: bool) -> None:
+    def __init__(self, of_map: bool, explicit: bool, timed: bool, net: bool = False) -> None:
         self.keys: list[Any] = []
         self.values: list[Any] = []
         self.map_keys: list[Any] | None = [] if of_map else None
         self.operations: list[str] | None = [] if explicit else None
         self.times: list[int] | None = [] if timed else None
+        self.fresh: dict[tuple[Any, Any], Any] | None = {} if net else None
 
     def record(self, cursor: Cursor, value: Any, operation: str | None = None) -> None:
         """Append one mutation of the current key of a state that is not a map."""
@@ -76,10 +83,34 @@ class MutationLog:
         if self.times is not None:
             self.times.extend(repeat(cursor.timestamp, len(values)))
 
+    def waiting(self) -> int:
+        """How many mutations wait."""
+        return len(self.keys) + (len(self.fresh) if self.fresh else 0)
+
+    def collect(self) -> None:
+        """Put what was added into the lists, which are about to be encoded."""
+        if not self.fresh:
+            return
+        assert self.operations is not None
+        if self.map_keys is None:
+            timestamps, keys = zip(*self.fresh, strict=True)
+            self.values.extend(timestamps)
+            times: Any = self.fresh.values()
+        else:
+            keys, map_keys = zip(*self.fresh, strict=True)
+            values, times = zip(*self.fresh.values(), strict=True)
+            self.map_keys.extend(map_keys)
+            self.values.extend(values)
+        self.keys.extend(keys)
+        self.operations.extend(repeat(REGISTER_TIMER if self.map_keys is None else PUT, len(keys)))
+        if self.times is not None:
+            self.times.extend(times)
+        self.fresh.clear()
+
     def clear(self) -> None:
         """Forget the waiting mutations."""
         self.keys.clear()
         self.values.clear()
-        for column in (self.map_keys, self.operations, self.times):
+        for column in (self.map_keys, self.operations, self.times, self.fresh):
             if column is not None:
                 column.clear()

@@ -180,3 +180,57 @@ class TimerQueue:
         self._log_operation(operation)
         if self._log_time is not None:
             self._log_time(self._cursor.timestamp)
+
+
+class NetTimerQueue(TimerQueue):
+    """Pending timers with a log of net changes: one that is set and goes before the log is written is not in it.
+
+    Args as `TimerQueue`; the log has net changes.
+    """
+
+    def __init__(self, table: TimerTable, cursor: Cursor, log: MutationLog) -> None:
+        super().__init__(table, cursor, log)
+        assert log.fresh is not None
+        self._fresh = log.fresh
+
+    def register(self, timestamp: int) -> None:
+        """See TimerQueue."""
+        cursor = self._cursor
+        timer = (timestamp, cursor.key)
+        if not self._is_set(timer):
+            self._fresh[timer] = cursor.timestamp
+            self._add(timer)
+
+    def move(self, timer: Timer, to: Timer) -> None:
+        """See TimerQueue."""
+        if not self._is_set(to):
+            self._fresh[to] = self._cursor.timestamp
+            self._add(to)
+        if self._is_set(timer):
+            if self._fresh.pop(timer, None) is None:
+                super()._record(timer, DELETE_TIMER)
+            self._remove(timer)
+
+    def firing(self, until: int) -> Iterator[Timer]:
+        """See TimerQueue."""
+        return iter(partial(self.pop_due, until), None)  # drives our own code
+
+    def take_due(self, until: int) -> list[Timer]:
+        """See TimerQueue."""
+        due = self.table.due(until)
+        taken, log_time = self._fresh.pop, self._log_time
+        for timer in due:
+            if taken(timer, None) is None:
+                timestamp, key = timer
+                self._log_key(key)
+                self._log_value(timestamp)
+                self._log_operation(DELETE_TIMER)
+                if log_time is not None:
+                    log_time(timestamp)
+        self.table.remove_due(due)
+        return due
+
+    def _record(self, timer: Timer, operation: str) -> None:
+        if operation == DELETE_TIMER and self._fresh.pop(timer, None) is not None:
+            return
+        super()._record(timer, operation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from support.jobs import TestJob
 from support.rescaled import RescaledJob
 from support.script import Failure, Fault, Script
 from support.scripts import EXACT, scripts
+from support.window_model import Case, window_job
 
 from api.common import Duration, Time, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
@@ -28,9 +30,11 @@ from api.datastream.state import (
 )
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
-from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
+from changelog_engine.operators.windows_sessions import SessionWindowOperator
 from changelog_engine.replay.job import ReplayReport, replay_graph
 from changelog_engine.testing import At, Checkpoint, Crash, Pause, ScriptedSource, Watermark
+from changelog_engine.windowing.spec import Firing
 
 
 class Sessions(KeyedProcessFunction):
@@ -369,6 +373,32 @@ def test_windows_on_every_backend(tmp_path: Path, backend: str) -> None:
     assert replay(job, job_graph(10), None).equal
     different = replay(job, job_graph(20), 2)
     assert any(each.namespace is not None for each in different.mutations)
+
+
+def test_what_windows_keep_account_of_is_compared_by_net_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs of older engines have each timer and each longer session, new ones what is left of them at the checkpoint."""
+    steps = random.Random(7)
+    elements = [(steps.choice("abc"), place * 2 + steps.randrange(9), f"{place},") for place in range(60)]
+
+    def sessions(gap_ms: int) -> JobGraph:
+        case = Case(StateKind.REDUCING, Firing.EMIT, gap_ms, lateness=4)
+        return window_job(elements, case.spec(), 3, 2)
+
+    counts = []
+    for net in (False, True):
+        monkeypatch.setattr(SessionWindowOperator, "net", net)
+        job = TestJob(tmp_path / str(net), Script((3, 4, 9), (False, True, True)))
+        job.run(sessions(5))
+        counts.append(sum(row.rows for row in job.commits))
+        monkeypatch.setattr(SessionWindowOperator, "net", not net)
+        for start in (None, 2):
+            report = replay(job, sessions(5), start)
+            assert report.equal, report.text()
+        states = {each.state for each in replay(job, sessions(6), 2).mutations}
+        assert states >= {"event time timers", "__merging_windows"}
+    assert counts[1] < 0.7 * counts[0]
 
 
 class ByNumber(TimestampAssigner):
