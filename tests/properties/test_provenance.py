@@ -7,6 +7,7 @@ checkpoints and failures of the recorded run were.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -316,11 +317,13 @@ def test_mutations_are_what_they_say(
         assert not found.mutations
         return
     assert found.equal, found.text()
-    recorded = recorded_mutations(job, now, found, operator, key)
-    assert [len(recorded), sorted(recorded)] == [
-        len(found.mutations),
-        sorted((each.state, each.operation, repr(each.value)) for each in found.mutations),
-    ]
+    recorded = Counter(recorded_mutations(job, now, found, operator, key))
+    explained = Counter((each.state, each.operation, repr(each.value)) for each in found.mutations)
+    if operator == "first" and keyed in KEYED[4:]:  # of a window's timers the log has net changes
+        assert recorded <= explained
+        assert {each[0] for each in explained - recorded} <= {"event time timers", "__merging_windows"}
+    else:
+        assert recorded == explained
     numbers = [each.number for each in found.mutations]
     assert numbers == sorted(numbers)
     for each in found.mutations:
