@@ -229,10 +229,11 @@ class Keep2(Keep):
         self.kept = runtime_context.get_list_state(ListStateDescriptor("total", Types.STRING()))
 
 
-def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path) -> None:
+@pytest.mark.parametrize("records", [1, 9], ids=["ended in the first epoch", "ended later"])
+def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path, records: int) -> None:
     """Watermarks move at the end of each epoch, not of each checkpoint; sources end in different epochs."""
     build = GraphBuilder("job", 2, 8)
-    one = build.timestamps(build.source(rounds(3, 9), uid="one"), lambda element: element[1])
+    one = build.timestamps(build.source(rounds(3, records), uid="one"), lambda element: element[1])
     other = build.timestamps(build.source(rounds(4, 30), uid="other"), lambda element: element[1] // 2)
     both = build.add(NodeKind.UNION, "union", one, other)
     build.collect(build.process(build.key_by(both, lambda element: element[0]), Sessions(), uid="process"))
