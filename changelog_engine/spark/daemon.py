@@ -376,7 +376,8 @@ def import_compiled(path: list[str]) -> None:
     Args:
         path: where Python looks for modules.
     """
-    site = next((found for found in map(_site_of, path) if found in path), None)
+    sites = [_site_of(each) for each in path]
+    site = next((found for found in sites if found in path), None)
     if site is None or "pyspark" in sys.modules:
         return
     spec = PathFinder.find_spec("pyspark", [site])

@@ -336,12 +336,14 @@ class Decoder:
             if self._whole:
                 values = [call(_record(record)) for record in records]
             else:
-                values = [call(value) for value in map(self._message.value, records)]
+                raw = map(self._message.value, records)  # drives our own code
+                values = [call(value) for value in raw]
         except Exception:
             values = None
         if values is None or self._is_end is not None:
             return self._one_by_one(records)
-        times = [time for _, time in map(self._message.timestamp, records)]
+        stamped = map(self._message.timestamp, records)  # drives our own code
+        times = [time for _, time in stamped]
         if None in values:
             kept = [pair for pair in zip(values, times, strict=True) if pair[0] is not None]
             values, times = [value for value, _ in kept], [timestamp for _, timestamp in kept]
