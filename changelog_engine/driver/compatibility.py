@@ -9,7 +9,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.connectors.protocols import SourceOfParts
-from changelog_engine.driver.sinks import check_sinks, with_sinks
+from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
@@ -121,7 +121,6 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
                 "changelog.restore=none"
             )
     _check_states(plan, checkpoint)
-    check_sinks(plan, checkpoint)
     missing = set(checkpoint.sources) - set(plan.uids.values())
     if missing:
         raise RestoreError(

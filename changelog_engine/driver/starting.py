@@ -17,6 +17,7 @@ from changelog_engine.driver.compatibility import (
     without_removed,
 )
 from changelog_engine.driver.journal import JobJournal
+from changelog_engine.driver.sinks import check_sinks
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import JobPlan
@@ -73,6 +74,7 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
                 start = placed(plan, start)
                 plan = fitted(plan, start)
                 check_restorable(plan, start)
+                check_sinks(plan, start)
                 pickled = ", ".join(pickled_states(start))
                 loads = f", and may load pickled values of {pickled}" if pickled else ""
                 log.info("job %r goes on from checkpoint %d%s", name, start.id, loads)
@@ -96,5 +98,6 @@ def _check_savepoint(plan: JobPlan, settings: JobSettings) -> tuple[JobPlan, Sav
         checkpoint = claimed_state(plan, checkpoint)
     plan = fitted(plan, checkpoint)
     check_restorable(plan, checkpoint)
+    check_sinks(plan, checkpoint)
     savepoint.verify()
     return plan, savepoint, checkpoint

@@ -25,8 +25,10 @@ from changelog_engine.connectors import (
     Prepared,
     SinkContext,
 )
+from changelog_engine.driver.sinks import prepared_sinks
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.replay.job import replay_graph
 from changelog_engine.testing.conformance import check_committing_sink
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
@@ -171,6 +173,18 @@ def test_a_sink_that_has_prepared_output_is_not_taken_away(tmp_path: Path) -> No
         job.run_driver(build.graph())
     job.run(job_into(FolderSink(str(out)), 2, True))
     assert visible(out) == exactly_once()
+
+
+def test_a_replay_begins_at_a_checkpoint_that_has_prepared_output(tmp_path: Path) -> None:
+    """It was refused: a replay writes to no sink, and the sink was missed."""
+    job, out = TestJob(tmp_path / "log", Script((20,), (True,))), tmp_path / "out"
+    job.run(job_into(FolderSink(str(out)), 2, True))
+    written, starts = visible(out), [row for row in job.commits[:-1] if prepared_sinks(row)]
+    assert starts
+    for row in starts:
+        report = replay_graph(job_into(FolderSink(str(out)), 2, True), job.settings, row.id)
+        assert report.equal, report.text()
+    assert visible(out) == written
 
 
 class OneCommit(CommittingSink):
