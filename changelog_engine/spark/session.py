@@ -74,9 +74,15 @@ def spark_context(
         background: whether a new one with a local master has a slot more than asked for, for tasks beside the epochs.
 
     Raises:
+        ConfigurationError: PySpark's threads are not pinned to those of the JVM.
         EnvironmentNotReadyError: Java is missing or too old.
     """
     active = active_context()
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":  # as PySpark reads it
+        raise errors.ConfigurationError(
+            "PYSPARK_PIN_THREAD is not true: the jobs that this program runs in Spark would have each other's groups, and "
+            "what is cancelled could be another one's. Unset the variable before Spark is started, or set it to true"
+        )
     if active is not None:
         return active
     check_java()

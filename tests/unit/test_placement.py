@@ -14,11 +14,17 @@ from support.functions import Count
 from support.graphs import keyed_job
 
 from api.common import Types
-from changelog_engine.errors import EpochFailedError, StorageError
+from changelog_engine.errors import ConfigurationError, EpochFailedError, StorageError
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark.background import _locked, side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
-from changelog_engine.spark.session import BACKGROUND_SLOTS, _add_slot, _configured, local_slots
+from changelog_engine.spark.session import (
+    BACKGROUND_SLOTS,
+    _add_slot,
+    _configured,
+    local_slots,
+    spark_context,
+)
 
 EXECUTORS = "spark.executor.instances"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -257,3 +263,9 @@ def test_a_background_task_runs_where_files_cannot_be_locked(
     path.unlink()
     with pytest.raises(StorageError, match="lock file"):  # the job has ended
         _locked(str(path))
+
+
+def test_threads_of_pyspark_that_are_not_pinned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "False")
+    with pytest.raises(ConfigurationError, match=r"PYSPARK_PIN_THREAD is not true: .* Unset the variable"):
+        spark_context({})
