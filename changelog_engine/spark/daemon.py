@@ -299,6 +299,9 @@ class Daemon:
                         each.close()
             with open(os.devnull) as nothing:
                 os.dup2(nothing.fileno(), 0)
+            numpy_random = sys.modules.get("numpy.random")  # numpy 1 imports it along, and it draws
+            if numpy_random is not None:
+                numpy_random.seed()
             if not self._background:
                 _name_process(f"task {os.environ[PIN_VARIABLE]}/{subtask}")
             serve(link, self._broadcasts)

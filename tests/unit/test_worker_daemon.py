@@ -35,7 +35,10 @@ PROGRAM = """
 import os, signal, struct, sys
 from changelog_engine.spark import daemon
 
-sys.modules["changelog_engine.spark.worker"] = None  # what the engine's own tasks need, and these do not
+if "IMPORTS" in os.environ:
+    import numpy.random  # as numpy 1 does
+else:
+    sys.modules["changelog_engine.spark.worker"] = None  # what the engine's own tasks need, and these do not
 
 def run(connection):
     from pyspark.core import broadcast
@@ -339,8 +342,8 @@ def test_workers_import_pyspark_from_where_it_is_compiled() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads of a process are listed in /proc")
-@pytest.mark.parametrize("spark", [True], indirect=True, ids=["path"])
-def test_what_was_imported_before_the_fork_runs_no_thread_and_drew_nothing(spark: Spark) -> None:
+def test_what_was_imported_before_the_fork_runs_no_thread_and_workers_draw_their_own(tmp_path: Path) -> None:
+    spark = Spark(tmp_path, False, more={"IMPORTS": "all"})
     connections = [spark.connect(), spark.connect()]
     drawn = []
     for subtask, connection in enumerate(connections):
@@ -358,6 +361,7 @@ def test_what_was_imported_before_the_fork_runs_no_thread_and_drew_nothing(spark
     assert set(threads.values()) <= {"jemalloc_bg_thd\n"}
     for connection in connections:
         connection.close()
+    spark.end()
 
 
 def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
