@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from cluster_job import key_of
-from driver_process import Driver, newest_checkpoint, wait_for
+from driver_process import Driver, executors_java, newest_checkpoint, wait_for
 from pyarrow import fs
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkMaster, SparkWorker
@@ -53,6 +53,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",
         "spark.master": master.url,
+        **executors_java(),
         "spark.executor.cores": 1,
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.5",
