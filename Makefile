@@ -77,7 +77,8 @@ test: $(STAMP) check-java  ## all tests
 	@status=0
 	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
 	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
-	$(PY) -m pytest -m slow -n 2 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || {
+	# Each waits a quarter of its time for processes that start or end: three at once keep two cores busy.
+	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || {
 	    echo "Once more, alone, what failed. What passes now failed by the clock or by the machine; mend it all the same."
 	    $(PY) -m pytest -m slow --last-failed --last-failed-no-failures none --maxfail 3 || status=1
 	}
