@@ -5,7 +5,7 @@ A struct is a Row to whoever declares rows, and a dict to whoever declares Avro 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
-from changelog_engine.types.row import Row, make_row
+from changelog_engine.types.row import Row, columns_of_rows, make_row
 from changelog_engine.types.typeinfo import shown
 
 _Convert = Callable[[Any], Any]
@@ -98,9 +98,31 @@ def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
     convert = to_arrow(struct)
     assert convert is not None
     try:
+        columns = _same_columns(values, len(schema))
+        if columns is not None:
+            arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
         return pa.RecordBatch.from_struct_array(pa.array([convert(value) for value in values], struct))
     except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
         raise _misfit(values, schema, error) from None
+
+
+def _same_columns(values: list[Any], width: int) -> Sequence[Sequence[Any]] | None:
+    """The columns of tuples, or of rows of one shape; None where elements are looked at one by one."""
+    kinds = set(map(type, values))
+    if kinds == {Row}:
+        found = columns_of_rows(values)
+        return None if found is None or len(found[1]) != width else found[1]
+    if kinds not in ({tuple}, {list}) or not width or set(map(len, values)) != {width}:
+        return None
+    return list(zip(*values, strict=True))
+
+
+def _array(column: Sequence[Any], wanted: pa.DataType) -> pa.Array:
+    convert = to_arrow(wanted)
+    if convert is not None:
+        column = [None if item is None else convert(item) for item in column]
+    return pa.array(column, wanted)
 
 
 def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMismatchError:
