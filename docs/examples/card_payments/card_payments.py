@@ -243,7 +243,7 @@ def source_of(servers, topic, row_type, bounded):
     """A topic of JSON rows from its beginning: to its end of now, or for ever."""
     rows = JsonRowDeserializationSchema.builder().type_info(row_type).build()
     source = KafkaSource.builder().set_bootstrap_servers(servers).set_topics(topic)
-    source = source.set_group_id("card payments").set_value_only_deserializer(rows)
+    source = source.set_group_id("card-payments").set_value_only_deserializer(rows)
     source = source.set_starting_offsets(KafkaOffsetsInitializer.earliest())
     return (source.set_bounded(KafkaOffsetsInitializer.latest()) if bounded else source).build()
 
@@ -257,7 +257,7 @@ def sink_of(servers, topic, row_type):
         .set_bootstrap_servers(servers)
         .set_record_serializer(record.build())
         .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .set_transactional_id_prefix(f"{topic} of card payments")
+        .set_transactional_id_prefix(f"card-payments-{topic}")
         .set_property("transaction.timeout.ms", "600000")
         .build()
     )
@@ -294,7 +294,7 @@ def main(servers, prefix="", bounded=False, settings=()):
     alerts.sink_to(sink_of(servers, f"{prefix}alerts", alert_type())).uid("alerts")
     sessions.sink_to(sink_of(servers, f"{prefix}sessions", session_type())).uid("sessions sink")
     late.sink_to(sink_of(servers, f"{prefix}late", payment_type())).uid("late")
-    env.execute("card payments")
+    env.execute("card-payments")
 
 
 if __name__ == "__main__":
