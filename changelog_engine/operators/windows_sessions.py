@@ -3,6 +3,8 @@
 Invariants:
     * State, timers, results and their order are those of ``WindowOperator`` with the same windows and trigger; an element
       that makes sessions of its key one goes the general way.
+    * Sessions of a key neither overlap nor touch, so an element at or after the start of the newest one, which is remembered
+      outside the table, can touch no other.
 
 ``run`` goes once through each record and ``fire_timers`` once through each session. Keep them free of what isn't needed:
 sessions are pairs of start and end, and texts in the map of windows; a ``TimeWindow`` is made only for the user's function.
@@ -31,7 +33,7 @@ Pair = tuple[Any, tuple[int, int]]
 Session = tuple[int, int, str, Pair, str]
 """Start, end, their text, the key and the window that holds the contents, and that window's text."""
 
-_MOST_ALONE = 65_536  # sessions that are remembered where the state is not on the heap
+_MOST_NEWEST = 65_536  # sessions that are remembered where the state is not on the heap
 
 
 def is_session(spec: WindowSpec) -> bool:
@@ -50,8 +52,8 @@ class SessionWindowOperator(WindowOperator):
         super().open()
         assert self.merging is not None
         self.cell = None if self.listed else self.contents.cell
-        self._alone: dict[Any, Session] = {}
-        self._most_alone = sys.maxsize if self.merging.handle.on_heap else _MOST_ALONE
+        self._newest: dict[Any, Session] = {}
+        self._most_newest = sys.maxsize if self.merging.handle.on_heap else _MOST_NEWEST
 
     def run(
         self,
@@ -64,34 +66,33 @@ class SessionWindowOperator(WindowOperator):
         gap = self.assigner.session_gap
         longest = gap + self.lateness
         if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
-            self._alone.clear()
+            self._newest.clear()
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
             return
         assert self.merging is not None
         cursor, place, merging = self.cursor, self.place, self.merging
         held, touching, put = merging.handle.entry, merging.touching, merging.handle.put
-        add, register, alone = self._adding(), self.timers.event.register, self._alone
+        add, register, newest = self._adding(), self.timers.event.register, self._newest
         lateness, watermark = self.lateness, self.timers.watermark
         for key, time, value in zip(identities, times, values, strict=True):
             cursor.key = key
             cursor.timestamp = place.timestamp = time
             end = time + gap
-            session, single = alone.get(key), False
-            if session is None:
+            session, is_newest = newest.get(key), True
+            if session is None or time < session[0]:
                 entry = held()
-                single = entry is None
                 if entry is not None:
                     count, span, text, home = touching(entry, time, end)
                     if count > 1:
+                        newest.pop(key, None)
                         if not self._add_merging(key, TimeWindow(time, end), value, time, out, out_times):
                             self.late(value, time)
                         continue
-                    if count:
-                        session = span[0], span[1], text, (key, merging.read(home)), home
-                        if len(entry) == 1:
-                            self._remember(key, session)
-            elif session[0] > end or session[1] < time:  # the key will have two
-                del alone[key]
+                    is_newest = len(entry) == count or (session is not None and text == session[2])
+                    session = (span[0], span[1], text, (key, merging.read(home)), home) if count else None
+                    if session is not None and is_newest:
+                        self._remember(key, session)
+            elif time > session[1]:
                 session = None
             if session is not None:
                 start, until, text, state, home = session
@@ -101,8 +102,8 @@ class SessionWindowOperator(WindowOperator):
                     longer = f"[{merged[0]},{merged[1]}]"
                     self._extend((key, (start, until)), (key, merged), text, longer, home)
                     start, until = merged
-                    if key in alone:
-                        alone[key] = start, until, longer, state, home
+                    if is_newest:
+                        self._remember(key, (start, until, longer, state, home))
                 place.key = state
                 add(value)
                 last = until - 1
@@ -120,7 +121,7 @@ class SessionWindowOperator(WindowOperator):
             text = f"[{time},{end}]"
             put(text, text)
             place.key = pair = key, (time, end)
-            if single:
+            if is_newest:
                 self._remember(key, (time, end, text, pair, text))
             add(value)
             if last <= watermark:
@@ -131,10 +132,10 @@ class SessionWindowOperator(WindowOperator):
                 register(last + lateness)
 
     def _remember(self, key: Any, session: Session) -> None:
-        """Remember a key's only session."""
-        if len(self._alone) >= self._most_alone:
-            self._alone.clear()
-        self._alone[key] = session
+        """Remember a key's newest session."""
+        if len(self._newest) >= self._most_newest:
+            self._newest.clear()
+        self._newest[key] = session
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         if domain is not TimeDomain.EVENT_TIME:
@@ -142,7 +143,7 @@ class SessionWindowOperator(WindowOperator):
         assert self.merging is not None
         cursor, place, merging, lateness = self.cursor, self.place, self.merging, self.lateness
         held, forget, clear = merging.handle.entry, merging.handle.remove, (self.cell or self.contents).clear
-        alone = self._alone
+        newest = self._newest
         contents_of, emits, copies = self._contents(), self.spec.firing is Firing.EMIT, self.copies
         out: list[Any] = []
         out_times: list[int] = []
@@ -151,7 +152,7 @@ class SessionWindowOperator(WindowOperator):
             for timestamp, pair in queue.take_due(until):  # nothing sets timers while these fire
                 key, span = pair
                 cursor.key = key
-                session = alone.get(key)
+                session = newest.get(key)
                 if session is not None and session[0] == span[0] and session[1] == span[1]:
                     text, state = session[2], session[3]
                 else:
@@ -183,7 +184,8 @@ class SessionWindowOperator(WindowOperator):
                         place.key = pair
                         self.clear_function(TimeWindow(*span))
                     forget(text)
-                    alone.pop(key, None)
+                    if session is not None and text == session[2]:
+                        del newest[key]
                 if len(out) >= EMIT_AT:
                     self.emit_results(out, out_times)
                     out, out_times = [], []
