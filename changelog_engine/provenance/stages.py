@@ -148,11 +148,22 @@ def _load_only(store: KeyedStore, groups: range, wanted: Any) -> None:
         store.config = type(config)(**narrowed)
         load(point, described, tell)
         store.config = config
-        text = store.buffer._key_codec.texts([wanted])[0]
-        for name, tables in store._pending.items():
-            store._pending[name] = [table.filter(pc.equal(table["key"], text)) for table in tables]
+        for name in store._pending:
+            filter_pending(name)
 
+    def filter_pending(name: tuple[str, str]) -> None:
+        text = store.buffer._key_codec.texts([wanted])[0]
+        tables = store._pending[name]
+        store._pending[name] = [table.filter(pc.equal(table["key"], text)) for table in tables]
+
+    def narrow_timers(name: tuple[str, str]) -> None:
+        if name in store._pending:
+            filter_pending(name)
+        restore_timers(name)
+
+    restore_timers = store._restore_timers
     store.__dict__["load"] = narrow_load
+    store.__dict__["_restore_timers"] = narrow_timers  # the loading itself fills timers that are declared
 
 
 def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> None:

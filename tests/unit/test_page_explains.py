@@ -15,8 +15,13 @@ from typing import Any
 
 import pytest
 
+from changelog_engine import explain
+from changelog_engine.api.common import Configuration, Types, WatermarkStrategy
+from changelog_engine.api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from changelog_engine.api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli.ui import page_server
 from changelog_engine.clock import monotonic_s
+from changelog_engine.testing import At, Checkpoint, ScriptedSource, Watermark, without_spark
 from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program, _answer_in
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -237,3 +242,39 @@ def test_the_button_says_which_record(page: Any, script: Path):
         with urllib.request.urlopen(asked, timeout=20) as answered:
             assert b'class="error"' in (told := answered.read())
             assert b"<script" not in told
+
+
+class Reminds(KeyedProcessFunction):
+    """Counts, and counts on when its timer fires."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: str, ctx: Any) -> Any:
+        self.count.update(1)
+        ctx.timer_service().register_event_time_timer(5)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        self.count.update(self.count.value() + 1)
+        yield ctx.get_current_key()
+
+
+def test_other_keys_timers_stay_out_of_an_explanation(tmp_path: Path) -> None:
+    """Those of its key group that a checkpoint had fired, without their states."""
+
+    def program() -> None:
+        configuration = Configuration()
+        configuration.set_string("state.changelog.dstl.dfs.base-path", str(tmp_path))
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.set_parallelism(1).set_max_parallelism(1)
+        env.enable_checkpointing(10).enable_changelog_state_backend(True)
+        script = ScriptedSource([At("b", 0), At("a", 0), Checkpoint(), Watermark(9)])
+        source = env.from_source(script, WatermarkStrategy.no_watermarks(), "source").uid("source")
+        source.key_by(lambda name: name, Types.STRING()).process(Reminds()).uid("reminds").print()
+        env.execute("reminds")
+
+    with without_spark():
+        program()
+    found = explain(program, "a", operator="reminds")
+    assert [mutation.value for mutation in found.mutations if mutation.state == "count"] == [2]
