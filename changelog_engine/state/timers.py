@@ -114,6 +114,8 @@ class TimerQueue:
     def _firing(self, table: HeapTimers, until: int) -> Iterator[Timer]:
         cursor, get, soon = self._cursor, table.get, table.soon
         logged = self._log is not None
+        if logged:
+            log_key, log_value, log_operation = self._log_key, self._log_value, self._log_operation
         log_time = self._log_time if logged else None
         rest = table.begin_firing(until)
         try:
@@ -130,9 +132,9 @@ class TimerQueue:
                     continue  # it was deleted meanwhile
                 cursor.timestamp, cursor.key = timestamp, key = timer
                 if logged:
-                    self._log_key(key)
-                    self._log_value(timestamp)
-                    self._log_operation(DELETE_TIMER)
+                    log_key(key)
+                    log_value(timestamp)
+                    log_operation(DELETE_TIMER)
                     if log_time is not None:
                         log_time(timestamp)
                 del table[timer]
