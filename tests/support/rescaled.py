@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,14 +28,18 @@ class RescaledJob(TestJob):
 
     def _observe(self, stats: EpochStats) -> None:
         due = sorted(epoch for epoch in self.wanted if epoch <= self.progress.epoch)  # type: ignore[union-attr]
+        requests = self.coordinator.control.rescales
         for wanted in [self.wanted.pop(epoch) for epoch in due]:
-            requests = self.coordinator.control.rescales
-            asker = threading.Thread(target=self.ask, args=(requests, wanted))
-            self.askers.append(asker)
-            asker.start()
-            while requests.waiting is None and asker.is_alive():
-                asker.join(0.001)
+            self.settle(requests)
+            self.askers.append(threading.Thread(target=self.ask, args=(requests, wanted)))
+            self.askers[-1].start()
+        self.settle(requests)
         super()._observe(stats)
+
+    def settle(self, requests: Any) -> None:
+        """The job goes on when a request waits for it, or all had their answers: none is late on a busy machine."""
+        while requests.waiting is None and any(asker.is_alive() for asker in self.askers):
+            time.sleep(0.001)
 
     def ask(self, requests: Any, wanted: Any) -> None:
         try:
