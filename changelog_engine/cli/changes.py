@@ -22,6 +22,7 @@ from changelog_engine.cli.shown import (
     point_option,
     shows,
     state_option,
+    withheld_lines,
 )
 from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, StateDifference, differences
@@ -97,6 +98,7 @@ def history(
         )
         missed = bool(there.missed)
         notes += missed_lines(there, key) if missed else []
+        notes += [] if there.total else withheld_lines(there)
     if len(found.changes) > limit:
         notes.append(
             f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"

@@ -265,3 +265,13 @@ def missed_lines(found: EntriesAt, key: str) -> list[str]:
         near = f"the nearest of {miss.keys:,}: {shown}" if miss.keys else "there is none"
         lines.append(f"the keys of {miss.operator!r} are {miss.key_type}; {near}")
     return lines
+
+
+def withheld_lines(found: EntriesAt) -> list[str]:
+    """What to say of each state that is left out."""
+    return [withheld_line(uid, state, why) for (uid, state), why in found.withheld.items()]
+
+
+def withheld_line(uid: str, state: str, why: str) -> str:
+    """What to say of a state that is left out."""
+    return f"{state!r} of {uid!r} {why}: --allow-pickle shows it, for jobs of your own"

@@ -21,6 +21,8 @@ from changelog_engine.cli.shown import (
     pickle_option,
     shows,
     state_option,
+    withheld_line,
+    withheld_lines,
 )
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
 
@@ -97,7 +99,7 @@ def state(
     left = found.total - skip - len(found.entries)
     if left > 0:
         notes.append(f"{left:,} more; --limit shows more, --key one")
-    withheld = [_withheld(uid, state, why) for (uid, state), why in found.withheld.items()]
+    withheld = withheld_lines(found)
     notes += withheld
     missed = key is not None and not withheld and not found.total
     if missed:
@@ -144,11 +146,7 @@ def _overview(found: StatesAt) -> Answer:
 
 
 def _withheld_states(found: StatesAt) -> list[str]:
-    return [_withheld(each.operator, each.state, each.withheld) for each in found.states if each.withheld]
-
-
-def _withheld(uid: str, state: str, reason: str) -> str:
-    return f"{state!r} of {uid!r} {reason}: --allow-pickle shows it, for jobs of your own"
+    return [withheld_line(each.operator, each.state, each.withheld) for each in found.states if each.withheld]
 
 
 def _list(found: EntriesAt) -> list[dict[str, str]]:

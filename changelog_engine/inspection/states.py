@@ -14,7 +14,7 @@ from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
-from materializer.fold import FoldedState, fold_at
+from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
 _UNDECLARED = "undeclared"
 
@@ -114,7 +114,7 @@ class EntriesAt(Displayed):
         entries: those of the page.
         total: how many there are in all.
         withheld: (operator, state) to the reason why it is left out.
-        missed: where a key was asked for and nothing has it: one for each operator.
+        missed: where a key was asked for and nothing has it: one for each operator. Nothing where keys are withheld.
     """
 
     checkpoint: Checkpoint
@@ -222,7 +222,7 @@ def entries_at(
             shown = [e for e in _entries(folded) if operator in (None, e.operator)]
             entries = [e for e in shown if key in (repr(e.key), str(e.key))]
             withheld = {name: why for name, why in folded.withheld.items() if operator in (None, name[0])}
-            if not entries:
+            if not entries and OBJECT_KEYS not in withheld.values():  # which may be it
                 missed = tuple(_miss(each, shown, key) for each in _keyed(checkpoint, operator, state))
     last = len(entries) if limit is None else first + limit
     return EntriesAt(checkpoint, tuple(entries[first:last]), len(entries), dict(withheld), missed)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from changelog_engine.ledger.lineage import Lineage
 
 FORMS = "an id such as 12, -2 from the newest, latest, attempt:3, or a time such as 12:00:05 or 2026-01-31T12:00:05 (UTC)"
+_ID = re.compile(r"\d{1,18}")
 _FROM_END = re.compile(r"-\d{1,18}")
 _ATTEMPT = re.compile(r"attempt:\d{1,9}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
@@ -64,7 +65,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
         raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
     if text == "latest":
         return newest
-    if text.isdecimal():
+    if _ID.fullmatch(text):
         return _by_id(lineage, int(text))
     if _FROM_END.fullmatch(text):
         return _from_end(lineage, newest, int(text))
@@ -101,8 +102,8 @@ def time_of(text: str, lineage: Lineage) -> int | None:
 
 def _is_point(text: str) -> bool:
     """Whether a text has one of the forms that a point can have."""
-    counted = text == "latest" or text.isdecimal() or _FROM_END.fullmatch(text) or _ATTEMPT.fullmatch(text)
-    return bool(counted) or _time(text) is not None
+    counted = any(form.fullmatch(text) for form in (_ID, _FROM_END, _ATTEMPT))
+    return counted or text == "latest" or _time(text) is not None
 
 
 def _time(text: str) -> tuple[int, bool] | None:

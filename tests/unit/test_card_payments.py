@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from support.card_payments import (
+    JOB,
     expected_of,
     fields_of,
     made_payments,
@@ -111,3 +114,14 @@ def operator(uid: str, base: Path) -> OperatorHarness:
     for stream in streams:
         stream.print()
     return OperatorHarness(env.generate_stream_graph(), uid)
+
+
+def test_a_setting_that_is_none_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, JOB, "nowhere:1", "--bounded", "a=b", "bounded"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "settings are KEY=VALUE; got a=b bounded" in done.stderr

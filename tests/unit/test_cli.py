@@ -8,6 +8,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.inspection.states import entries_at
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.spark.shipping import ship
 from materializer import FoldedState, StateEntries
@@ -80,12 +82,23 @@ def run(
     name: str = "words",
     restore: str = "auto",
     ages: bool = False,
+    key: Any = None,
 ) -> Path:
-    """Run a job to its end in this process; returns its folder. Where it ages, its state has the checkpoints' clock."""
+    """Run a job to its end in this process; returns its folder. Where it ages, its state has the checkpoints' clock.
+
+    ``key`` makes an undeclared key of each word.
+    """
     elements = [(word, place) for place, word in enumerate(words.split())]
     nodes = (
         Node(0, NodeKind.SOURCE, "words", function=CollectionSource(elements)),
-        Node(1, NodeKind.KEY_BY, "key", (0,), function=lambda value: value[0], key_type=Types.STRING()),
+        Node(
+            1,
+            NodeKind.KEY_BY,
+            "key",
+            (0,),
+            function=lambda value: key(value[0]) if key else value[0],
+            key_type=None if key else Types.STRING(),
+        ),
         Node(2, NodeKind.PROCESS, "count", (1,), function=function or Words(), uid="count"),
         Node(3, NodeKind.SINK, "collect", (2,), function=CollectSink()),
     )
@@ -307,6 +320,19 @@ def test_pickles_are_loaded_when_told_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "path", list(sys.path))
     _, _, *rows = cells(cli("state", folder, "--allow-pickle", "--state", "seen").output)
     assert rows == [["count", "seen", "'to'", "{'all': {0}}"], ["count", "seen", "'be'", "{'all': {1}}"]]
+
+
+def test_a_key_that_may_be_one_of_those_withheld_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    folder = run(tmp_path, "1 2 2", key=Fraction)
+    for command in ("state", "history"):
+        result = cli(command, folder, "--key", "2")
+        assert result.exit_code == 0
+        assert "'count' of 'count' has keys that are objects" in result.output
+        assert "no entry has the key" not in result.output
+    assert not entries_at(str(folder), key="2").missed
+    missing = cli("state", folder, "--key", "5", "--allow-pickle")
+    assert missing.exit_code == 1
+    assert "the nearest of 2: Fraction(" in missing.output
 
 
 def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:

@@ -187,6 +187,7 @@ def test_points(job: Path) -> None:
         ("attempt:7", "there is no checkpoint of attempt 7 .*: its newest attempt is 2"),
         ("2001-01-01", "at or before 2001-01-01 00:00:00.000 .*: the nearest is checkpoint 1"),
         ("25:00:00", "is not a point of a job"),
+        ("9" * 5000, "is not a point of a job"),
         ("yesterday", "'yesterday' is not a point of a job: give an id such as 12"),
     ],
 )

@@ -307,4 +307,6 @@ if __name__ == "__main__":
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="configuration, in Flink's own keys")
     arguments = parser.parse_intermixed_args()
     pairs = [setting.split("=", 1) for setting in arguments.settings]
+    if not all(len(pair) == 2 for pair in pairs):
+        parser.error(f"settings are KEY=VALUE; got {' '.join(arguments.settings)}")
     main(arguments.servers, arguments.prefix, arguments.bounded, pairs)
