@@ -23,7 +23,8 @@ def is_long(column: Any) -> bool:
         lengths = pc.binary_length(column.dictionary).cast(pa.int64())
         longest = pc.max(lengths).as_py() or 0
         return (
-            longest * len(column) > ARRAY_BYTES and pc.sum(lengths.take(column.indices)).as_py() > ARRAY_BYTES
+            longest * len(column) > ARRAY_BYTES
+            and (pc.sum(lengths.take(column.indices)).as_py() or 0) > ARRAY_BYTES
         )
     return column.type in _LARGE and column.nbytes > ARRAY_BYTES
 
@@ -48,7 +49,7 @@ def taken(column: pa.Array | pa.ChunkedArray, at: pa.Array, type_: pa.DataType) 
     if found.type == type_:
         return found
     chunks = found.chunks if isinstance(found, pa.ChunkedArray) else [found]
-    return pa.chunked_array([piece.cast(type_) for chunk in chunks for piece in _cut(chunk)], type_)
+    return pa.chunked_array([_narrowed(piece, type_) for chunk in chunks for piece in _cut(chunk)], type_)
 
 
 def _cut(array: pa.Array) -> Iterator[pa.Array]:
@@ -58,6 +59,11 @@ def _cut(array: pa.Array) -> Iterator[pa.Array]:
         half = len(array) // 2
         yield from _cut(array.slice(0, half))
         yield from _cut(array.slice(half))
+
+
+def _narrowed(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    # A slice keeps the offsets of the whole array, which may not fit; a copy counts from 0.
+    return (pa.concat_arrays([array]) if array.offset else array).cast(type_)
 
 
 def pieces(table: pa.Table) -> Iterator[pa.Table]:

@@ -98,4 +98,4 @@ class PlainColumns:
 
 def suits(schema: CsvSchema) -> bool:
     """Whether plain lines of a schema can be told from others."""
-    return schema.separator.isascii() and schema.separator not in "\r\n"
+    return schema.separator.isascii() and schema.separator not in "\0\r\n"
