@@ -107,6 +107,12 @@ class TestCsv:
         assert path.read_bytes() == b"1|'a|b'|1|true|1.0\r\n2|NULL|NULL|NULL|NULL\r\n"
         assert read(csv_source(tmp_path, schema))[1] == Row(id=2, name=None, list=None, flag=None, x=None)
 
+    def test_separator_that_arrow_takes_for_none(self, tmp_path):
+        schema = csv_schema(set_column_separator="\0")
+        rows = [Row(id=number, name="n", list=[1], flag=True, x=0.5) for number in range(600)]
+        write(tmp_path, CsvBulkWriters.for_schema(schema), rows)
+        assert read(csv_source(tmp_path, schema)) == rows
+
     def test_compressed(self, tmp_path):
         with gzip.open(tmp_path / "f.csv.gz", "wt") as stream:
             stream.write("id,name,list,flag,x\n" + "".join(f"{n},n,,,\n" for n in range(100)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -163,6 +164,25 @@ def test_columns_that_one_array_would_not_hold(tmp_path: Path, monkeypatch: pyte
         filled: dict[int, str] = {}
         fill_state([folded], StateSpec("s", StateKind.VALUE, Types.STRING()), Types.LONG(), filled)
         assert filled == {number: json.loads(text) for number, text in enumerate(texts)}
+
+
+def test_texts_behind_two_gib_of_others_become_short_arrays() -> None:
+    """Offsets of a slice count from the beginning of the whole array. Nobody touches the zeros, so they are no memory."""
+    zeros = np.zeros(2**31, np.uint8)
+    offsets = np.array([0, 2**31 - 9, 2**31 - 6, 2**31 - 3, 2**31], np.int64)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(zeros)]
+    far = pa.Array.from_buffers(pa.large_string(), 4, buffers).slice(1)
+    column = mock.Mock()
+    column.take.return_value = far
+    found = oversized.taken(column, pa.array([1, 2, 3]), pa.string())
+    assert found.type == pa.string()
+    assert found.to_pylist() == ["\0\0\0"] * 3
+
+
+def test_a_dictionary_of_which_no_text_is_used_is_not_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oversized, "ARRAY_BYTES", 10)
+    unused = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int32()), pa.array(["much text"]))
+    assert not oversized.is_long(unused)
 
 
 def test_mutations_that_one_array_would_not_hold_are_encoded_in_halves(
