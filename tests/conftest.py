@@ -106,6 +106,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """At the end all goes that can: DuckDB's library complains of what is left."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def _logger_as_it_was() -> Iterator[None]:
     """What a job does to the engine's logger ends with its test."""
