@@ -13,7 +13,9 @@ import functools
 import os
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -41,6 +43,7 @@ from changelog_engine.types.copies import separate
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _engine_file = functools.cache(is_ours)
 _PATIENCE_S = 10.0
+_INDEX = attrgetter("index")
 _ALL = object()  # in the mutations of a map: those of all of it
 
 Origin = Any
@@ -300,18 +303,19 @@ class Entries:
         if tracker.reads and not self._explicit:
             self._last[key] = event
 
-    def note_operation(self, operation: str) -> None:
-        """The operation of the newest mutation, of a list or a map."""
-        if not self._pending or self._pending[-1].index != len(self._log.keys) - 1:
+    def note_operation(self, operation: str, index: int) -> None:
+        """The operation of a mutation of a list or a map, whose key was logged before, perhaps with the keys of others."""
+        at = bisect_left(self._pending, index, key=_INDEX)
+        if at == len(self._pending) or self._pending[at].index != index:
             return
-        event = self._pending[-1]
+        event = self._pending[at]
         event.live = operation not in (REMOVE, CLEAR)
         if self._of_map:
             assert self._log.map_keys is not None
             if operation == CLEAR:
                 self._last[event.key] = {_ALL: event}
             else:
-                self._last.setdefault(event.key, {})[self._log.map_keys[-1]] = event
+                self._last.setdefault(event.key, {})[self._log.map_keys[index]] = event
         elif operation == APPEND:
             self._last.setdefault(event.key, []).append(event)
         else:
@@ -423,7 +427,11 @@ class _Operations(list[str]):
 
     def append(self, operation: str) -> None:
         super().append(operation)
-        self._entries.note_operation(operation)
+        self._entries.note_operation(operation, len(self) - 1)
+
+    def extend(self, operations: Any) -> None:
+        for operation in operations:
+            self.append(operation)
 
 
 class _TracedCell(LoggingCell):

@@ -393,6 +393,40 @@ def check_impact(
     assert mine == theirs
 
 
+class Lists(KeyedProcessFunction):
+    """Several elements of a list at once, then a sum of them."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers", Types.LONG()))
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.LONG()))
+
+    def process_element(self, value: int, ctx: Any) -> None:
+        if value == 1:
+            self.numbers.update([10, 11])
+        elif value == 2:
+            self.numbers.add_all([12, 13])
+        else:
+            self.sum.update(sum(self.numbers.get()))
+
+
+def test_all_elements_of_a_list_that_was_read_are_named(tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    keyed = env.from_collection([1, 2, 3], Types.LONG()).key_by(lambda value: 0, Types.LONG())
+    keyed.process(Lists(), Types.LONG()).uid("lists").print()
+    graph = env.generate_stream_graph(job_name="job")
+    job = TestJob(tmp_path)
+    job.run(graph)
+    added = Replays(graph, job.settings).key(0, "lists", depth=2).mutations[-1]
+    assert (added.state, added.value) == ("sum", 46)
+    assert [(each.operation, each.value) for each in added.read if isinstance(each, ExplainedMutation)] == [
+        ("replace", 10),
+        ("append", 11),
+        ("append", 12),
+        ("append", 13),
+    ]
+    assert len(added.read) == 4  # and nothing from before
+
+
 def test_held_entries_are_named() -> None:
     assert str(HeldEntry("op", "state", 1, "a")) == "state['a'] of 'op', as it was before the replayed range"
 
