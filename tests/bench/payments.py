@@ -65,7 +65,8 @@ class PaymentsBench:
     def in_process(self) -> dict[str, Any] | None:
         """Without Spark: CPU seconds of the subtasks, by stage; None where there is no broker."""
         program = [sys.executable, str(Path(__file__)), "in_process"]
-        return self._here("cpu-payments", program, [_PREFIX], result_line)
+        figures = self._here("cpu-payments", program, [_PREFIX], result_line)
+        return figures and {**figures, "us_per_record": 1e6 * figures["cpu_s"] / figures["records"]}
 
     def loop(self) -> dict[str, Any]:
         """As a plain loop, which has all payments in memory."""
