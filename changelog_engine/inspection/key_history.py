@@ -5,7 +5,7 @@ Only files that can hold the key's key group are opened, and in these only the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, overload
@@ -21,6 +21,7 @@ from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Liter
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
+from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.values import Withheld, key_identities, keys_of, type_of, values_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
@@ -186,18 +187,37 @@ def key_history(
     times = _Times(ledger.lineage, checkpoint)
     found: list[KeyChange] = []
     refused, opened = [], 0
-    for described in checkpoint.operators:
-        if "states" not in described or operator not in (None, described["uid"]):
-            continue
+    keyed = [
+        described
+        for described in checkpoint.operators
+        if "states" in described and operator in (None, described["uid"])
+    ]
+
+    def look(described: dict[str, Any], identities: Iterable[KeyIdentity]) -> int:
+        files_opened = 0
+        for identity in identities:
+            reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
+            table, files = reader.rows(base, identity)
+            files_opened += files
+            found.extend(reader.changes(table, type_of(described.get("key_type")), state))
+        return files_opened
+
+    for described in keyed:
         key_type = type_of(described.get("key_type"))
         identities = key_identities(key, key_type)
         if not identities:
             refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
-        for identity in identities:
-            reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
-            table, files = reader.rows(base, identity)
-            opened += files
-            found += reader.changes(table, key_type, state)
+        opened += look(described, identities)
+    if (
+        not found and allow_pickle
+    ):  # a key that is an object is found as it is shown: its text does not make it
+        there = entries_at(
+            path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=True
+        ).entries
+        for described in keyed:
+            codec = key_codec_for(type_of(described.get("key_type")))
+            mine = {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]}
+            opened += look(described, mine)
     if refused and not found and len(refused) == sum("states" in each for each in checkpoint.operators):
         raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
     shown = [change for change in found if wanted(change)]

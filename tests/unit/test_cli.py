@@ -330,6 +330,8 @@ def test_a_key_that_may_be_one_of_those_withheld_is_not_said_to_be_missing(tmp_p
         assert "'count' of 'count' has keys that are objects" in result.output
         assert "no entry has the key" not in result.output
     assert not entries_at(str(folder), key="2").missed
+    shown = cli("history", folder, "--key", "Fraction(2, 1)", "--state", "count", "--allow-pickle")
+    assert [row[3:6] for row in cells(shown.output)[2:4]] == [["put", "-", "1"], ["put", "1", "2"]]
     missing = cli("state", folder, "--key", "5", "--allow-pickle")
     assert missing.exit_code == 1
     assert "the nearest of 2: Fraction(" in missing.output
