@@ -28,11 +28,14 @@ from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.ledger.reading import lineage_rows
+from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.typeinfo import shown
+from changelog_engine.windowing.namespaces import TimeWindows
+from changelog_engine.windowing.spec import CONTENTS
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
@@ -58,7 +61,8 @@ class KeyChange:
         time_ms: when the checkpoint's barrier was.
         event_time_ms: of the element or timer that caused it; None in streams without timestamps.
         cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
-            same time, or at any where no time is known), ``time to live`` for the removal of what had expired by the
+            same time, or at any where no time is known; of windows, which log their timers by net changes, also where one
+            of theirs may have fired), ``time to live`` for the removal of what had expired by the
             checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for what
             happened to a timer itself, or ``correction`` by a person.
         who, why: made the correction, and why; None for other changes.
@@ -436,6 +440,7 @@ class _Reader:
         is_map, is_list = described["kind"] == "map", described["kind"] == "list"
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
         held: dict[str | None, Any] = {}  # of each namespace
+        windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
         for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
             before: Any
@@ -466,7 +471,9 @@ class _Reader:
                 before = held.get(namespace)
                 after = held[namespace] = value if operation == mutation_log.PUT else None
             event_ms = columns["event_ms"][i]
-            timer = (columns["checkpoint_id"][i], event_ms) in fired
+            timer = (columns["checkpoint_id"][i], event_ms) in fired or (
+                windows and _of_a_window_s_timer(described["name"], operation, namespace, event_ms)
+            )
             cause = "element or timer" if timer else "element"
             if expiry is not None:
                 place = namespace, columns["map_key"][i]
@@ -590,6 +597,18 @@ def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, fi
         return [read(file) for file in files]
     with ThreadPoolExecutor(max(_THREADS, storage.reads_at_once)) as pool:
         return list(pool.map(read, files))
+
+
+def _of_a_window_s_timer(state: str, operation: str, namespace: str | None, event_ms: int | None) -> bool:
+    """Whether a timer of a window may have made a mutation of an operator with windows of time.
+
+    One that was set and fired between two writings of the log is not in it, but none fires before its window ends.
+    """
+    if state in (CONTENTS, MERGING_WINDOWS) and operation not in (mutation_log.CLEAR, mutation_log.REMOVE):
+        return False  # elements come into windows and make them longer; timers take them away
+    if namespace is None or event_ms is None:
+        return True
+    return event_ms >= TimeWindows().from_text(namespace)[1] - 1
 
 
 def _hashable(key: Any) -> Any:

@@ -22,6 +22,8 @@ from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.reminders import reminded
+from support.window_model import UID as WINDOWS
+from support.window_model import Case, window_job
 from test_cli import cells, cli, refused, run
 
 from api.common import Types
@@ -32,6 +34,7 @@ from changelog_engine.cli import completion, main
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import StateKind
 from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
@@ -45,6 +48,7 @@ from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import Row
+from changelog_engine.windowing.spec import Firing
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -558,3 +562,15 @@ def test_a_change_that_a_timer_of_processing_time_may_have_made_is_not_the_eleme
     job.run_driver(keyed_job(IterableSource(lambda: ["a"]), AtATimer(), output_type=Types.LONG()))
     (change,) = key_history(str(tmp_path / "job"), "a", state="n").changes
     assert change.cause == "element or timer"
+
+
+def test_a_change_that_a_window_s_timer_may_have_made_is_not_the_elements(tmp_path: Path) -> None:
+    """The window opens and closes between two writings of the log, which has no mutation of its timer then."""
+    case = Case(StateKind.REDUCING, Firing.EMIT, 5, 5)
+    TestJob(tmp_path).run_driver(window_job([("a", 1, "x"), ("a", 3, "y")], case.spec(), None))
+    changes = key_history(str(tmp_path / "job"), "a", operator=WINDOWS).changes
+    assert [(each.operation, each.event_time_ms, each.cause) for each in changes] == [
+        ("put", 1, "element"),
+        ("put", 3, "element"),
+        ("clear", 4, "element or timer"),
+    ]
