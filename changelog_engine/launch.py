@@ -175,7 +175,11 @@ class RunningJob:
         self._autoscaler = None
         if bounds is not None:
             self._autoscaler = Autoscaler(
-                bounds, self.coordinator.control.rescales, lambda: monitor.latest, runner.slots, self.name
+                bounds.within(plan),
+                self.coordinator.control.rescales,
+                lambda: monitor.latest,
+                runner.slots,
+                self.name,
             )
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
         self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]

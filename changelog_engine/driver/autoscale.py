@@ -20,7 +20,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from changelog_engine.clock import MonotonicMs, monotonic_ms
@@ -38,7 +38,9 @@ _SHORTEST_LOOK_MS, _LONGEST_LOOK_MS = 20.0, 2_000.0
 _LEAST_EPOCHS = 1  # must have ended in a calm period, or nothing is known
 _WAITS_S = 5.0  # more work than this waits: too few subtasks
 _NOTHING_S = 1.0  # less than this: nothing waits
-_BUSY, _IDLE = 0.6, 0.4  # of the time; an epoch that has enough to do works for half of its time or more
+_BUSY = 0.6  # of the time
+_IDLE = 0.25  # half as many then work for less than half of the time: an epoch that has enough to do works for more
+_RESTS = 0.6
 _PATIENCE_S = 30.0
 _WORK = ("read", "process", "encode", "write")
 
@@ -57,6 +59,15 @@ class ScalingBounds:
     most: int
     calm_ms: int
     follows: frozenset[str]
+
+    def within(self, plan: JobPlan) -> ScalingBounds:
+        """These, and not above a plan's max parallelism: a job that goes on has that of its checkpoint.
+
+        Args:
+            plan: the job, with the stages that it had.
+        """
+        most = min(stage.max_parallelism for stage in plan.stages if stage.uid in self.follows)
+        return replace(self, least=min(self.least, most), most=min(self.most, most))
 
     def parallelism(self, plan: JobPlan) -> int:
         """The job's, as it is."""
@@ -181,9 +192,12 @@ class Judge:
         rate = (last.records - first.records) / seconds
         busy = min(1.0, (last.work_ms - first.work_ms) / 1000 / seconds)
         waits = [look.behind for look in self._looks if look.behind is not None]
-        known = len(waits) == len(self._looks)
+        known, untold = (
+            len(waits) == len(self._looks),
+            not waits,
+        )  # else a part of them is from before the first epoch
         if now < most:
-            why = self._too_few(waits, rate, seconds) if known else _busy_words(busy)
+            why = self._too_few(waits, rate, seconds) if known else _busy_words(busy) if untold else ""
             if why:
                 return Scaling(min(2 * now, most), why)
         if now > bounds.least and busy < _IDLE:
@@ -191,7 +205,7 @@ class Judge:
             if known and max(waits) <= rate * _NOTHING_S:
                 return Scaling(fewer, f"nothing waits, and its subtasks work {busy:.0%} of the time")
             rests = 1 - min(1.0, (last.epochs_ms - first.epochs_ms) / 1000 / seconds)
-            if not known and rests > 1 - _IDLE:
+            if untold and rests > _RESTS:
                 return Scaling(fewer, f"it rests {rests:.0%} of the time")
         return None
 
@@ -253,13 +267,14 @@ class Autoscaler:
                 judge.rest(monotonic_ms())
 
     def _look(self, judge: Judge) -> None:
-        now = self._bounds.parallelism(self._rescales.plan)
+        plan = self._rescales.plan
+        now = self._bounds.parallelism(plan)
         wanted = judge.look(monotonic_ms(), self._figures(), now, self._slots())
         if wanted is None or self._stopping.is_set():
             return
         log.info("job %r: changelog.autoscale %d -> %d: %s", self._name, now, wanted.parallelism, wanted.why)
         try:
-            self._rescales.take(wanted.parallelism, wanted.why)
+            self._rescales.take(wanted.parallelism, wanted.why, plan)
         except ChangelogEngineError as refused:
             if not self._stopping.is_set():
                 log.warning("job %r: changelog.autoscale: %s", self._name, refused)

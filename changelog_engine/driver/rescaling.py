@@ -100,12 +100,14 @@ class RescaleRequests:
         request = self._request
         return request if request is not None and request.checkpoint is None else None
 
-    def take(self, wanted: Parallelism, why: str = "") -> Rescaled:
+    def take(self, wanted: Parallelism, why: str = "", of: JobPlan | None = None) -> Rescaled:
         """Have the job go on with another parallelism; returns when it does.
 
         Args:
             wanted: see ``graph.rescaling.rescaled``.
             why: for people; "", the default, where they know.
+            of: the plan that it was decided for: when somebody else has changed it in the meantime, nothing is done. None,
+                the default, for any.
 
         Raises:
             ConfigurationError: it cannot be, or the job makes no checkpoints.
@@ -120,6 +122,8 @@ class RescaleRequests:
             )
         with self._in_turn:
             self._refuse_when_ended()
+            if of is not None and of is not self._plan:
+                return Rescaled(None, (), 0.0)
             plan = rescaled(self._plan, wanted)
             made = changes(self._plan, plan)
             if not made:

@@ -258,7 +258,7 @@ class Daemon:
         connection, worker.connection = worker.connection, None
         if connection is not None:
             self._unwatch(connection.fileno())
-            if self._to_kill and _is_closed(connection):
+            if self._to_kill and not worker.killed and _is_closed(connection):
                 self._to_kill -= 1  # the worker was faster
         if said:
             state, *broadcasts = said.split(b"\n")

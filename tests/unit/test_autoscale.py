@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from support.graphs import GraphBuilder
@@ -15,9 +17,11 @@ from api.common import Types, WatermarkStrategy
 from api.common.configuration import Configuration
 from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
+from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
-from changelog_engine.driver.autoscale import Judge, Scaling, ScalingBounds, bounds_of
+from changelog_engine.driver.autoscale import Autoscaler, Judge, Scaling, ScalingBounds, bounds_of
 from changelog_engine.driver.figures import JobFigures, SourceFigures
+from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import plan_job
@@ -27,7 +31,7 @@ from changelog_engine.inspection.timeline import Timeline
 from materializer.fold import state_at
 
 CALM_MS = 10_000
-BOUNDS = ScalingBounds(1, 8, CALM_MS, frozenset({"counts"}))
+BOUNDS = ScalingBounds(1, 8, CALM_MS, frozenset({"counts", "source"}))
 
 
 def judged(
@@ -125,6 +129,55 @@ def test_a_calm_period_begins_anew() -> None:
     assert looks(50, 52, 3, attempt=2)[:1] == [50]
 
 
+def test_before_the_first_epoch_nothing_is_known() -> None:
+    """What waits is not told then, whatever the source; so how busy subtasks are does not count."""
+    judge, none = Judge(BOUNDS, 0), {}
+    told = {"one": SourceFigures("one", 0, 0, None)}
+    for second in range(30):
+        figures = JobFigures(
+            job="job", status="RUNNING", attempt=1, epoch=second // 3, records_in=100 * second,
+            times_ms={"process": 900.0 * second}, sources=told if second >= 3 else none,
+        )  # fmt: skip
+        assert judge.look(1000 * second, figures, 2, None) is None
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("works", [0.5, 0.7, 0.95])
+def test_it_comes_to_rest(known: bool, works: float) -> None:
+    """A steady load, somewhat more than two subtasks take: four are not too many for it.
+
+    Args:
+        works: so much of its time a subtask works that has enough to do.
+    """
+    if works < 0.6 and not known:
+        return  # nothing tells that there is enough to do
+    judge, parallelism, attempt = Judge(BOUNDS, 0), 2, 1
+    waits = records = busy_ms = 0.0
+    made = []
+    for second in range(1_000):
+        read = min(waits + 205, 100 * parallelism)
+        waits, records = waits + 205 - read, records + read
+        busy_ms += 1000 * works * read / (100 * parallelism)
+        figures = JobFigures(
+            job="job", status="RUNNING", attempt=attempt, epoch=second, records_in=int(records),
+            times_ms={"process": busy_ms},
+            sources={"one": SourceFigures("one", 0, int(waits) if known else None, None)},
+        )  # fmt: skip
+        found = judge.look(1000 * second, figures, parallelism, None)
+        if found is not None:
+            parallelism, attempt = found.parallelism, attempt + 1
+            made.append(parallelism)
+    assert made == [4]
+
+
+def test_what_somebody_else_asked_for_stays() -> None:
+    """A change that was decided on before, and waited for its turn, is not made after it."""
+    plan = keyed_plan()
+    requests = RescaleRequests(rescaled(plan, 8), True, lambda plan: pytest.fail("there is nothing to do"))
+    assert requests.take(4, "4,000 elements wait", plan).checkpoint is None
+    assert requests.waiting is None
+
+
 def keyed_plan(**more: Any) -> Any:
     build = GraphBuilder(parallelism=2, max_parallelism=8)
     source = build.source(Backlog(""), uid="source")
@@ -146,6 +199,9 @@ def test_bounds() -> None:
     assert alone is not None
     assert "map" not in alone.follows
     assert alone.parallelism(rescaled(plan, 5)) == 5
+    kept = rescaled(keyed_plan(), 1)
+    kept = replace(kept, stages=tuple(replace(stage, max_parallelism=3) for stage in kept.stages))
+    assert found.within(kept) == replace(found, most=3)
     for wrong, message in (
         ({"checkpoint_interval_ms": None}, "this job makes none"),
         ({"autoscale_min_parallelism": 4, "autoscale_max_parallelism": 3}, "= 3 is less than .* = 4"),
@@ -242,3 +298,34 @@ def test_a_job_follows_its_backlog(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert not [record for record in caplog.records if "changelog.autoscale:" in record.message]
     found = state_at(f"{job}/changelog")
     assert sum(found.states["counts", "count"].values()) == SPLITS * EACH
+
+
+def test_a_job_that_goes_on_keeps_within_the_max_parallelism_of_its_checkpoint(tmp_path: Path) -> None:
+    """The default follows the parallelism: another number of key groups than the job was started with."""
+
+    def bounds(parallelism: int) -> ScalingBounds:
+        configuration = Configuration()
+        configuration.set_string("state.changelog.dstl.dfs.base-path", str(tmp_path))
+        configuration.set_string("state.changelog.enabled", "true")
+        configuration.set_string("changelog.autoscale", "true")
+        configuration.set_string("changelog.restore", "latest")
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.set_parallelism(parallelism)
+        numbers = env.from_source(
+            NumberSequenceSource(0, 9), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+        )
+        counts = numbers.key_by(lambda number: number, Types.LONG()).process(Count(), Types.LONG())
+        counts.uid("counts").print()
+        made: list[ScalingBounds] = []
+
+        class Noted(Autoscaler):
+            def __init__(self, bounds: ScalingBounds, *rest: Any) -> None:
+                made.append(bounds)
+                super().__init__(bounds, *rest)
+
+        with without_spark(), mock.patch("changelog_engine.launch.Autoscaler", Noted):
+            env.execute("job")
+        return made[0]
+
+    assert bounds(1).most == 128
+    assert bounds(100).most == 128

@@ -137,10 +137,14 @@ class Spark:
 
     def give_up(self, connection: socket.socket) -> None:
         """End a task that was cancelled."""
+        self.tell()
+        connection.close()
+
+    def tell(self) -> None:
+        """Say that a task is given up, as Spark does before it closes its connection."""
         assert self.process.stdin is not None
         self.process.stdin.write(INT.pack(self.process.pid))
         self.process.stdin.flush()
-        connection.close()
 
 
 def begin(connection: socket.socket, subtask: int) -> int:
@@ -245,6 +249,22 @@ def test_case_60_a_task_that_ends_as_spark_gives_it_up_takes_no_other_along(spar
     end(runs)
     one.close()
     runs.close()
+
+
+def test_case_60_a_worker_that_was_killed_leaves_the_next_ones_end_to_be_seen(spark: Spark) -> None:
+    """Spark gives up two tasks at once, and the first one's worker is gone before the second one's connection is closed."""
+    one, two = spark.connect(), spark.connect()
+    first, second = begin(one, 0), begin(two, 1)
+    for connection in (one, two):
+        connection.sendall(b"s")
+    spark.tell()
+    spark.give_up(one)
+    wait_gone(first)
+    third = spark.connect()
+    assert run(third, 0) != first  # the daemon knows that it is gone
+    two.close()
+    wait_gone(second)
+    third.close()
 
 
 def test_case_60_workers_end_with_spark(spark: Spark) -> None:
