@@ -22,6 +22,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 from changelog_engine.connectors import DiscoveringSource, Source
 from changelog_engine.connectors.files import (
     BasePathBuckets,
+    CsvRecords,
     FileSink,
     FileSource,
     JsonLines,
@@ -29,6 +30,7 @@ from changelog_engine.connectors.files import (
     StringEncoder,
     TextLines,
 )
+from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
 from changelog_engine.connectors.files.input_files import InputFolder
 from changelog_engine.connectors.files.text_lines import ByteLineReader
 from changelog_engine.errors import (
@@ -184,6 +186,20 @@ class TestTextFile:
             stream.write(b"1\n")
         with pytest.raises(StorageError, match="cut or replaced"):
             source.reader(split).read(position, 10)
+
+    @pytest.mark.parametrize(
+        "records", [TextLines(), CsvRecords(CsvSchema((CsvColumn("n", Types.INT()),)))], ids=["lines", "csv"]
+    )
+    def test_a_file_that_is_cut_while_it_is_read(self, tmp_path, records):
+        path = tmp_path / "f"
+        path.write_bytes(b"1234567\n" * 1_000_000)
+        source = FileSource([str(path)], records)
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 2).next
+        os.truncate(path, 10)
+        with pytest.raises(StorageError, match="it was cut while it was read"):
+            reader.read(position, 10**6)
 
     def test_a_file_of_the_same_size_and_another_time(self, tmp_path):
         path = tmp_path / "f"

@@ -27,12 +27,12 @@ class CsvChunks:
 
     Args:
         stream: stands at that byte.
-        size: bytes that may be read.
+        size: bytes that it has from there; None: nobody knows.
         position: of that byte.
         comments: whether lines that begin with ``#`` are left out.
     """
 
-    def __init__(self, stream: Any, size: int, position: int, comments: bool) -> None:
+    def __init__(self, stream: Any, size: int | None, position: int, comments: bool) -> None:
         self.taken = 0  # lines, since the first
         self.damaged = False
         self.between_records = True  # the next line does not go on with a record; for comments
@@ -51,7 +51,11 @@ class CsvChunks:
         return self._begin + self._end_of(self.taken - self._before)
 
     def block(self, most: int) -> tuple[bytes, int]:
-        """Whole lines of the chunk, at most so many, and their number; not yet taken. Nothing at the end of the stream."""
+        """Whole lines of the chunk, at most so many, and their number; not yet taken. Nothing at the end of the stream.
+
+        Raises:
+            EOFError: the stream ends before it has given its bytes; so do the lines of ``texts``.
+        """
         first = self.taken - self._before
         if first == len(self._ends):
             if not self._fill():
@@ -105,8 +109,7 @@ class CsvChunks:
         self._begin += len(self._data)
         parts, cut = [self._rest], 0
         while not cut:
-            more = self._stream.read(min(CHUNK_BYTES, self._size))
-            self._size -= len(more)
+            more = self._read()
             parts.append(more)
             if not more:
                 data = b"".join(parts)
@@ -120,6 +123,15 @@ class CsvChunks:
         self._ends = _line_ends(self._data)
         self.longest = int(np.diff(self._ends, prepend=0).max()) if cut else 0
         return cut > 0
+
+    def _read(self) -> bytes:
+        size = self._size
+        data: bytes = self._stream.read(CHUNK_BYTES if size is None else min(CHUNK_BYTES, size))
+        if size is not None:
+            if size and not data:
+                raise EOFError(f"it was cut while it was read: the last {size} bytes are gone")
+            self._size = size - len(data)
+        return data
 
 
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:

@@ -166,14 +166,14 @@ class _CsvReader(SplitReader):
     def _lines_from(self, position: int) -> CsvChunks:
         self.close()
         self._opened = self._file.open()
-        size = self._file.size if self._decompress is None else 1 << 62
+        size = self._file.size - position if self._decompress is None else None
         stream = self._opened if self._decompress is None else self._decompress(self._opened)
         if skip_to(stream, position, self._decompress is None) < position:
             raise StorageError(
                 f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
                 "replaced"
             )
-        return CsvChunks(stream, size - position, position, self._schema.comments)
+        return CsvChunks(stream, size, position, self._schema.comments)
 
     def _read_header(self, names: list[str] | None) -> None:
         own = self._names

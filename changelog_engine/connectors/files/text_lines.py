@@ -103,9 +103,16 @@ class ByteLineReader(SplitReader):
 
     def _read(self, size: int) -> bytes:
         # What was appended since the file was found is not read: a restore could not tell it from what was there.
+        wanted = min(size, self._source.size - self._read_to)
         with self._source.reading():
-            data: bytes = self._file.read(min(size, self._source.size - self._read_to))
+            data: bytes = self._file.read(wanted)
         self._read_to += len(data)
+        if len(data) < wanted:
+            self.close()
+            raise StorageError(
+                f"cannot read the input file {self._source.name}: it was cut while it was read: it has {self._read_to} "
+                f"bytes, and had {self._source.size}"
+            )
         return data
 
     def _take(self, count: int) -> list[bytes]:
