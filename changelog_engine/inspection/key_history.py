@@ -190,28 +190,27 @@ def key_history(
     base = ledger.oldest(checkpoint)
     times = _Times(ledger.lineage, checkpoint)
     found: list[KeyChange] = []
-    refused, opened = [], 0
+    refused: list[str] = []
+    opened: set[str] = set()  # one key may be meant in several ways, and several operators share files
     keyed = [
         described
         for described in checkpoint.operators
         if "states" in described and operator in (None, described["uid"])
     ]
 
-    def look(described: dict[str, Any], identities: Iterable[KeyIdentity]) -> int:
-        files_opened = 0
+    def look(described: dict[str, Any], identities: Iterable[KeyIdentity]) -> None:
         for identity in identities:
             reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
             table, files = reader.rows(base, identity)
-            files_opened += files
+            opened.update(files)
             found.extend(reader.changes(table, type_of(described.get("key_type")), state))
-        return files_opened
 
     for described in keyed:
         key_type = type_of(described.get("key_type"))
         identities = key_identities(key, key_type)
         if not identities:
             refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
-        opened += look(described, identities)
+        look(described, identities)
     if (
         not found and allow_pickle
     ):  # a key that is an object is found as it is shown: its text does not make it
@@ -221,13 +220,13 @@ def key_history(
         for described in keyed:
             codec = key_codec_for(type_of(described.get("key_type")))
             mine = {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]}
-            opened += look(described, mine)
+            look(described, mine)
     if refused and not found and len(refused) == sum("states" in each for each in checkpoint.operators):
         raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
     shown = [change for change in found if wanted(change)]
     shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
     total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
-    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, opened, total)
+    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, len(opened), total)
 
 
 class _Times:
@@ -359,8 +358,8 @@ class _Reader:
         self._specs: dict[tuple[str, int], dict[str, Any]] = {}
         self._begins: int | None = None
 
-    def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, int]:
-        """Its rows, in log order, those of a snapshot first; and how many files were opened."""
+    def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, set[str]]:
+        """Its rows, in log order, those of a snapshot first; and the files that were opened."""
         uid, self._begins = self._described["uid"], base.checkpoint
         group = key_group(identity, self._described["max_parallelism"])
         groups, operators = range(group, group + 1), frozenset([uid])
@@ -383,7 +382,7 @@ class _Reader:
             if any(file.name is None for file in log):
                 joined = joined.sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
             tables.append(joined.append_column("is_base", pa.array([False] * joined.num_rows, pa.bool_())))
-        files = len(first) + len(log)
+        files = {file.path for file in (*first, *log)}
         if not tables:
             return pa.table({"operator": pa.array([], pa.string())}), files
         table = pa.concat_tables(tables, promote_options="permissive")

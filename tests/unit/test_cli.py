@@ -32,6 +32,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.spark.shipping import ship
@@ -335,6 +336,12 @@ def test_a_key_that_may_be_one_of_those_withheld_is_not_said_to_be_missing(tmp_p
     missing = cli("state", folder, "--key", "5", "--allow-pickle")
     assert missing.exit_code == 1
     assert "the nearest of 2: Fraction(" in missing.output
+
+
+def test_a_file_that_is_opened_for_several_meanings_of_a_key_counts_once(tmp_path: Path) -> None:
+    found = key_history(str(run(tmp_path, "to to", key=lambda word: (word,))), "('to',)")
+    assert [change.after for change in found.changes if change.state == "count"] == [1, 2]
+    assert (found.files, found.of_files) == (1, 1)
 
 
 def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:
