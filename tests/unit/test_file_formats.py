@@ -146,6 +146,26 @@ class TestParquet:
         ).build()
         assert read(source) == [Row(a=None, missing=None)] * 2
 
+    @pytest.mark.parametrize("unit", ["ms", "us"])
+    def test_instants_that_nanoseconds_do_not_hold(self, tmp_path, unit):
+        """Of other programs: 9999-12-31 is what many write for no end."""
+        utc = datetime.UTC
+        times = [
+            datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=utc),
+            None,
+            datetime.datetime(1, 1, 1, tzinfo=utc),
+            datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=utc),
+        ]
+        pq.write_table(pa.table({"at": pa.array(times, pa.timestamp(unit, "UTC"))}), tmp_path / "f")
+        form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["at"], [Types.INSTANT()]))
+        found = read(FileSource.for_bulk_file_format(form, str(tmp_path)).build())
+        assert [each.at for each in found] == [
+            Instant(253_402_300_799, 0),
+            None,
+            Instant(-62_135_596_800, 0),
+            Instant(-1, 999_000_000),
+        ]
+
     def test_a_column_that_does_not_fit(self, tmp_path):
         pq.write_table(pa.table({"a": [2**40]}), tmp_path / "f.parquet")
         row_type = Types.ROW_NAMED(["a"], [Types.INT()])

@@ -36,6 +36,7 @@ _OF_KIND = {
     "INSTANT": pa.timestamp("ns", "UTC"),
 }
 _NANOS = 1_000_000_000
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": _NANOS}
 
 
 def arrow_type(type_info: TypeInformation) -> pa.DataType:
@@ -210,6 +211,20 @@ def _each(fields: list[_Convert], names: list[str], value: dict[str, Any]) -> li
 
 def _instant(value: Any) -> Instant:
     return Instant(*divmod(value.value, _NANOS))  # of pandas, as Arrow gives nanoseconds
+
+
+def instants_of(column: pa.Array) -> list[Instant | None]:
+    """The instants of timestamps of any unit; also those, as of the year 9999, that 64 bits of nanoseconds do not hold."""
+    per_second = _PER_SECOND[column.type.unit]
+    nanos = _NANOS // per_second
+    found: list[Instant | None] = []
+    for count in column.cast(pa.int64()).to_pylist():
+        if count is None:
+            found.append(None)
+        else:
+            seconds, rest = divmod(count, per_second)
+            found.append(Instant(seconds, rest * nanos))
+    return found
 
 
 def _datetime(value: Any) -> datetime:

@@ -11,7 +11,12 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of, from_arrow
+from changelog_engine.connectors.files.arrow_types import (
+    arrow_schema,
+    columns_of,
+    from_arrow,
+    instants_of,
+)
 from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
 from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
@@ -208,7 +213,11 @@ class _ColumnarReader(SplitReader):
             if field.name not in names:
                 columns.append([None] * batch.num_rows)
                 continue
-            columns.append(_values(self._cast(batch.column(names[field.name]), field), True))
+            column = batch.column(names[field.name])
+            if _is_instants(field.type) and pa.types.is_timestamp(column.type):
+                columns.append(instants_of(column))
+            else:
+                columns.append(_values(self._cast(column, field), True))
         return rows_of_columns(own, columns)
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
@@ -221,6 +230,10 @@ class _ColumnarReader(SplitReader):
             raise TypeMismatchError(
                 f"column {field.name!r} of {self._file.name} is {column.type} and was declared {field.type}: {error}"
             ) from None
+
+
+def _is_instants(wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(wanted) and wanted.unit == "ns")
 
 
 def _values(column: pa.Array, rows: bool) -> list[Any]:
