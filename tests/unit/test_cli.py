@@ -339,8 +339,8 @@ def test_a_key_that_may_be_one_of_those_withheld_is_not_said_to_be_missing(tmp_p
 
 
 def test_a_file_that_is_opened_for_several_meanings_of_a_key_counts_once(tmp_path: Path) -> None:
-    found = key_history(str(run(tmp_path, "to to", key=lambda word: (word,))), "('to',)")
-    assert [change.after for change in found.changes if change.state == "count"] == [1, 2]
+    found = key_history(str(run(tmp_path, "to z", key=lambda word: (word,))), "('to',)")
+    assert [change.after for change in found.changes if change.state == "count"] == [1]
     assert (found.files, found.of_files) == (1, 1)
 
 
