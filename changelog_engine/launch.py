@@ -177,7 +177,7 @@ class RunningJob:
             self._autoscaler = Autoscaler(
                 bounds.within(plan),
                 self.coordinator.control.rescales,
-                lambda: monitor.latest,
+                monitor,
                 runner.slots,
                 self.name,
             )

@@ -24,10 +24,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from changelog_engine.clock import MonotonicMs, monotonic_ms
-from changelog_engine.driver.figures import JobFigures
+from changelog_engine.connectors.protocols import is_endless
+from changelog_engine.driver.figures import JobFigures, JobMonitor
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
-from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.graph.rescaling import following, rescaled
 
@@ -53,12 +54,15 @@ class ScalingBounds:
         least, most: of the job.
         calm_ms: how long a cause must last, and between two changes.
         follows: uids of the stages that have the job's parallelism.
+        dealt: uids of endless sources in them whose subtasks without a split would hold event time back for ever: no more
+            subtasks are asked for than they have splits.
     """
 
     least: int
     most: int
     calm_ms: int
     follows: frozenset[str]
+    dealt: frozenset[str] = frozenset()
 
     def within(self, plan: JobPlan) -> ScalingBounds:
         """These, and not above a plan's max parallelism: a job that goes on has that of its checkpoint.
@@ -121,7 +125,19 @@ def bounds_of(plan: JobPlan, settings: JobSettings) -> ScalingBounds | None:
             rescaled(plan, bound)
     except ChangelogEngineError as error:
         raise ConfigurationError(f"changelog.autoscale: {error}") from error
-    return ScalingBounds(least, most, settings.autoscale_calm_ms, follows)
+    return ScalingBounds(least, most, settings.autoscale_calm_ms, follows, _dealt(plan, follows))
+
+
+def _dealt(plan: JobPlan, follows: frozenset[str]) -> frozenset[str]:
+    nodes = {node.id: node for node in plan.graph.nodes}
+    found: set[str] = set()
+    for stage in plan.stages:
+        here = [nodes[each] for each in stage.nodes] if stage.uid in follows else []
+        specs = [node.function for node in here if node.kind is NodeKind.TIMESTAMPS]
+        if any(spec.out_of_orderness_ms is not None and spec.idle_timeout_ms is None for spec in specs):
+            sources = [node for node in here if node.kind is NodeKind.SOURCE]
+            found.update(plan.uids[node.id] for node in sources if is_endless(node.function))
+    return frozenset(found)
 
 
 class Judge:
@@ -139,7 +155,12 @@ class Judge:
         self._of: tuple[int, int] | None = None  # attempt, parallelism
 
     def look(
-        self, now_ms: MonotonicMs, figures: JobFigures, parallelism: int, slots: int | None
+        self,
+        now_ms: MonotonicMs,
+        figures: JobFigures,
+        parallelism: int,
+        slots: int | None,
+        splits: int | None = None,
     ) -> Scaling | None:
         """Take the newest figures in; returns a change when there is to be one.
 
@@ -148,6 +169,7 @@ class Judge:
             figures: the job's.
             parallelism: the job's.
             slots: tasks that the executors run at a time; None when that is not known.
+            splits: more subtasks than these are not asked for; None for no such bound.
         """
         of = figures.attempt, parallelism
         if of != self._of or figures.status != "RUNNING":
@@ -169,14 +191,14 @@ class Judge:
             return None
         while len(self._looks) > 2 and now_ms - self._looks[1].at_ms >= calm_ms:
             self._looks.popleft()
-        return self._judged(parallelism, slots)
+        return self._judged(parallelism, slots, splits)
 
     def rest(self, now_ms: MonotonicMs) -> None:
         """What was seen says nothing any more; a calm period begins."""
         self._began_ms = now_ms
         self._looks.clear()
 
-    def _judged(self, now: int, slots: int | None) -> Scaling | None:
+    def _judged(self, now: int, slots: int | None, splits: int | None) -> Scaling | None:
         bounds = self._bounds
         most = bounds.most if slots is None else max(bounds.least, min(bounds.most, slots))
         if now < bounds.least:
@@ -196,6 +218,7 @@ class Judge:
             len(waits) == len(self._looks),
             not waits,
         )  # else a part of them is from before the first epoch
+        most = most if splits is None else min(most, splits)
         if now < most:
             why = self._too_few(waits, rate, seconds) if known else _busy_words(busy) if untold else ""
             if why:
@@ -225,7 +248,7 @@ class Autoscaler:
     Args:
         bounds: between what its parallelism moves.
         rescales: where it asks.
-        figures: gives the newest.
+        monitor: has the newest figures.
         slots: gives how many tasks the executors run at a time; None when that is not known.
         name: of the job.
     """
@@ -234,13 +257,13 @@ class Autoscaler:
         self,
         bounds: ScalingBounds,
         rescales: RescaleRequests,
-        figures: Callable[[], JobFigures],
+        monitor: JobMonitor,
         slots: Callable[[], int | None],
         name: str,
     ) -> None:
         self._bounds = bounds
         self._rescales = rescales
-        self._figures = figures
+        self._monitor = monitor
         self._slots = slots
         self._name = name
         self._stopping = threading.Event()
@@ -269,7 +292,9 @@ class Autoscaler:
     def _look(self, judge: Judge) -> None:
         plan = self._rescales.plan
         now = self._bounds.parallelism(plan)
-        wanted = judge.look(monotonic_ms(), self._figures(), now, self._slots())
+        monitor, slots = self._monitor, self._slots()
+        splits = min((monitor.splits.get(uid, 0) for uid in self._bounds.dealt), default=None)
+        wanted = judge.look(monotonic_ms(), monitor.latest, now, slots, splits)
         if wanted is None or self._stopping.is_set():
             return
         log.info("job %r: changelog.autoscale %d -> %d: %s", self._name, now, wanted.parallelism, wanted.why)

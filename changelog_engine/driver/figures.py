@@ -205,6 +205,7 @@ class JobMonitor:
         restoring: how much the restore reads that goes on; None when not known.
         watched: somebody shows people what a start and a restore do.
         upkeep: the snapshots beside the job; the next snapshot of figures has it.
+        splits: how many each source read in the last epoch, by uid.
     """
 
     def __init__(self, job: str = "") -> None:
@@ -213,6 +214,7 @@ class JobMonitor:
         self.restoring: RestoreSize | None = None
         self.watched = False
         self.upkeep = NO_UPKEEP
+        self.splits: Mapping[str, int] = {}
         self._plan: JobPlan | None = None
         self._since = _Since(now_ms)
         self._row_ms = now_ms
@@ -280,6 +282,9 @@ class JobMonitor:
                 busy_ms / total_ms if total_ms else 0.0,
                 _lowest(r.watermark for r in reports if r.stage == stage.id and r.watermark is not None),
             )
+        self.splits = {
+            uid: sum(len(report.sources.get(uid, ())) for report in reports) for uid in _sources(reports)
+        }
         sizes = _sizes(reports)
         restored = [report.restored_ms for report in reports if report.restored_ms is not None]
         self._since.work({uids[stage]: sum(parts.values()) for stage, parts in work.items()})

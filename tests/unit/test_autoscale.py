@@ -13,12 +13,12 @@ from unittest import mock
 import pytest
 from support.graphs import GraphBuilder
 
-from api.common import Types, WatermarkStrategy
+from api.common import Duration, Types, WatermarkStrategy
 from api.common.configuration import Configuration
 from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors import NumberSequenceSource
-from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
+from changelog_engine.connectors.protocols import DiscoveringSource, Range, Source, Split, SplitReader
 from changelog_engine.driver.autoscale import Autoscaler, Judge, Scaling, ScalingBounds, bounds_of
 from changelog_engine.driver.figures import JobFigures, SourceFigures
 from changelog_engine.driver.rescaling import RescaleRequests
@@ -42,6 +42,7 @@ def judged(
     rests: float = 0.0,
     rate: int = 100,
     attempt: int = 1,
+    splits: int | None = None,
 ) -> Scaling | None:
     """What comes of a calm period and a look more, in which an epoch ends each second.
 
@@ -60,7 +61,7 @@ def judged(
             times_ms={"process": 1000 * busy * second, "wait": 1000 * (1 - busy - rests) * second},
             sources={"one": SourceFigures("one", 0, waits, None), "two": SourceFigures("two", 0, waits and 0, None)},
         )  # fmt: skip
-        found = judge.look(1000 * second, figures, parallelism, slots)
+        found = judge.look(1000 * second, figures, parallelism, slots, splits)
         if found is not None:
             assert 1000 * second >= CALM_MS, "before the calm period was over"
             return found
@@ -93,6 +94,9 @@ def judged(
         ({"parallelism": 4, "slots": 2}, "2: the executors run 2 tasks at a time"),
         ({"parallelism": 9, "slots": 20}, "8: it is more than the bound"),
         ({"parallelism": 1, "slots": 0}, None),
+        ({"parallelism": 2, "behind": (4000, 4000), "splits": 3}, "3: "),
+        ({"parallelism": 4, "behind": (4000, 4000), "splits": 3}, None),
+        ({"parallelism": 4, "busy": 0.1, "splits": 3}, "2: nothing waits"),
     ],
 )
 def test_the_rule(given: dict[str, Any], expected: str | None) -> None:
@@ -329,3 +333,53 @@ def test_a_job_that_goes_on_keeps_within_the_max_parallelism_of_its_checkpoint(t
 
     assert bounds(1).most == 128
     assert bounds(100).most == 128
+
+
+class Growing(Backlog, DiscoveringSource):
+    """A source that may get more splits."""
+
+    def discover(self, known: Any) -> list[Split]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "most"),
+    [
+        (WatermarkStrategy.for_monotonous_timestamps(), SPLITS),
+        (WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_millis(10)), SPLITS + 2),
+        (WatermarkStrategy.no_watermarks(), SPLITS + 2),
+    ],
+)
+def test_event_time_goes_on(tmp_path: Path, strategy: WatermarkStrategy, most: int) -> None:
+    """A subtask without a split would hold it back, so there are none of these."""
+    (tmp_path / "backlog").touch()
+    configuration = Configuration()
+    for key, value in {
+        "state.changelog.dstl.dfs.base-path": str(tmp_path),
+        "state.changelog.enabled": "true",
+        "execution.checkpointing.interval": "100 ms",
+        "changelog.autoscale": "true",
+        "changelog.autoscale.max-parallelism": str(SPLITS + 2),
+        "changelog.autoscale.calm-period": "100 ms",
+    }.items():
+        configuration.set_string(key, value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(2)
+    numbers = env.from_source(Growing(str(tmp_path)), strategy, "numbers", Types.LONG())
+    numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG()).print()
+    found = []
+
+    class Noted(Judge):
+        def look(self, *seen: Any) -> Scaling | None:
+            wanted = super().look(*seen)
+            found.append(seen[2])
+            return wanted
+
+    with without_spark(), mock.patch("changelog_engine.driver.autoscale.Judge", Noted):
+        client = env.execute_async("job")
+        deadline = time.monotonic() + 120
+        while most not in found or found.count(most) < 20:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+        client.cancel().result()
+    assert max(found) == most
