@@ -113,6 +113,16 @@ class TestCsv:
         write(tmp_path, CsvBulkWriters.for_schema(schema), rows)
         assert read(csv_source(tmp_path, schema)) == rows
 
+    @pytest.mark.parametrize("signs", [{}, {"disable_quote_char": None, "set_escape_char": "\\"}])
+    def test_what_is_written_is_no_comment(self, tmp_path, signs):
+        schema = CsvSchema.builder().add_string_column("#a").add_string_column("b").set_use_header()
+        schema.set_allow_comments()
+        for name, value in signs.items():
+            getattr(schema, name)(*([] if value is None else [value]))
+        rows = [Row(**{"#a": "#1", "b": "#"}), Row(**{"#a": "1#", "b": "x"})]
+        write(tmp_path, CsvBulkWriters.for_schema(schema.build()), rows)
+        assert read(csv_source(tmp_path, schema.build())) == rows
+
     def test_compressed(self, tmp_path):
         with gzip.open(tmp_path / "f.csv.gz", "wt") as stream:
             stream.write("id,name,list,flag,x\n" + "".join(f"{n},n,,,\n" for n in range(100)))

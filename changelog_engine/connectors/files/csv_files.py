@@ -314,15 +314,19 @@ class CsvFiles(MergingFactory):
 
 
 class _CsvText:
-    """Gathers the lines of a csv writer, which ends them by CR and LF: then it quotes texts that have either."""
+    """Gathers the lines of a csv writer, which ends them by CR and LF: then it quotes texts that have either.
+
+    One that ends them by more signs quotes texts that have those, too.
+    """
 
     def __init__(self, line_end: str) -> None:
         self._line_end = line_end
         self._lines: list[str] = []
+        self.signs = 2  # that the lines which come end with
 
     def write(self, line: str) -> None:
         """Take one line."""
-        self._lines.append(line[:-2] + self._line_end)
+        self._lines.append(line[: -self.signs] + self._line_end)
 
     def take(self) -> bytes:
         """All lines since the last call."""
@@ -339,17 +343,30 @@ class CsvFileWriter(BulkWriter):
         self._text = _CsvText(schema.line_end)
         self._csv = csv.writer(self._text, **schema.dialect(), lineterminator="\r\n")
         self._cells = [cell_writer_of(schema, column) for column in schema.columns]
+        self._no_comment = csv.writer(self._text, **schema.dialect(), lineterminator="#\r\n")
         if schema.header:
-            self._csv.writerow(schema.names)
+            self._write(schema.names)
+
+    def _write(self, cells: Row | Sequence[Any]) -> None:
+        if not self._schema.comments or not str(cells[0]).startswith("#"):
+            self._csv.writerow(cells)
+            return
+        self._text.signs = 3
+        try:
+            self._no_comment.writerow(cells)
+        finally:
+            self._text.signs = 2
 
     def write(self, values: Sequence[Any]) -> None:
         """See BulkWriter.
 
         Raises:
-            TypeMismatchError: an element does not have the schema's columns, or has a str that cannot be quoted.
+            TypeMismatchError: an element does not have the columns, or has a str that cannot be quoted, as one that would
+                begin a comment where there are neither quotes nor escapes.
         """
         width, convert = len(self._cells), self._cells
         plain = not any(convert)
+        write = self._write if self._schema.comments else self._csv.writerow
         for value in values:
             if not isinstance(value, (Row, tuple, list)) or len(value) != width:
                 raise TypeMismatchError(
@@ -357,10 +374,10 @@ class CsvFileWriter(BulkWriter):
                 )
             try:
                 if plain:
-                    self._csv.writerow(value)
+                    write(value)
                 else:
                     pairs = zip(convert, value, strict=True)
-                    self._csv.writerow([item if cell is None else cell(item) for cell, item in pairs])
+                    write([item if cell is None else cell(item) for cell, item in pairs])
             except csv.Error as error:
                 raise TypeMismatchError(f"{shown(value)} cannot be written as CSV: {error}") from None
         self.finish()
