@@ -47,6 +47,7 @@ NICENESS = 10
 _LOCK = "background-task"
 _ENDING_S = 10.0
 _PAUSE_S = 0.02
+_TOLD_S = 2.0  # within which the tracker knows of a job that was begun
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -171,16 +172,26 @@ class BackgroundTasks:
             self.stop()
             return
         self._stopped.set()
+        deadline = Deadline(_TOLD_S)
         with contextlib.suppress(*LOST):
-            if not self._active():  # none may ever become so
-                self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+            while not self._active():
+                if deadline.passed:  # none may ever become so
+                    self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+                    return
+                time.sleep(_PAUSE_S)
 
     def _active(self) -> int:
-        """How many tasks run."""
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
-        stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
-        return sum(stage.numActiveTasks for stage in stages if stage is not None)
+        """How many tasks run, by the scheduler: the tracker hears of a task's start some time later, or not at all."""
+        tracker, scheduler = self._context.statusTracker(), self._context._jsc.sc().taskScheduler()
+        active = 0
+        for number in tracker.getJobIdsForGroup(self._group):
+            job = tracker.getJobInfo(number)
+            for stage in () if job is None else job.stageIds:
+                known = tracker.getStageInfo(stage)
+                attempt = 0 if known is None else known.currentAttemptId
+                manager = scheduler.taskSetManagerForAttempt(stage, attempt)
+                active += manager.get().runningTasks() if manager.isDefined() else 0
+        return active
 
     def _run(self, command: bytes, task: Any) -> Any:
         with self._slot_held():
