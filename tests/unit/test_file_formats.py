@@ -175,6 +175,21 @@ class TestParquet:
         with pytest.raises(TypeMismatchError, match=f"column 'a' of {tmp_path}/f.parquet is int64"):
             read(source)
 
+    def test_no_value_becomes_another_one(self, tmp_path):
+        noon = datetime.datetime(2024, 5, 6, 12)
+        for wanted, fits, other in (
+            (Types.FLOAT(), [1.5, None, math.inf, -math.inf], 1e300),
+            (Types.SQL_DATE(), [datetime.datetime(2024, 5, 6), None], noon),
+        ):
+            form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["a"], [wanted]))
+            pq.write_table(pa.table({"a": fits}), tmp_path / "f.parquet")
+            source = FileSource.for_bulk_file_format(form, str(tmp_path)).build()
+            expected = [each.date() if isinstance(each, datetime.datetime) else each for each in fits]
+            assert [each.a for each in read(source)] == expected
+            pq.write_table(pa.table({"a": [*fits, other]}), tmp_path / "f.parquet")
+            with pytest.raises(TypeMismatchError, match=f"column 'a' of {tmp_path}/f.parquet"):
+                read(source)
+
     def test_an_empty_file_and_no_file(self, tmp_path):
         pq.write_table(pa.table({"a": pa.array([], pa.int32())}), tmp_path / "f.parquet")
         row_type = Types.ROW_NAMED(["a"], [Types.INT()])

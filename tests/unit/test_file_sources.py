@@ -241,6 +241,12 @@ class TestTextFile:
         (tmp_path / "f.deflate").write_bytes(whole[:-100])
         with pytest.raises(StorageError, match="end too early"):
             read_all(source, step=7_000)
+        two = [zlib.compress("\n".join(part).encode()) for part in (["", *lines[:5]], ["", *lines[5:]])]
+        (tmp_path / "f.deflate").write_bytes(b"".join(two))
+        assert read_all(source, step=7_000) == ["", *lines]
+        (tmp_path / "f.deflate").write_bytes(whole + b"something else")
+        with pytest.raises(StorageError, match=r"f\.deflate"):
+            read_all(source, step=7_000)
 
     def test_a_broken_archive(self, tmp_path):
         (tmp_path / "g.gz").write_bytes(b"no gzip")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
@@ -225,11 +226,19 @@ class _ColumnarReader(SplitReader):
             return column
         try:
             # Finer timestamps than ours lose what is finer; all else must fit.
-            return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
+            instants = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
+            cast = column.cast(field.type, safe=not instants)
+            narrowed = pa.types.is_float32(field.type) and pa.types.is_float64(column.type)
+            of_days = pa.types.is_date32(field.type) and pa.types.is_timestamp(column.type)
+            if of_days and not cast.cast(column.type).equals(column):
+                raise pa.ArrowInvalid("a value has a time of day")
+            if narrowed and not pc.is_inf(cast).equals(pc.is_inf(column)):
+                raise pa.ArrowInvalid("a value is too large for 32 bits")
         except pa.ArrowException as error:
             raise TypeMismatchError(
                 f"column {field.name!r} of {self._file.name} is {column.type} and was declared {field.type}: {error}"
             ) from None
+        return cast
 
 
 def _is_instants(wanted: pa.DataType) -> bool:

@@ -28,7 +28,7 @@ _SKIP_BYTES = 1 << 20
 
 
 class _Inflated(io.RawIOBase):
-    """A stream that zlib compressed."""
+    """Streams that zlib compressed, one after the other as in other compressed files."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -41,9 +41,15 @@ class _Inflated(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Decompress into a buffer."""
-        while not self._ready and not self._zlib.eof:
-            data = self._zlib.unconsumed_tail or self._stream.read(_SKIP_BYTES)
-            if not data:
+        while not self._ready:
+            ended = self._zlib.eof
+            left = self._zlib.unused_data if ended else self._zlib.unconsumed_tail
+            data = left or self._stream.read(_SKIP_BYTES)
+            if ended:
+                if not data:
+                    break
+                self._zlib = zlib.decompressobj()
+            elif not data:
                 raise EOFError("the compressed data end too early")
             self._ready = self._zlib.decompress(data, _SKIP_BYTES)
         count = min(len(buffer), len(self._ready))
