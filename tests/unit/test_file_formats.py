@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 from decimal import Decimal
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ from api.datastream.formats.parquet import (
     ParquetColumnarRowInputFormat,
 )
 from api.table import DataTypes
+from changelog_engine.connectors.files import AvroRecords
+from changelog_engine.connectors.files import FileSource as EngineFileSource
 from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
 from changelog_engine.types import Instant, Row, Types
 
@@ -358,6 +361,22 @@ class TestAvro:
             AvroInputFormat(str(tmp_path), AVRO), str(tmp_path)
         ).build()
         assert read(source) == events(300)
+
+    def test_a_file_that_is_cut_between_two_blocks_while_it_is_read(self, tmp_path):
+        import fastavro
+
+        path = tmp_path / "f.avro"
+        with path.open("wb") as stream:
+            fastavro.writer(stream, json.loads(str(AVRO)), events(20_000), sync_interval=200)
+        with path.open("rb") as stream:
+            ends = [block.offset for block in fastavro.block_reader(stream)]
+        source = EngineFileSource([str(path)], AvroRecords(str(AVRO)))
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 2).next
+        os.truncate(path, ends[-2])
+        with pytest.raises(StorageError, match="it was cut while it was read"):
+            reader.read(position, 10**6)
 
     def test_no_records(self, tmp_path):
         import fastavro

@@ -114,6 +114,7 @@ class _AvroReader(SplitReader):
                 if not found and not self._turn():
                     return Range(values, list(self._block), True)
         except StorageError:
+            self.close()
             raise
         except Exception as error:  # fastavro raises all kinds for damaged files
             self.close()
@@ -141,9 +142,18 @@ class _AvroReader(SplitReader):
             self._block[1] = skipped
 
     def _turn(self) -> bool:
-        """Go to the next block; False at the end of the file."""
+        """Go to the next block; False at the end of the file.
+
+        Raises:
+            StorageError: the file has fewer bytes than it had.
+        """
         block = next(self._blocks, None)
         if block is None:
+            if (end := self._stream.tell()) < self._file.size:
+                raise StorageError(
+                    f"cannot read the input file {self._file.name} as Avro: it was cut while it was read: it ends before "
+                    f"byte {end}, and had {self._file.size}"
+                )
             return False
         self._block, self._records = [block.offset, 0], iter(block)
         return True
