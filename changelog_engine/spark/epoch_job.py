@@ -48,6 +48,7 @@ _GROUP_PROPERTIES = (
     *_CALL_SITE,
 )
 _LONGEST_NAME = 120
+_BYPASS = ("spark.shuffle.sort.bypassMergeThreshold", 200)  # Spark's default
 
 
 class SparkEpochRunner:
@@ -82,6 +83,9 @@ class SparkEpochRunner:
         self._python_rdd: Any = jvm.PythonRDD
         self._to_sequence: Any = jvm.PythonUtils.toSeq
         self._byte_array: Any = byte_array_tag(context)
+        # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
+        self._serializer: Any = jvm.org.apache.spark.serializer.JavaSerializer(self._scala_context.conf())
+        self._bypassed = int(context.getConf().get(_BYPASS[0]) or _BYPASS[1])
         names = {node.id: node.name for node in self.plan.graph.nodes}
         self._stage_names = {
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
@@ -332,6 +336,10 @@ class SparkEpochRunner:
     def _shuffle(self, stage: Any, partitions: int, shuffles: list[int]) -> Any:
         pairs = self._pairwise(stage).asJavaPairRDD()
         moved = pairs.partitionBy(self._partitioner(partitions, 0))
+        if (
+            partitions <= self._bypassed
+        ):  # above, Spark sorts what is serialized, which Java's serializer does not allow
+            moved.rdd().setSerializer(self._serializer)
         shuffles.append(moved.rdd().dependencies().head().shuffleId())
         return self._python_rdd.valueOfPair(moved).rdd()
 
