@@ -214,10 +214,9 @@ class Judge:
         rate = (last.records - first.records) / seconds
         busy = min(1.0, (last.work_ms - first.work_ms) / 1000 / seconds)
         waits = [look.behind for look in self._looks if look.behind is not None]
-        known, untold = (
-            len(waits) == len(self._looks),
-            not waits,
-        )  # else a part of them is from before the first epoch
+        # Neither, when a part of the looks is from before the first epoch.
+        known = len(waits) == len(self._looks)
+        untold = not waits
         most = most if splits is None else min(most, splits)
         if now < most:
             why = self._too_few(waits, rate, seconds) if known else _busy_words(busy) if untold else ""

@@ -14,6 +14,7 @@ from typing import Any
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
+from changelog_engine.ledger.described import parallelism_of
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.inputs import merged_inputs
 from changelog_engine.operators.stateless import merged_times
@@ -29,7 +30,7 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
     Returns:
         Stage uid -> the state, of those stages only.
     """
-    before = {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
+    before = parallelism_of(checkpoint)
     nodes = {node.id: node for node in plan.graph.nodes}
     found: dict[str, dict[str, Any]] = {}
     for stage in plan.stages:

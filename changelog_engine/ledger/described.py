@@ -9,6 +9,11 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.ledger.nearest import did_you_mean, named
 
 
+def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
+    """Uid -> parallelism, of the operators of a checkpoint."""
+    return {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
+
+
 def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
     """The description of an operator with keys.
 

@@ -16,6 +16,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.ledger.described import parallelism_of
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
@@ -33,11 +34,6 @@ class RecordedPiece(NamedTuple):
 
     start: Checkpoint | None
     checkpoints: list[Checkpoint]
-
-
-def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
-    """Uid to parallelism, of the operators of a checkpoint."""
-    return {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
 
 
 class RecordedRange:

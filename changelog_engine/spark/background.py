@@ -38,7 +38,13 @@ from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.placement import Placement
-from changelog_engine.spark.session import BACKGROUND_SLOTS, cores, engine_path, local_slots, spark_context
+from changelog_engine.spark.session import (
+    BACKGROUND_SLOTS,
+    engine_path,
+    local_cores,
+    local_slots,
+    spark_context,
+)
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
@@ -87,7 +93,7 @@ class BackgroundTasks:
         self.locations: list[str] = []
         self._stopped = threading.Event()
         self._lock_path: str | None = None
-        if most == 1 and local_slots(context.master) is not None and context._temp_dir:
+        if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
             lock_file(self._lock_path).release()
         with _in_use_lock:
@@ -355,13 +361,11 @@ def room_beside(context: SparkContext, plan: JobPlan) -> bool:
         context: the SparkContext.
         plan: of the job.
     """
-    slots = local_slots(context.master)
+    slots = local_slots(context)
     if slots is None:
         return False
-    conf = context.getConf()
-    if conf.contains(BACKGROUND_SLOTS):
+    if context.getConf().contains(BACKGROUND_SLOTS):
         return True
-    slots = (slots or cores(context)) // int(conf.get("spark.task.cpus", "1") or 1)
     return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan))
 
 

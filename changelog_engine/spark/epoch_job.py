@@ -33,7 +33,7 @@ from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
-from changelog_engine.spark.session import slots_of
+from changelog_engine.spark.session import epoch_slots
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import StageTask, WarmUp, failure_of, failure_of_spark, is_failure, pickled
 
@@ -211,7 +211,7 @@ class SparkEpochRunner:
         """See EpochRunner."""
         if self._placement is not None:
             return self._placement.slots()
-        return slots_of(self.context)
+        return epoch_slots(self.context)
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""

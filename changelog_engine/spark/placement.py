@@ -23,6 +23,7 @@ from pyspark import SparkContext
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import EpochFailedError
+from changelog_engine.spark.session import task_cpus
 
 log = logging.getLogger("changelog_engine")
 
@@ -112,7 +113,7 @@ def wanted(master: str, setting: Setting, subtasks: int) -> Wanted:
         each = setting("spark.executor.cores")
         if each is not None:
             return Wanted(math.ceil(int(most) // int(each) * ratio), subtasks)
-        return Wanted(None, math.ceil(int(most) // _task_cpus(setting) * ratio))
+        return Wanted(None, math.ceil(int(most) // task_cpus(setting) * ratio))
     given = setting("spark.executor.instances")
     if given is not None:
         return Wanted(math.ceil(int(given) * ratio), subtasks)
@@ -258,7 +259,7 @@ class Placement:
         return max(1, min(most, math.ceil(self._subtasks / each)))
 
     def _slots_of_each(self) -> int:
-        return max(1, int(self._setting("spark.executor.cores") or 1) // _task_cpus(self._setting))
+        return max(1, int(self._setting("spark.executor.cores") or 1) // task_cpus(self._setting))
 
     def _alive(self) -> set[str]:
         """Ids of the executors that the scheduler gives tasks to; one call, however many there are."""
@@ -270,7 +271,7 @@ class Placement:
         if not alive:
             return []
         listed: Any = self._scala_context.statusStore().executorList(True)
-        cpus = _task_cpus(self._setting)
+        cpus = task_cpus(self._setting)
         found = []
         for number in range(listed.size()):
             summary = listed.apply(number)
@@ -278,7 +279,3 @@ class Placement:
                 host = str(summary.hostPort()).rpartition(":")[0]
                 found.append(Executor(str(summary.id()), host, max(1, summary.totalCores() // cpus)))
         return sorted(found, key=lambda executor: (len(executor.id), executor.id))
-
-
-def _task_cpus(setting: Setting) -> int:
-    return int(setting("spark.task.cpus") or 1)

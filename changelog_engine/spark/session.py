@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pyspark
@@ -141,30 +142,43 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
 def _add_slot(conf: SparkConf) -> None:
     """One slot more for a local master; what Spark cuts its own work into stays as it was."""
     master = conf.get("spark.master") or ""
-    slots = local_slots(master)
-    if slots is None:
+    given = local_cores(master)
+    if given is None:
         return
-    slots = slots or cores(SparkContext)
+    given = given or cores(SparkContext)
     tries = _LOCAL.fullmatch(master)
-    taken = int(conf.get("spark.task.cpus", "1") or 1)  # by a task
-    conf.set("spark.master", f"local[{slots + taken}{tries[2] or '' if tries else ''}]")
-    conf.setIfMissing("spark.default.parallelism", str(slots))
+    conf.set("spark.master", f"local[{given + task_cpus(conf.get)}{tries[2] or '' if tries else ''}]")
+    conf.setIfMissing("spark.default.parallelism", str(given))
     conf.set(BACKGROUND_SLOTS, "1")
 
 
-def local_slots(master: str) -> int | None:
-    """How many tasks a local master runs at once, 0 for one for each core; None for other masters."""
+def local_cores(master: str) -> int | None:
+    """The cores that a local master was given, 0 for all of the machine's; None for other masters."""
     found = _LOCAL.fullmatch(master)
     if found is None:
         return None
     return 0 if found[1] == "*" else int(found[1] or 1)
 
 
-def slots_of(context: SparkContext) -> int:
-    """How many tasks of epochs a local master runs at once."""
-    conf = context.getConf()
-    slots = (local_slots(context.master) or cores(context)) // int(conf.get("spark.task.cpus") or 1)
-    return slots - int(conf.get(BACKGROUND_SLOTS) or 0)
+def task_cpus(setting: Callable[[str], str | None]) -> int:
+    """The cores that a task takes.
+
+    Args:
+        setting: gives the value of a ``spark.*`` key; None for one that is not set.
+    """
+    return int(setting("spark.task.cpus") or 1)
+
+
+def local_slots(context: SparkContext) -> int | None:
+    """How many tasks a local master runs at once, epochs' and others; None for other masters."""
+    given = local_cores(context.master)
+    return None if given is None else (given or cores(context)) // task_cpus(context.getConf().get)
+
+
+def epoch_slots(context: SparkContext) -> int | None:
+    """How many tasks of epochs a local master runs at once; None for other masters."""
+    slots = local_slots(context)
+    return None if slots is None else slots - int(context.getConf().get(BACKGROUND_SLOTS) or 0)
 
 
 def cores(context: SparkContext | type[SparkContext]) -> int:

@@ -22,7 +22,7 @@ from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
     _add_slot,
     _configured,
-    local_slots,
+    local_cores,
     spark_context,
 )
 
@@ -222,7 +222,7 @@ def test_background_tasks_go_where_epochs_leave_a_slot(slots: tuple[int, ...], s
     assert found == (None if spare is None else f"executor_host_{spare}")
 
 
-def test_local_masters_say_how_many_slots_they_have() -> None:
+def test_local_masters_say_how_many_cores_they_were_given() -> None:
     masters = (
         "local",
         "local[3]",
@@ -232,7 +232,7 @@ def test_local_masters_say_how_many_slots_they_have() -> None:
         "local-cluster[1,2,1024]",
         "yarn",
     )
-    assert [local_slots(master) for master in masters] == [1, 3, 2, 0, 0, None, None]
+    assert [local_cores(master) for master in masters] == [1, 3, 2, 0, 0, None, None]
 
 
 @pytest.mark.parametrize(("cpus", "master"), [(None, "local[3,4]"), ("2", "local[4,4]")])
