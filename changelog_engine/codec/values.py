@@ -253,7 +253,7 @@ class Codec:
 
 
 def _scalar_texts(form: JsonForm, values: list[Any], kinds: set[type]) -> pa.Array | None:
-    """The texts by Arrow, or None when this form and these classes have no such way."""
+    """The values as JSON text, made by Arrow; None when Arrow cannot make it for this form and these classes."""
     undeclared = isinstance(form, AnyForm)
     empty = _NONE in kinds
     if len(kinds) - empty != 1:

@@ -181,7 +181,8 @@ def key_history(
         allow_pickle: load pickled values, which runs what is in them.
 
     Raises:
-        RestoreError: there is no such checkpoint, operator or state, names the nearest; or no operator has such keys.
+        RestoreError: there is no such checkpoint, operator or state, and the message names the nearest one; or no
+            operator has such keys.
         CorruptChangelogError: a file is missing or damaged.
     """
     ledger, checkpoint = open_point(path, at)

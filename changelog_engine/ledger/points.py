@@ -55,7 +55,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
         at: see above; None for the newest checkpoint.
 
     Raises:
-        RestoreError: there is none; names the nearest.
+        RestoreError: there is no such checkpoint; the message names the nearest one.
     """
     text = "latest" if at is None else str(at).strip()
     if not _is_point(text):
@@ -84,7 +84,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
 
 
 def time_of(text: str, lineage: Lineage) -> int | None:
-    """The epoch milliseconds of a text that is a time; None for other texts.
+    """The epoch milliseconds that a text means; None when it is not a time.
 
     Args:
         text: a time of day, or ISO text.
@@ -101,13 +101,13 @@ def time_of(text: str, lineage: Lineage) -> int | None:
 
 
 def _is_point(text: str) -> bool:
-    """Whether a text has one of the forms that a point can have."""
+    """Whether a text has one of the forms in which a point can be given."""
     counted = any(form.fullmatch(text) for form in (_ID, _FROM_END, _ATTEMPT))
     return counted or text == "latest" or _time(text) is not None
 
 
 def _time(text: str) -> tuple[int, bool] | None:
-    """The milliseconds of a text that is a time, and whether they are those of any day; None for other texts."""
+    """The milliseconds that a text means, and whether they count from midnight and not from 1970; None when it is not a time."""
     text = text.strip().removeprefix("as-of:")
     try:
         if _TIME_OF_DAY.fullmatch(text):
@@ -121,7 +121,7 @@ def _time(text: str) -> tuple[int, bool] | None:
 
 
 def _on_its_day(of_day: int, lineage: Lineage) -> int | None:
-    """The time at so many milliseconds of a day."""
+    """The epoch milliseconds of a time of day, on the day on which the job made its checkpoints."""
     ids = lineage.checkpoints.ids()
     if not ids:
         return None

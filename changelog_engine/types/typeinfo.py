@@ -150,7 +150,7 @@ class TypeInformation(JavaMembers, ABC):
         """``quick_test`` and ``copy`` in one call: gives the copy of a value that fits as it is, else None.
 
         Returns:
-            None when there is no such way.
+            None when the type has no such function.
         """
         return None
 

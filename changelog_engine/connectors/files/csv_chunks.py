@@ -65,7 +65,9 @@ class CsvChunks:
         return self._data[self._end_of(first) : self._end_of(last)], last - first
 
     def texts(self, piece: int) -> Iterator[str]:
-        """The lines with their ends. Without comments, whoever asks adds to ``taken`` what it took.
+        """The lines with their ends.
+
+        Where comments are passed over, ``taken`` is counted here. Else the caller adds to it the lines that it took.
 
         Args:
             piece: so many lines are decoded at a time.
