@@ -38,17 +38,16 @@ def master() -> Iterator[SparkMaster]:
         yield master
 
 
-def test_a_cluster_loses_executors_machines_and_its_driver(
-    master: SparkMaster, s3: S3Server, s3_options: dict[str, str], tmp_path: Path
-) -> None:
-    bucket = s3.create_bucket()
-    base, output = f"s3://{bucket}/log", f"s3://{bucket}/out"
-    options = {
-        **s3_options,
+def on(master: SparkMaster, driver: str, folder: Path) -> dict[str, object]:
+    """The configuration of a job on the cluster: executors of one core, and a restart after each failure.
+
+    Args:
+        master: of the cluster.
+        driver: the driver's address.
+        folder: for Spark's own files.
+    """
+    return {
         "state.changelog.enabled": "true",
-        "state.changelog.dstl.dfs.base-path": base,
-        "execution.checkpointing.interval": "500ms",
-        "parallelism.default": 2,
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",
@@ -56,9 +55,23 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         **executors_java(),
         "spark.executor.cores": 1,
         "spark.executor.memory": "512m",
-        "spark.driver.host": "127.0.0.5",
-        "spark.driver.bindAddress": "127.0.0.5",
-        "spark.local.dir": tmp_path / "spark",
+        "spark.driver.host": driver,
+        "spark.driver.bindAddress": driver,
+        "spark.local.dir": folder / "spark",
+    }
+
+
+def test_a_cluster_loses_executors_machines_and_its_driver(
+    master: SparkMaster, s3: S3Server, s3_options: dict[str, str], tmp_path: Path
+) -> None:
+    bucket = s3.create_bucket()
+    base, output = f"s3://{bucket}/log", f"s3://{bucket}/out"
+    options = {
+        **s3_options,
+        "state.changelog.dstl.dfs.base-path": base,
+        "execution.checkpointing.interval": "500ms",
+        "parallelism.default": 2,
+        **on(master, "127.0.0.5", tmp_path),
     }
     job = ("cluster_job.py", "cluster", NUMBERS, output)
     with (
@@ -127,22 +140,13 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
 def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp_path: Path) -> None:
     output, job = tmp_path / "out", str(tmp_path / "log" / "cluster")
     options = {
-        "state.changelog.enabled": "true",
         "state.changelog.dstl.dfs.base-path": tmp_path / "log",
         "execution.checkpointing.interval": "2s",  # subtasks work most of the time, also where epochs cost much
         "parallelism.default": 1,
         "changelog.autoscale": "true",
         "changelog.autoscale.calm-period": "8s",  # longer than until the executor goes, or it is not the cause
         "changelog.log.format": "json",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": 50,
-        "restart-strategy.fixed-delay.delay": "0 s",
-        "spark.master": master.url,
-        "spark.executor.cores": 1,
-        "spark.executor.memory": "512m",
-        "spark.driver.host": "127.0.0.7",
-        "spark.driver.bindAddress": "127.0.0.7",
-        "spark.local.dir": tmp_path / "spark",
+        **on(master, "127.0.0.7", tmp_path),
     }
 
     def rescaled_to(expected: list[str]) -> Callable[[], bool]:

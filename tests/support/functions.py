@@ -22,6 +22,14 @@ class Count(KeyedProcessFunction):
         yield value[0], count
 
 
+class CountAlone(Count):
+    """Counts elements by key: gives the count alone. Elements are anything."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        for _, count in super().process_element((None,), ctx):
+            yield count
+
+
 class Keep(KeyedProcessFunction):
     """Keeps all elements of a key in a list of undeclared type, and gives its length."""
 

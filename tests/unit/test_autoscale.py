@@ -11,12 +11,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from support.functions import CountAlone
 from support.graphs import GraphBuilder
 
 from api.common import Duration, Types, WatermarkStrategy
 from api.common.configuration import Configuration
-from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from api.datastream.state import ValueStateDescriptor
+from api.datastream import StreamExecutionEnvironment
 from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.connectors.protocols import DiscoveringSource, Range, Source, Split, SplitReader
 from changelog_engine.driver.autoscale import Autoscaler, Judge, Scaling, ScalingBounds, bounds_of
@@ -250,34 +250,32 @@ class BacklogReader(SplitReader):
         return Range(range(position, position + many), position + many, ends and position + many == EACH)
 
 
-class Count(KeyedProcessFunction):
-    def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+def environment(folder: Path, parallelism: int, **options: str) -> StreamExecutionEnvironment:
+    """A job's that is rescaled by itself.
 
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.count.update((self.count.value() or 0) + 1)
-        yield self.count.value()
+    Args:
+        folder: where it keeps its checkpoints.
+        parallelism: it begins with.
+        options: more of the configuration, without the common beginning of its keys.
+    """
+    configuration = Configuration()
+    configuration.set_string("state.changelog.dstl.dfs.base-path", str(folder))
+    configuration.set_string("state.changelog.enabled", "true")
+    configuration.set_string("changelog.autoscale", "true")
+    for key, value in options.items():
+        configuration.set_string(f"changelog.{key.replace('__', '.').replace('_', '-')}", value)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    return env.set_parallelism(parallelism)
 
 
 def test_a_job_follows_its_backlog(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "backlog").touch()
-    configuration = Configuration()
-    for key, value in {
-        "state.changelog.dstl.dfs.base-path": str(tmp_path),
-        "state.changelog.enabled": "true",
-        "execution.checkpointing.interval": "100 ms",
-        "changelog.autoscale": "true",
-        "changelog.autoscale.max-parallelism": "4",
-        "changelog.autoscale.calm-period": "200 ms",
-        "changelog.progress.show": "never",
-    }.items():
-        configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(1)
+    bounds = {"autoscale__max_parallelism": "4", "autoscale__calm_period": "200 ms"}
+    env = environment(tmp_path, 1, progress__show="never", **bounds).enable_checkpointing(100)
     numbers = env.from_source(
         Backlog(str(tmp_path)), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     )
-    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG())
+    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(CountAlone(), Types.LONG())
     counts.uid("counts").filter(lambda count: count < 0).print()
     job = f"{tmp_path}/job"
 
@@ -308,17 +306,11 @@ def test_a_job_that_goes_on_keeps_within_the_max_parallelism_of_its_checkpoint(t
     """The default follows the parallelism: another number of key groups than the job was started with."""
 
     def bounds(parallelism: int) -> ScalingBounds:
-        configuration = Configuration()
-        configuration.set_string("state.changelog.dstl.dfs.base-path", str(tmp_path))
-        configuration.set_string("state.changelog.enabled", "true")
-        configuration.set_string("changelog.autoscale", "true")
-        configuration.set_string("changelog.restore", "latest")
-        env = StreamExecutionEnvironment.get_execution_environment(configuration)
-        env.set_parallelism(parallelism)
+        env = environment(tmp_path, parallelism, restore="latest")
         numbers = env.from_source(
             NumberSequenceSource(0, 9), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
         )
-        counts = numbers.key_by(lambda number: number, Types.LONG()).process(Count(), Types.LONG())
+        counts = numbers.key_by(lambda number: number, Types.LONG()).process(CountAlone(), Types.LONG())
         counts.uid("counts").print()
         made: list[ScalingBounds] = []
 
@@ -353,20 +345,10 @@ class Growing(Backlog, DiscoveringSource):
 def test_event_time_goes_on(tmp_path: Path, strategy: WatermarkStrategy, most: int) -> None:
     """A subtask without a split would hold it back, so there are none of these."""
     (tmp_path / "backlog").touch()
-    configuration = Configuration()
-    for key, value in {
-        "state.changelog.dstl.dfs.base-path": str(tmp_path),
-        "state.changelog.enabled": "true",
-        "execution.checkpointing.interval": "100 ms",
-        "changelog.autoscale": "true",
-        "changelog.autoscale.max-parallelism": str(SPLITS + 2),
-        "changelog.autoscale.calm-period": "100 ms",
-    }.items():
-        configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
-    env.set_parallelism(2)
+    bounds = {"autoscale__max_parallelism": str(SPLITS + 2), "autoscale__calm_period": "100 ms"}
+    env = environment(tmp_path, 2, **bounds).enable_checkpointing(100)
     numbers = env.from_source(Growing(str(tmp_path)), strategy, "numbers", Types.LONG())
-    numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG()).print()
+    numbers.key_by(lambda number: number % 10, Types.LONG()).process(CountAlone(), Types.LONG()).print()
     found = []
 
     class Noted(Judge):

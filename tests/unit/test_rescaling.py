@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 from click.testing import CliRunner
+from support.functions import CountAlone
 from support.graphs import GraphBuilder
 
 from api.common import Types, WatermarkStrategy
 from api.common.configuration import Configuration
-from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from api.datastream.state import ValueStateDescriptor
+from api.datastream import StreamExecutionEnvironment
 from changelog_engine.cli import main
 from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.driver.inbox import RequestInbox
@@ -45,21 +45,12 @@ from changelog_engine.storage.local_disk import LocalDisk
 from materializer.fold import state_at
 
 
-class Count(KeyedProcessFunction):
-    def open(self, runtime_context: Any) -> None:
-        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        self.count.update((self.count.value() or 0) + 1)
-        yield self.count.value()
-
-
 def plan_of(**more: Any) -> JobPlan:
     """A parallel source, keyed counts of two kinds, and a map that the program wants alone."""
     build = GraphBuilder(parallelism=2, max_parallelism=8)
     numbers = build.source(NumberSequenceSource(1, 9), uid="numbers")
     alone = build.add(NodeKind.MAP, "alone", numbers, function=str, uid="alone", parallelism=1, **more)
-    counts = build.process(build.key_by(numbers, int, Types.LONG()), Count(), uid="counts")
+    counts = build.process(build.key_by(numbers, int, Types.LONG()), CountAlone(), uid="counts")
     build.collect(counts, uid="collected")
     build.collect(alone, uid="alone too")
     return plan_job(build.graph())
@@ -171,7 +162,7 @@ def endless(env: StreamExecutionEnvironment, name: str) -> Any:
     numbers = env.from_source(
         NumberSequenceSource(0, 10**12), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
     )
-    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(Count(), Types.LONG())
+    counts = numbers.key_by(lambda number: number % 10, Types.LONG()).process(CountAlone(), Types.LONG())
     counts.uid("counts").filter(lambda count: count < 0).print()
     return env.execute_async(name)
 
