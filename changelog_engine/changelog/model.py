@@ -88,12 +88,22 @@ class Checkpoint(Displayed):
     stopped: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def rows_are(self) -> str:
+        """What it committed rows of: "mutations", or "entries of state" where it is a full snapshot."""
+        return "entries of state" if self.rows and self.snapshot == self.id else "mutations"
+
+    @property
+    def rows_in_words(self) -> str:
+        """How many rows it committed, and of what."""
+        return f"{self.rows:,} {self.rows_are}"
+
     def display(self) -> Document:
         """What is shown of it; ``repr`` has all fields."""
         after = "the first" if self.parent is None else f"after checkpoint {self.parent}"
         marks = [mark for mark, is_so in (("finished", self.finished), ("stopped", self.stopped)) if is_so]
         facts = [
-            f"{iso(self.time_ms)} UTC, {self.duration_ms:,} ms, {self.rows:,} mutations, {self.bytes:,} bytes in "
+            f"{iso(self.time_ms)} UTC, {self.duration_ms:,} ms, {self.rows_in_words}, {self.bytes:,} bytes in "
             f"{self.parts:,} parts"
         ]
         operators = [

@@ -210,7 +210,7 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         ("newest", f"{newest.id} of attempt {newest.attempt}, at {iso(newest.time_ms)} UTC"),
         (
             "",
-            f"{newest.rows:,} mutations, {size(newest.bytes)}, {counted(newest.parts, 'part')}, {newest.duration_ms:,} ms",
+            f"{newest.rows_in_words}, {size(newest.bytes)}, {counted(newest.parts, 'part')}, {newest.duration_ms:,} ms",
         ),
         ("log", f"{counted(found.log_files, 'file')}, {size(found.log_bytes)}"),
         ("snapshots", _snapshots(found)),

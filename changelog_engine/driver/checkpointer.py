@@ -108,7 +108,7 @@ class Checkpointer:
         """
         read = bool(report.sources) and report.records_in > 0
         # Output is handed out once, so never to be repeated.
-        if read or report.mutations or report.moved or ended or report.driver_output:
+        if read or report.mutations or report.parts or report.moved or ended or report.driver_output:
             self.changed = True
         self._parts.extend(report.parts)
         # A state stays known once it was declared: subtasks may declare theirs late, or not again after a restore.

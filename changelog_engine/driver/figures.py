@@ -139,7 +139,7 @@ class JobFigures:
         attempt, epoch, restarts: where it is.
         records_in: read from sources, again after a restart what is read again; records_out: given to sinks.
         uncovered: records that were read since the last checkpoint: a failure now has them read again.
-        mutations: rows of the changelog, by operator and state.
+        mutations: rows of the changelog, by operator and state; None for a job that has none.
         epoch_ms: how long the last epoch took.
         times_ms: the parts of all epochs' time; see PARTS.
         checkpoint: the last one of this run.
@@ -166,7 +166,7 @@ class JobFigures:
     records_in: int = 0
     records_out: int = 0
     uncovered: int = 0
-    mutations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    mutations: Mapping[str, Mapping[str, int]] | None = field(default_factory=dict)
     epoch_ms: float = 0.0
     times_ms: Mapping[str, float] = field(default_factory=dict)
     checkpoint: CheckpointFigures | None = None
@@ -183,9 +183,9 @@ class JobFigures:
     upkeep: UpkeepFigures = NO_UPKEEP
 
     @property
-    def all_mutations(self) -> int:
-        """Rows of the changelog in this run."""
-        return sum(sum(states.values()) for states in self.mutations.values())
+    def all_mutations(self) -> int | None:
+        """Rows of the changelog in this run; None for a job that has none."""
+        return None if self.mutations is None else sum(sum(s.values()) for s in self.mutations.values())
 
     @property
     def slowest(self) -> StageFigures | None:
@@ -199,6 +199,7 @@ class JobMonitor:
 
     Args:
         job: its name.
+        logs: whether it has a changelog; else its mutations are not known.
 
     Attributes:
         latest: the newest snapshot.
@@ -208,9 +209,12 @@ class JobMonitor:
         splits: how many each source read in the last epoch, by uid.
     """
 
-    def __init__(self, job: str = "") -> None:
+    def __init__(self, job: str = "", logs: bool = True) -> None:
         now_ms = monotonic_ms()
-        self.latest = JobFigures(job=job, began_ms=now_ms, status_ms=now_ms, at_ms=now_ms)
+        mutations: dict[str, dict[str, int]] | None = {} if logs else None
+        self.latest = JobFigures(
+            job=job, began_ms=now_ms, status_ms=now_ms, at_ms=now_ms, mutations=mutations
+        )
         self.restoring: RestoreSize | None = None
         self.watched = False
         self.upkeep = NO_UPKEEP
@@ -297,7 +301,9 @@ class JobMonitor:
             records_in=before.records_in + records_in,
             records_out=before.records_out + sum(report.records_out for report in reports),
             uncovered=self._since.records_in,
-            mutations=_added(before.mutations, (report.logged for report in reports)),
+            mutations=None
+            if before.mutations is None
+            else _added(before.mutations, (report.logged for report in reports)),
             times_ms=_summed((before.times_ms, times_ms)),
             restored_ms=max(restored, default=before.restored_ms),
             sources={

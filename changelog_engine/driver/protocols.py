@@ -80,7 +80,10 @@ class Outputs(Protocol):
 
 
 class EpochStats(NamedTuple):
-    """One epoch in figures, for metrics and benchmarks. Times in ms; metrics of functions by full name."""
+    """One epoch in figures, for metrics and benchmarks.
+
+    Times in ms; ``mutations`` are rows of the changelog, 0 without one; metrics of functions by full name.
+    """
 
     epoch: int
     records: int

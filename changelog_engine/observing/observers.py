@@ -33,7 +33,8 @@ class Observers:
     """
 
     def __init__(self, graph: JobGraph, settings: JobSettings) -> None:
-        self.monitor = JobMonitor(graph.name)
+        logs = settings.changelog and settings.checkpoint_interval_ms is not None
+        self.monitor = JobMonitor(graph.name, logs)
         self._reporter: Reporter | None = None
         self._shown: ShownJob | None = None
         if settings.json_logs:

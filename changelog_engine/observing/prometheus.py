@@ -192,7 +192,7 @@ def _samples(now: JobFigures) -> Iterator[tuple[str, dict[str, str], float]]:
         yield from _known("source_records_behind", labels, source.behind)
         yield from _known("source_watermark_seconds", labels, _seconds(source.watermark))
     yield "records_out", {}, now.records_out
-    yield from _by_state("mutations", now.mutations)
+    yield from _by_state("mutations", now.mutations or {})
     yield "epochs", {}, now.epoch
     yield from (("epoch_seconds", {"part": part}, ms / 1000) for part, ms in now.times_ms.items())
     yield "last_epoch_seconds", {}, now.epoch_ms / 1000

@@ -88,8 +88,9 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         parts += [
             f"{short((now.records_in - before.records_in) / seconds)} records/s in",
             f"{short((now.records_out - before.records_out) / seconds)} out",
-            f"{short((now.all_mutations - before.all_mutations) / seconds)} mutations/s",
         ]
+        if now.all_mutations is not None and before.all_mutations is not None:
+            parts.append(f"{short((now.all_mutations - before.all_mutations) / seconds)} mutations/s")
     checkpoint = now.checkpoint
     if checkpoint is not None:
         parts.append(

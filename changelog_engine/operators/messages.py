@@ -126,7 +126,7 @@ class EpochReport:
         stage, subtask: who reports.
         parts: parts made durable, in order.
         records_in: elements read.
-        mutations: rows of the changelog.
+        mutations: rows of the changelog; 0 for a job without one.
         sources: source uid -> split id -> (position, finished).
         operator_state: small non-keyed state at a barrier.
         shared_state: uid -> state that all subtasks have alike, at a barrier, of the first subtask.
@@ -137,7 +137,7 @@ class EpochReport:
         moved: a watermark or the idleness of an input changed; that is state too.
         metrics: figures of the functions' metrics.
         records_out: elements given to sinks.
-        logged: uid -> state -> rows of the changelog.
+        logged: of the mutations: uid -> state -> how many.
         sizes: uid -> state -> (entries, bytes), when asked for; see state.sizes.
         read: source uid -> what was read of it.
         watermark: of a stage that has inputs.

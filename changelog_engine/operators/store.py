@@ -257,7 +257,7 @@ class KeyedStore:
         return closed
 
     def take_counts(self) -> dict[str, dict[str, int]]:
-        """Rows written since the last call, by operator and state."""
+        """Mutations written since the last call, by operator and state; none without the changelog."""
         counts, self._counts = self._counts, {}
         found: dict[str, dict[str, int]] = {}
         for (operator, state), count in counts.items():
@@ -298,6 +298,8 @@ class KeyedStore:
         self._encode_ms += monotonic_ms() - began_ms
         for rows, columns in drained:
             self._write(rows, columns)
+            name = columns["operator"], columns["state"]
+            self._counts[name] = self._counts.get(name, 0) + rows
 
     def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every live entry as columns of the changelog; see snapshot_columns."""
@@ -335,8 +337,6 @@ class KeyedStore:
             )
         self._writer.write(rows, columns)
         self._sequence += rows
-        name = columns["operator"], columns["state"]
-        self._counts[name] = self._counts.get(name, 0) + rows
         self._write_ms += monotonic_ms() - began_ms
         if self._writer.size >= self.config.part_max_bytes:
             self._close_part()

@@ -261,7 +261,7 @@ def _columns(
         tip = [
             _about(row) if low == high else f"checkpoints {rows[low].id} to {row.id}; of the last:",
             f"{iso(row.time_ms)} UTC",
-            f"{duration(detail.duration_ms)}, {bytes_text(detail.bytes)}, {amount(detail.rows)} mutations{rate}",
+            f"{duration(detail.duration_ms)}, {bytes_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
         ]
         columns.append(Column(begin, round(max(end - begin, 1), 1), row.id, "\n".join(tip)))
     return columns, values

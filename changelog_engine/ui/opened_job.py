@@ -31,12 +31,14 @@ class Detail(NamedTuple):
 
     Args:
         duration_ms, rows, bytes: of the checkpoint.
+        rows_are: what they are, in words.
         rate: elements read from sources in a second since the one before; mutations where its engine did not count elements;
             None where there is none before it.
     """
 
     duration_ms: int
     rows: int
+    rows_are: str
     bytes: int
     rate: float | None
 
@@ -108,6 +110,7 @@ class OpenedJob:
                     self._details[row.id] = Detail(
                         read.duration_ms,
                         read.rows,
+                        read.rows_are,
                         read.bytes,
                         rate_of(read, None if before is None else before.time_ms),
                     )

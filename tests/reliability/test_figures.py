@@ -31,11 +31,11 @@ class Seen(KeyedProcessFunction):
         yield value
 
 
-def seen_job(tmp_path, script):
+def seen_job(tmp_path, script, **settings):
     build = GraphBuilder(parallelism=2)
     keyed = build.key_by(build.source(range(20)), lambda value: value % 4)
     build.collect(build.process(keyed, Seen(), name="seen", uid="seen"))
-    job = TestJob(tmp_path, script)
+    job = TestJob(tmp_path, script, **settings)
     job.run(build.graph())
     assert sorted(job.output) == list(range(20))
     return job
@@ -62,6 +62,16 @@ def test_rows_of_checkpoints_tell_what_happened_since_the_one_before(tmp_path):
     assert sum(each["sources"][uid][0] for each in figures for uid in each["sources"]) == 20
     assert all(set(each["times_ms"]) == set(PARTS) for each in figures)
     assert all(sum(ms for ms, _ in each["stages"].values()) > 0 for each in figures)
+
+
+def test_rows_of_full_snapshots_are_not_mutations(tmp_path):
+    job = seen_job(tmp_path, Script(sizes=(3,), barriers=(False, True)), changelog=False)
+    last = job.commits[-1]
+    assert len(job.commits) > 2
+    assert (last.rows, last.rows_in_words) == (24, "24 entries of state")
+    assert last.figures["sizes"]["seen"]["all"][0] == 4
+    assert all(checkpoint.figures["mutations"] == {} for checkpoint in job.commits)
+    assert {stats.mutations for stats in job.stats} == {0}
 
 
 def test_what_an_attempt_lost_is_not_counted_in_rows(tmp_path):

@@ -52,7 +52,7 @@ def test_a_hundred_thousand_checkpoints_are_a_few_hundred_marks_and_no_kill_is_l
 
     def details(places: list[int]) -> list[Detail]:
         asked.extend(places)
-        return [Detail(7, 10, 100, 5.0)] * len(places)
+        return [Detail(7, 10, "mutations", 100, 5.0)] * len(places)
 
     whole = draw_timeline(tree, rows, details, 0, count - 1, 1200)
     assert len(whole.columns) == len(asked) <= 300

@@ -82,6 +82,10 @@ class TestWords:
     def test_no_time_between_two_figures(self) -> None:
         assert running_words(SOME, SOME, WallMs(0)).startswith("checkpoint 12 ")
 
+    def test_mutations_are_told_of_jobs_with_a_changelog_alone(self) -> None:
+        now, before = (replace(figures, mutations=None) for figures in (SOME, NOTHING))
+        assert running_words(now, before, WallMs(0)).startswith("15.0 k records/s in, 300 out, checkpoint 12 ")
+
     def test_a_long_epoch(self) -> None:
         text = running_words(SOME, NOTHING, WallMs(8_200), 23_000)
         assert text.startswith("epoch 5 goes on for 23 s, 30,000 records so far, checkpoint 12 (")
