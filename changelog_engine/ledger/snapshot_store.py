@@ -6,6 +6,7 @@ Invariants:
     * A snapshot belongs to one checkpoint of one attempt; whoever reads it asks for both, so what a dead attempt left
       under the same checkpoint id is never read.
     * Files leave the table before they leave the disk: a crash in between leaves garbage, never a missing file.
+    * The table's list is read once, and again when somebody else has committed; what is committed here changes it in memory.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class SnapshotStore:
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
         self._files: dict[str, set[str]] = {}  # a marker's path -> it and the files it lists, if it does
+        self._listed: set[str] = set()  # what the table lists at this version
+        self._listed_at: int | None = None
 
     def commit(
         self,
@@ -75,6 +78,7 @@ class SnapshotStore:
         )
         files = [*adds, marker]
         fresh = {add.path for add in files}
+        self._files[marker.path] = _files_of(marker.path, document)
         for _ in range(_COMMIT_TRIES):
             self.log.refresh()
             seen = self.log.version
@@ -85,8 +89,8 @@ class SnapshotStore:
             if listed == fresh:
                 return
             try:
-                self.log.commit(
-                    files,  # those that are listed too: a commit that says what it is of has all of it
+                self._commit(  # those that are listed too: a commit that says what it is of has all of it
+                    files,
                     sorted(listed - fresh),
                     {"snapshot": checkpoint.id, "attempt": checkpoint.attempt},
                 )
@@ -124,11 +128,11 @@ class SnapshotStore:
             self.log.refresh()
             paths = self._paths()
             of_the_log = self._of_the_log(paths)
-            listed = [path for path in paths if path not in of_the_log and old(path)]
+            listed = sorted(path for path in paths if path not in of_the_log and old(path))
             if not listed:
                 break
             try:
-                self.log.commit([], listed, {"retired": len(listed)})
+                self._commit([], listed, {"retired": len(listed)})
                 break
             except CommitConflictError:
                 continue
@@ -148,8 +152,16 @@ class SnapshotStore:
             f"could not commit to {self.log.storage.root}: others committed {_COMMIT_TRIES} times between"
         )
 
-    def _of_the_log(self, paths: list[str]) -> set[str]:
+    def _commit(self, adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any]) -> None:
+        """Commit on top of the version that ``_paths`` was asked at."""
+        listed = (self._listed - set(removes)) | {add.path for add in adds}
+        self._listed_at = None  # whether it is in the table is not known when this fails
+        self._listed_at = self.log.commit(adds, removes, metadata)
+        self._listed = listed
+
+    def _of_the_log(self, paths: set[str]) -> set[str]:
         """The files of snapshots that were made from the log."""
+        self._files = {marker: files for marker, files in self._files.items() if marker in paths}
         found = set()
         for path in paths:
             if path.startswith(f"{SNAPSHOT}-"):
@@ -164,7 +176,16 @@ class SnapshotStore:
         except CorruptChangelogError as error:
             warn_unusable((snapshot_of(marker) or (0, 0))[0], error)
             return set()
-        return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()
+        return _files_of(marker, document)
 
-    def _paths(self) -> list[str]:
-        return [str(path) for path in self.log.files()["path"].to_pylist()]
+    def _paths(self) -> set[str]:
+        """What the table lists at the log's version."""
+        if self._listed_at != self.log.version:
+            self._listed = {str(path) for path in self.log.files()["path"].to_pylist()}
+            self._listed_at = self.log.version
+        return self._listed
+
+
+def _files_of(marker: str, document: dict[str, Any]) -> set[str]:
+    """The files of a snapshot that was made from the log; none of one that was not."""
+    return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()

@@ -49,6 +49,7 @@ from changelog_engine.storage.delta_names import (
     last_checkpoint_version,
 )
 from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.new_table import FIRST_COMMIT, SCRATCH, first_commit
 from changelog_engine.storage.protocol import Entry, Storage
 
@@ -381,11 +382,15 @@ class DeltaLog:
             log.mkdir()
             with contextlib.suppress(FileNotFoundError):  # before the list, which then has what it points to
                 Path(scratch, LAST_CHECKPOINT).write_bytes(self.storage.read(LAST_CHECKPOINT))
-            newest = -1
-            for entry in self.storage.list(LOG):
-                if match := NUMBERED.match(entry.name):
-                    (log / entry.name).symlink_to(self.storage.place(f"{LOG}/{entry.name}"))
-                    newest = max(newest, int(match.group(1)))
+            names = [e.name for e in self.storage.list(LOG)]
+            numbered = {name: int(match[1]) for name in names if (match := NUMBERED.match(name))}
+            newest = max(numbered.values(), default=-1)
+            begins = last_checkpoint_version(LocalDisk(scratch))
+            if checkpoint_path(begins) not in [f"{LOG}/{name}" for name in numbered]:
+                begins = -1
+            for name, number in numbered.items():
+                if number >= begins:  # what is before it is in it
+                    (log / name).symlink_to(self.storage.place(f"{LOG}/{name}"))
             try:
                 table = DeltaTable(scratch)
                 if table.version() < newest:  # delta-rs passes over files that are gone by now

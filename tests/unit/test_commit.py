@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import deltalake
+import pyarrow as pa
 import pytest
 from test_commit_helpers import Driver, state_at
 
@@ -217,6 +218,30 @@ def test_snapshots_replace_the_log_when_it_is_off(tmp_path: Path) -> None:
     assert driver.committer.retire_snapshots({3}) == []
     names = [name for name in os.listdir(tmp_path / "job" / "snapshots") if name.endswith(".parquet")]
     assert len(names) == 2
+
+
+def test_the_list_of_snapshots_is_read_again_when_others_have_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, read, files = Driver.start(tmp_path), [], DeltaLog.files
+
+    def noted(log: DeltaLog) -> pa.Table:
+        read.append(log)
+        return files(log)
+
+    monkeypatch.setattr(DeltaLog, "files", noted)
+    gone: list[str] = []
+    for value in range(5):
+        gone += driver.committer.retire_snapshots({driver.snapshot({"a": value}).id})
+    assert (len(gone), len(read)) == (8, 1)
+    other = driver.folder.open_snapshots()
+    other.commit([AddFile(gone[0], 1, 0, {"numRecords": 0})])  # of a snapshot that is older than what is kept
+    last = driver.snapshot({"a": 5})
+    assert gone[0] in files(other)["path"].to_pylist()
+    driver.committer.retire_snapshots({last.id})
+    assert len(read) == 2
+    assert {snapshot_of(path) for path in files(other)["path"].to_pylist()} == {(last.id, 1)}
+    assert state_at(driver.folder, last) == {"a": 5}
 
 
 def test_snapshots_whose_removal_is_not_committed_stay(

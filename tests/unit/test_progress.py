@@ -84,7 +84,9 @@ class TestWords:
 
     def test_mutations_are_told_of_jobs_with_a_changelog_alone(self) -> None:
         now, before = (replace(figures, mutations=None) for figures in (SOME, NOTHING))
-        assert running_words(now, before, WallMs(0)).startswith("15.0 k records/s in, 300 out, checkpoint 12 ")
+        assert running_words(now, before, WallMs(0)).startswith(
+            "15.0 k records/s in, 300 out, checkpoint 12 "
+        )
 
     def test_a_long_epoch(self) -> None:
         text = running_words(SOME, NOTHING, WallMs(8_200), 23_000)
