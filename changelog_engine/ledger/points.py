@@ -107,7 +107,7 @@ def _is_point(text: str) -> bool:
 
 
 def _time(text: str) -> tuple[int, bool] | None:
-    """The milliseconds that a text means, and whether they count from midnight and not from 1970; None when it is not a time."""
+    """The milliseconds a text means, and whether they count from midnight (else from 1970); None if it is not a time."""
     text = text.strip().removeprefix("as-of:")
     try:
         if _TIME_OF_DAY.fullmatch(text):
