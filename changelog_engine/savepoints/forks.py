@@ -252,12 +252,7 @@ class _Forking:
             except FileNotFoundError as error:
                 raise CorruptChangelogError("is missing: nothing was forked", source.join(path)) from error
             with reading(source.join(path), consequence="Nothing was forked"):
-                stats = delta_stats(target.read_footer(path))
-            if target.size(path) != size:
-                raise CorruptChangelogError(
-                    f"has {target.size(path)} bytes, it was written with {size}: nothing was forked",
-                    source.join(path),
-                )
+                stats = delta_stats(target.read_footer(path, size))
             self.sizes[shared].append(size)
             adds.append(AddFile(path, size, time_ms, stats))
         target.sync()

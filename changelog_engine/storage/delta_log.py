@@ -447,7 +447,9 @@ class DeltaLog:
         """
         path = commit_path(self.version)
         try:
-            found = self.storage.read(path).to_pybytes()
+            tip = self._tip  # whose length is known
+            size = len(tip[1]) if tip is not None and tip[0] == self.version else None
+            found = self.storage.read(path, size).to_pybytes()
         except FileNotFoundError:
             checkpointed = self.last_checkpoint_version()
             if checkpointed > self.version:

@@ -120,6 +120,21 @@ class FileSystems:
             }
         return {key: value for key, value in given.items() if value is not None}
 
+    def says_all(self, uri: str) -> bool:
+        """Whether options and environment have the key and the place of a store.
+
+        Then whoever gets ``delta_options`` reaches it as ``open`` does, which may find them in other places, too.
+
+        Args:
+            uri: of the root.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme.lower() not in _S3_SCHEMES or parts.query or "@" in parts.netloc:
+            return False
+        options = self.delta_options(uri)
+        key = options.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_ACCESS_KEY_ID")
+        return bool(key) and "AWS_REGION" in options
+
     def masked(self, text: str, *uris: str) -> str:
         """A text of somebody else's, such as an error's, without the keys that are configured.
 

@@ -208,7 +208,7 @@ class LocalDisk(Storage):
         _once(sync, "write", full)
         self._sync_folder(os.path.dirname(full))
 
-    def read(self, path: str) -> pa.Buffer:
+    def read(self, path: str, size: int | None = None) -> pa.Buffer:
         full = self.place(path)
         return self._read(lambda: _bytes_of(full), "read", full)
 
@@ -219,9 +219,9 @@ class LocalDisk(Storage):
     def read_document(self, path: str) -> dict[str, Any]:
         return document_in(self, path)
 
-    def read_footer(self, path: str) -> pq.FileMetaData:
+    def read_footer(self, path: str, size: int | None = None) -> pq.FileMetaData:
         full = self.place(path)
-        return self._read(lambda: _footer_of(full), "read", full)
+        return self._read(lambda: _footer_of(full, size), "read", full)
 
     def size(self, path: str) -> int | None:
         status = self._status(path)
@@ -379,8 +379,19 @@ def _temporary(full: str) -> str:
     return os.path.join(os.path.dirname(full), f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
 
 
-def _footer_of(full: str) -> pq.FileMetaData:
+def check_size(there: int, size: int | None) -> None:
+    """Refuse a Parquet file that has not the bytes that it must have, if that is known.
+
+    Raises:
+        pyarrow.ArrowInvalid: it has more or fewer.
+    """
+    if size is not None and there != size:
+        raise pa.ArrowInvalid(f"it has {there} bytes, not {size}")
+
+
+def _footer_of(full: str, size: int | None) -> pq.FileMetaData:
     with open(full, "rb") as file:
+        check_size(os.fstat(file.fileno()).st_size, size)
         return pq.read_metadata(file)
 
 

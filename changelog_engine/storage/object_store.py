@@ -10,7 +10,7 @@ import contextlib
 import zlib
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -18,15 +18,21 @@ import pyarrow.parquet as pq
 
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.file_systems import FileSystems
-from changelog_engine.storage.local_disk import document_in, inside
+from changelog_engine.storage.local_disk import check_size, document_in, inside
 from changelog_engine.storage.locks import Lock
 from changelog_engine.storage.protocol import Entry, Storage
 from changelog_engine.storage.retry import Retry
+
+if TYPE_CHECKING:
+    from changelog_engine.storage.object_requests import ObjectRequests
 
 T = TypeVar("T")
 _READS_AT_ONCE = 16
 _WITHOUT_FOLDERS = ("s3", "gcs")  # making them would leave objects
 _ONCE = Retry(tries=1)
+_FOOTER_BYTES = 65_536  # read of the end of a Parquet file: few footers are longer
+_SMALL_BYTES = 8 * 2**20  # longer ones take longer than a single request may
+_MAGIC = b"PAR1"
 
 
 class ObjectStore(Storage):
@@ -125,10 +131,13 @@ class ObjectStore(Storage):
         # Once: a stream that could not be closed is closed all the same, and closing it again says nothing of what was lost.
         self._run(stream.close, "write", self.join(path), retry=_ONCE)
 
-    def read(self, path: str) -> pa.Buffer:
+    def read(self, path: str, size: int | None = None) -> pa.Buffer:
         full = self._full(path)
 
         def read() -> pa.Buffer:
+            asked = self._asked(path, _SMALL_BYTES, size) if (size or 0) <= _SMALL_BYTES else None
+            if asked is not None and asked[0].size == asked[1]:
+                return asked[0]
             with self._remote.open_input_file(full) as file:
                 return file.read_buffer()
 
@@ -141,16 +150,23 @@ class ObjectStore(Storage):
     def read_document(self, path: str) -> dict[str, Any]:
         return document_in(self, path)
 
-    def read_footer(self, path: str) -> pq.FileMetaData:
+    def read_footer(self, path: str, size: int | None = None) -> pq.FileMetaData:
         full = self._full(path)
 
         def read() -> pq.FileMetaData:
+            asked = self._asked(path, _FOOTER_BYTES, size)
+            if asked is not None and asked[1] == size and _holds_footer(asked[0]):
+                return pq.read_metadata(pa.BufferReader(asked[0]))
             with self._remote.open_input_file(full) as file:
+                check_size(file.size(), size)
                 return pq.read_metadata(file)
 
         return self._read(read, "read", self.join(path))
 
     def size(self, path: str) -> int | None:
+        if self._remote.type_name == "s3":  # which asks a second time whether what is missing is a folder
+            with contextlib.suppress(OSError):
+                return self._size_of_object(self._full(path))
         info = self._info(path)
         return int(info.size) if info.type is pafs.FileType.File else None
 
@@ -182,6 +198,13 @@ class ObjectStore(Storage):
         full = self._full(path)
         return self._run(lambda: self._remote.get_file_info(full), "look at", self.join(path))
 
+    def _size_of_object(self, full: str) -> int | None:
+        try:
+            with self._remote.open_input_file(full) as file:
+                return int(file.size())
+        except FileNotFoundError:
+            return None
+
     def _make_folder_of(self, full: str) -> None:
         if self._remote.type_name not in _WITHOUT_FOLDERS:
             self._remote.create_dir(full.rsplit("/", 1)[0], recursive=True)
@@ -192,15 +215,34 @@ class ObjectStore(Storage):
 
     def _put(self, path: str, data: bytes) -> bool:
         # That the object is there is not proof that another made it: a put is sent again when its first answer was lost.
-        return self._conditional_put(inside(path), data) or self.read(path).to_pybytes() == data
+        requests = self._requests
+        return requests.put_if_absent(inside(path), data) or self.read(path).to_pybytes() == data
 
     @cached_property
-    def _conditional_put(self) -> Callable[[str, bytes], bool]:
-        from changelog_engine.storage.conditional_put import (
-            ConditionalPut,  # loads obstore, which local disks do without
-        )
+    def _requests(self) -> ObjectRequests:
+        from changelog_engine.storage.object_requests import (
+            ObjectRequests,
+        )  # loads obstore, local disks do without
 
-        return ConditionalPut(self.root, self._file_systems.delta_options(self.root))
+        return ObjectRequests(self.root, self._file_systems.delta_options(self.root))
+
+    def _asked(self, path: str, most: int, size: int | None) -> tuple[pa.Buffer, int] | None:
+        """At most so many last bytes of an object that should have a size, and the size that it has; None: ask otherwise."""
+        requests = self._usable_requests() if size else None
+        if not size or requests is None:
+            return None
+        try:
+            return requests.read(inside(path), max(0, size - most), size)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return None
+
+    def _usable_requests(self) -> ObjectRequests | None:
+        """Of a store that takes them for certain: it took a put before, or the options say all of how it is reached."""
+        if "_requests" in self.__dict__ or self._file_systems.says_all(self.root):
+            return self._requests
+        return None
 
     def _read(self, operation: Callable[[], T], what: str, path: str) -> T:
         return self._run(operation, what, path, may_be_missing=True)
@@ -222,3 +264,9 @@ class ObjectStore(Storage):
 
     def _masked(self, text: str) -> str:
         return self._file_systems.masked(text, self.root)
+
+
+def _holds_footer(end: pa.Buffer) -> bool:
+    """Whether the end of a Parquet file has all of its footer."""
+    last = end.slice(max(0, end.size - 8)).to_pybytes()
+    return bool(last[4:] == _MAGIC) and int.from_bytes(last[:4], "little") + 8 <= end.size

@@ -94,6 +94,9 @@ class TestContract:
         for read in (storage.read, storage.read_footer, storage.open):
             with pytest.raises(FileNotFoundError):
                 read("x")
+        for read_sized in (storage.read, storage.read_footer):
+            with pytest.raises(FileNotFoundError):
+                read_sized("x", 100)
 
     def test_a_listing_is_sorted_and_has_sizes(self, storage: Storage) -> None:
         storage.make_dirs("folder")
@@ -175,7 +178,12 @@ class TestContract:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"n": [1, 2, 3]}), sink)
         storage.write_durable("x", sink.getvalue())
-        assert storage.read_footer("x").num_rows == 3
+        whole = sink.getvalue()
+        assert storage.read_footer("x").num_rows == storage.read_footer("x", whole.size).num_rows == 3
+        for size in (1, whole.size - 1, whole.size + 1, whole.size + 100_000):
+            with pytest.raises(pa.ArrowInvalid, match=f"it has {whole.size} bytes, not {size}"):
+                storage.read_footer("x", size)
+            assert storage.read("x", size).equals(whole)
         for text, document in ((b'{"a": 1}', {"a": 1}), (b"[1]", {}), (b"\xff", {}), (b"[" * 100_000, {})):
             storage.write_durable("hint", text)
             assert storage.read_document("hint") == document

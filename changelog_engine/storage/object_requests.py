@@ -1,0 +1,87 @@
+"""Single requests to object stores, which pyarrow lacks: the conditional put, and bytes whose object is asked for once.
+
+To open a file pyarrow asks for its size first. Who knows the size has the bytes with one request, and the answer says how
+long the object is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError
+from obstore.store import from_url
+
+from changelog_engine.errors import StorageError
+
+_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
+
+
+class ObjectRequests:
+    """Requests for objects below a URI.
+
+    Args:
+        uri: of the root.
+        options: how to reach the store, as delta-rs has them.
+
+    Raises:
+        StorageError: the store has no conditional put.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        given: Any = {name.lower(): value for name, value in options.items() if name != "AWS_ALLOW_HTTP"}
+        client: Any = {"allow_http": options.get("AWS_ALLOW_HTTP") == "true"}
+        try:
+            self._store = from_url(uri, config=given, client_options=client, retry_config=_RETRIES)
+        except (BaseError, ValueError) as error:
+            scheme = urlsplit(uri).scheme
+            raise StorageError(
+                f"{scheme}: has no conditional put that this engine can use ({error}), and a table's commits need one: keep "
+                "jobs and tables on a local disk, or behind s3:, gs: or abfs:"
+            ) from error
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Make an object; False when it was there, maybe because an answer was lost and the put was sent again.
+
+        Raises:
+            OSError: it failed.
+        """
+        try:
+            with _as_python_has_them():
+                obstore.put(self._store, path, data, mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        return True
+
+    def read(self, path: str, begin: int, end: int) -> tuple[pa.Buffer, int]:
+        """The bytes of an object from one place up to another, and how many it has in all.
+
+        Args:
+            path: of the object.
+            begin: the first byte.
+            end: behind the last byte; behind ``begin``.
+
+        Raises:
+            FileNotFoundError: there is none.
+            OSError: it failed, or the object ends before ``begin``.
+        """
+        with _as_python_has_them():
+            answer = obstore.get(self._store, path, options={"range": (begin, end)})
+            return pa.py_buffer(answer.bytes()), int(answer.meta["size"])
+
+
+@contextlib.contextmanager
+def _as_python_has_them() -> Iterator[None]:
+    try:
+        yield
+    except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+        raise
+    except PermissionDeniedError as error:
+        raise PermissionError(str(error)) from error
+    except BaseError as error:
+        raise OSError(str(error)) from error
