@@ -72,13 +72,14 @@ def crc32(data: pa.Buffer | bytes) -> int:
     return zlib.crc32(data)
 
 
-def read_unchanged(storage: Storage, path: str, crc: int | None) -> pa.Buffer:
+def read_unchanged(storage: Storage, path: str, crc: int | None, size: int | None = None) -> pa.Buffer:
     """The bytes of a file of the log, which are those that were written.
 
     Args:
         storage: the table's folder.
         path: of the file in it.
         crc: their checksum; None where nothing knows it.
+        size: how many there should be, where that is known: it saves a request.
 
     Raises:
         CorruptChangelogError: the file is missing or was changed; names it.
@@ -86,7 +87,7 @@ def read_unchanged(storage: Storage, path: str, crc: int | None) -> pa.Buffer:
     """
     full = storage.join(path)
     try:
-        data = storage.read(path)
+        data = storage.read(path, size)
     except FileNotFoundError as error:
         raise CorruptChangelogError("is missing", full) from error
     if crc is not None and crc32(data) != crc:
@@ -191,14 +192,19 @@ def row_file(
     return f"{operation}-{middle}-{crc32(data):08x}.parquet", data
 
 
-def read_row(storage: Storage, path: str) -> str:
+def read_row(storage: Storage, path: str, size: int | None = None) -> str:
     """The JSON document of a one-row file.
+
+    Args:
+        storage: the table's folder.
+        path: of the file in it.
+        size: see read_unchanged.
 
     Raises:
         CorruptChangelogError: the file is missing or isn't what its name says.
     """
     name = parse_row(path)
     with reading(storage.join(path)):
-        data = read_unchanged(storage, path, None if name is None else name.crc)
+        data = read_unchanged(storage, path, None if name is None else name.crc, size)
         values = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"]
         return str(values[0].as_py())

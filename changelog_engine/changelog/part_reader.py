@@ -49,7 +49,7 @@ def read_part(
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
     """
     full = storage.join(file.path)
-    data = read_unchanged(storage, file.path, checksum_of(file.path))
+    data = read_unchanged(storage, file.path, checksum_of(file.path), file.size)
     names = SCHEMA.names if columns is None else columns
     schema = _read_schema([*_REPEATED, *dictionaries])
     with reading(full):
@@ -90,7 +90,7 @@ def read_keys(
         CorruptChangelogError: it is missing, or its checksum, row count or first sequence number is wrong.
     """
     full = storage.join(file.path)
-    data = read_unchanged(storage, file.path, checksum_of(file.path))
+    data = read_unchanged(storage, file.path, checksum_of(file.path), file.size)
     schema = _read_schema(_REPEATED)
     with reading(full):
         # Keys are not read as dictionaries: that takes Arrow three times as long.

@@ -52,6 +52,7 @@ class ListedRow(NamedTuple):
         str | None
     )  # of its own file or of the merged one; None when somebody else's compaction moved the row
     document: str | None  # the row's JSON when it had to be read already
+    size: int | None = None  # bytes of its own file
 
 
 class Index(NamedTuple):
@@ -185,7 +186,7 @@ class Rows(Mapping[int, ListedRow]):
             return entry.document
         assert entry.path is not None
         if parse_merged_rows(entry.path) is None:
-            return read_row(self._storage, entry.path)
+            return read_row(self._storage, entry.path, entry.size)
         if self._open is None or self._open[0] != entry.path:
             table = read_merged_rows(self._storage, entry.path)
             ids = table[_ID[self.operation]].to_pylist()
@@ -228,7 +229,9 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
         name, many = parse_row(path), parse_merged_rows(path)
         if name is not None:
             identity = name.checkpoint if name.operation == CHECKPOINT else name.attempt
-            found = own[name.operation].setdefault(identity, ListedRow(identity, name.attempt, path, None))
+            found = own[name.operation].setdefault(
+                identity, ListedRow(identity, name.attempt, path, None, size)
+            )
             if found.path != path:
                 raise CorruptChangelogError(
                     f"is a second row of {name.operation} {identity}: see {found.path}",

@@ -75,8 +75,9 @@ class _Content(NamedTuple):
     table_id: str
 
 
-# Of each table on a local disk that was read: its log's files then, and what they say.
+# Of each table that was read: its log's files then, and what they say. A commit is never replaced.
 _READ: dict[str, tuple[list[Entry], _Content]] = {}
+_OPENED: dict[str, tuple[list[Entry], DeltaTable]] = {}  # of which only properties were asked for so far
 _MOST_READ = 16
 
 
@@ -150,13 +151,15 @@ class DeltaLog:
 
     def properties(self) -> dict[str, str]:
         """The table's properties."""
-        known = self._remembered(self.storage.list(LOG))
-        return dict(self._open().metadata().configuration if known is None else known.properties)
+        entries = self.storage.list(LOG)
+        known = self._remembered(entries)
+        return dict(self._table_of(entries).metadata().configuration if known is None else known.properties)
 
     def table_id(self) -> str:
         """The id that the table got when it was made; copies of it have the same."""
-        known = self._remembered(self.storage.list(LOG))
-        return str(self._open().metadata().id) if known is None else known.table_id
+        entries = self.storage.list(LOG)
+        known = self._remembered(entries)
+        return str(self._table_of(entries).metadata().id) if known is None else known.table_id
 
     def refresh(self) -> int:
         """Move to the newest version and return it. Costs a look at one name or two, however long the log is.
@@ -269,9 +272,21 @@ class DeltaLog:
         found = _READ.get(self.storage.root)
         return found[1] if found is not None and found[0] == entries else None
 
-    def _read_content(self, entries: list[Entry]) -> _Content:
+    def _table_of(self, entries: list[Entry]) -> DeltaTable:
+        """The table, read once for its properties and its files, as long as none of its log's files was changed."""
+        found = _OPENED.get(self.storage.root)
+        if found is not None and found[0] == entries:
+            return found[1]
         self._table = None
         table = self._open()
+        if len(_OPENED) >= _MOST_READ:
+            _OPENED.clear()
+        _OPENED[self.storage.root] = entries, table
+        return table
+
+    def _read_content(self, entries: list[Entry]) -> _Content:
+        table = self._table_of(entries)
+        _OPENED.pop(self.storage.root, None)  # what it says is remembered, or refused
         self._refuse_features(table)
         # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
         files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
@@ -279,10 +294,9 @@ class DeltaLog:
         self._names(strange["path"].to_pylist())
         metadata = table.metadata()
         content = _Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
-        if self.storage.local is not None:
-            if len(_READ) >= _MOST_READ:
-                _READ.clear()
-            _READ[self.storage.root] = entries, content
+        if len(_READ) >= _MOST_READ:
+            _READ.clear()
+        _READ[self.storage.root] = entries, content
         return content
 
     def _refuse_damaged(self, entries: list[Entry]) -> None:

@@ -24,7 +24,7 @@ from changelog_engine.storage.protocol import Entry, Storage
 from changelog_engine.storage.retry import Retry
 
 if TYPE_CHECKING:
-    from changelog_engine.storage.object_requests import ObjectRequests
+    from changelog_engine.storage.obstore_client import ObstoreClient
 
 T = TypeVar("T")
 _READS_AT_ONCE = 16
@@ -186,7 +186,10 @@ class ObjectStore(Storage):
     def list(self, path: str = "") -> list[Entry]:
         selector = pafs.FileSelector(self._full(path), allow_not_found=True)
         found = self._run(lambda: self._remote.get_file_info(selector), "list", self.join(path))
-        return sorted(Entry(i.base_name, i.size or 0, i.type is pafs.FileType.Directory) for i in found)
+        return sorted(
+            Entry(i.base_name, i.size or 0, i.type is pafs.FileType.Directory, False, i.mtime_ns)
+            for i in found
+        )
 
     def lock(self, path: str) -> Lock:
         return Lock(self.join(path), None)
@@ -215,33 +218,32 @@ class ObjectStore(Storage):
 
     def _put(self, path: str, data: bytes) -> bool:
         # That the object is there is not proof that another made it: a put is sent again when its first answer was lost.
-        requests = self._requests
-        return requests.put_if_absent(inside(path), data) or self.read(path).to_pybytes() == data
+        client = self._client
+        return client.put_if_absent(inside(path), data) or self.read(path).to_pybytes() == data
 
     @cached_property
-    def _requests(self) -> ObjectRequests:
-        from changelog_engine.storage.object_requests import (
-            ObjectRequests,
+    def _client(self) -> ObstoreClient:
+        from changelog_engine.storage.obstore_client import (
+            ObstoreClient,
         )  # loads obstore, local disks do without
 
-        return ObjectRequests(self.root, self._file_systems.delta_options(self.root))
+        return ObstoreClient(self.root, self._file_systems.delta_options(self.root))
 
     def _asked(self, path: str, most: int, size: int | None) -> tuple[pa.Buffer, int] | None:
         """At most so many last bytes of an object that should have a size, and the size that it has; None: ask otherwise."""
-        requests = self._usable_requests() if size else None
-        if not size or requests is None:
+        if size is None or size <= 0 or (client := self._usable_client()) is None:
             return None
         try:
-            return requests.read(inside(path), max(0, size - most), size)
+            return client.read(inside(path), max(0, size - most), size)
         except FileNotFoundError:
             raise
         except OSError:
             return None
 
-    def _usable_requests(self) -> ObjectRequests | None:
+    def _usable_client(self) -> ObstoreClient | None:
         """Of a store that takes them for certain: it took a put before, or the options say all of how it is reached."""
-        if "_requests" in self.__dict__ or self._file_systems.says_all(self.root):
-            return self._requests
+        if "_client" in self.__dict__ or self._file_systems.says_all(self.root):
+            return self._client
         return None
 
     def _read(self, operation: Callable[[], T], what: str, path: str) -> T:

@@ -80,7 +80,7 @@ def start_reads(base: str) -> tuple[int, int]:
     looked: list[int] = []
     read, listing = LocalDisk.read, LocalDisk.list
 
-    def noted_read(storage: Storage, path: str) -> Any:
+    def noted_read(storage: Storage, path: str, size: int | None = None) -> Any:
         opened.append(path)
         return read(storage, path)
 

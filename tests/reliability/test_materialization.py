@@ -215,7 +215,7 @@ def test_case_32_each_file_is_read_once_by_a_materialization(tmp_path: Path) -> 
     reads: list[str] = []
     inner = LocalDisk.read
 
-    def read(storage: Storage, path: str) -> Any:
+    def read(storage: Storage, path: str, size: int | None = None) -> Any:
         reads.append(path)
         return inner(storage, path)
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from bench.s3_requests import kind_of
+from bench.s3_requests import run as requests_of_a_job
 from servers.s3 import S3Server, kind
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
@@ -21,6 +24,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.inspection.states import states_at
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.forks import fork_job
@@ -178,3 +182,26 @@ def test_a_small_file_is_one_request(s3: S3Server, base: str) -> None:
     large = b"x" * (40 << 20)
     open_storage(base).write_durable("large", large)
     assert open_storage(base).read("large") == large
+
+
+@pytest.mark.skipif(kind() != "versitygw", reason="moto does not note requests")
+def test_nothing_is_asked_for_twice(s3: S3Server, base: str) -> None:
+    bucket = base.split("/")[2]
+    few, many = (requests_of_a_job(s3, bucket, 2, checkpoints) for checkpoints in (3, 8))
+    each = {asked: (count - few[asked]) / 5 for asked, count in many.items() if count != few[asked]}
+    assert each == {
+        ("PutObject", "part"): 2,
+        ("GetObject", "part"): 2,
+        ("PutObject", "checkpoint"): 1,
+        ("HeadObject", "_last_checkpoint"): 2,
+        ("HeadObject", "commit"): 1,
+        ("GetObject", "commit"): 1,
+        ("PutObject", "commit"): 1,
+    }
+    before = len(s3.requests())
+    jobs = [f"s3://{bucket}/log/{entry.name}" for entry in open_storage(f"s3://{bucket}/log").list()]
+    assert sorted(states_at(job).checkpoint.id for job in jobs) == [3, 8]
+    asked = Counter(s3.requests()[before:])
+    commits = {path: count for (_, path), count in asked.items() if kind_of(path) == "commit"}
+    assert set(commits.values()) <= {1, 2, 3}, "delta-rs reads a commit twice, this engine the newest"
+    assert not [path for operation, path in asked if (operation, kind_of(path)) == ("HeadObject", "part")]

@@ -190,7 +190,7 @@ def test_what_a_start_opens(base: Path) -> None:
     opened: list[str] = []
     inner = LocalDisk.read
 
-    def read(storage: Storage, path: str) -> Any:
+    def read(storage: Storage, path: str, size: int | None = None) -> Any:
         opened.append(path)
         return inner(storage, path)
 

@@ -119,10 +119,10 @@ def test_only_the_wanted_row_is_opened(tmp_path: Path, monkeypatch: pytest.Monke
     opened: list[str] = []
     real = LocalDisk.read
 
-    def read(self: Storage, path: str) -> pa.Buffer:
+    def read(self: Storage, path: str, size: int | None = None) -> pa.Buffer:
         if path.endswith(".parquet"):
             opened.append(path)
-        return real(self, path)
+        return real(self, path, size)
 
     monkeypatch.setattr(LocalDisk, "read", read)
     lineage = lineage_of(tmp_path)

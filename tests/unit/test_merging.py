@@ -265,7 +265,7 @@ def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) 
     opened: list[str] = []
     inner = LocalDisk.read
 
-    def read(self: Storage, path: str) -> pa.Buffer:
+    def read(self: Storage, path: str, size: int | None = None) -> pa.Buffer:
         opened.append(path)
         return inner(self, path)
 

@@ -22,7 +22,7 @@ from changelog_engine.errors import StorageError
 _RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
 
 
-class ObjectRequests:
+class ObstoreClient:
     """Requests for objects below a URI.
 
     Args:
