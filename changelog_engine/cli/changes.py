@@ -43,7 +43,7 @@ from changelog_engine.inspection.states import entries_at
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="Most changes shown, the newest.",
+    help="Show at most so many changes, the newest ones.",
 )
 @pickle_option
 @shows
@@ -61,7 +61,8 @@ def history(
     """Show each change of a key: when, by which checkpoint, from what to what, and what caused it.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it. The changes are those on the lineage of the
-    newest checkpoint, or of --at. Only files that can hold the key are opened. A key that is not there is exit status 1.
+    newest checkpoint, or of --at. Only files that can hold the key are opened. The exit status is 1 when
+    the key is not there.
     """
     found = key_history(
         path, key, operator=operator, state=name, at=at, start=start, end=end, allow_pickle=allow_pickle
@@ -129,7 +130,7 @@ def history(
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Most entries shown of each state.",
+    help="Show at most so many entries of each state.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 when the points differ.")
 @pickle_option
@@ -144,7 +145,7 @@ def diff(
     exit_code: bool,
     allow_pickle: bool,
 ) -> Answer:
-    """Show what two points do not share: entries that were added, removed or changed from A to B.
+    """Show how the state differs between two points: entries that were added, removed or changed from A to B.
 
     PATH is the job's folder, <base>/<job>. A and B are points of it as --at of `state` takes them, on any branch; a point
     of another job or a savepoint is OTHER@POINT, where OTHER is a path or the name of a folder beside the job's. Of a

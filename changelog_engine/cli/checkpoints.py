@@ -16,7 +16,7 @@ _COLUMNS = ("id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "
 
 @click.command()
 @click.argument("path", type=PATH)
-@click.option("--last", type=click.IntRange(min=1), help="Only so many, the newest.")
+@click.option("--last", type=click.IntRange(min=1), help="Show only so many, the newest ones.")
 @shows
 def checkpoints(path: str, last: int | None) -> Answer:
     """List the checkpoints of a job.

@@ -59,7 +59,7 @@ env.execute("classes")
     AFTER_STDIN, "waits", is_flag=True, hidden=True, help="Begin when standard input ends, or in a minute."
 )
 def class_archive(waits: bool) -> None:
-    """Keep Spark's classes as a JVM has them in memory, so that jobs start in two thirds of the time.
+    """Store Spark's classes as a JVM has them in memory, so that jobs start in two thirds of the time.
 
     The first job does this by itself, in the background. Where each run is a machine's first one, as in a container,
     run it when the image is built. The archive, 80 MB, lies in the cache folder: CHANGELOG_ENGINE_CACHE, else

@@ -40,13 +40,13 @@ from changelog_engine.ledger.described import check_names
     nargs=2,
     multiple=True,
     metavar="KEY VALUE",
-    help="The key has this value now: JSON, of a ListState the whole list; text may lack its quotes. May be repeated.",
+    help="Give the key this value, as JSON; of a ListState the whole list. Quotes of text may be left out. May be repeated.",
 )
 @click.option(
-    "--delete", "deletions", multiple=True, metavar="KEY", help="The key has none now. May be repeated."
+    "--delete", "deletions", multiple=True, metavar="KEY", help="Remove the key's value. May be repeated."
 )
 @click.option(
-    "--map-key", metavar="KEY", help="Of a MapState: the entry of the map that --set and --delete mean."
+    "--map-key", metavar="KEY", help="Of a MapState: which entry of the map --set and --delete are about."
 )
 @click.option(
     "--from-file",

@@ -23,9 +23,9 @@ INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 
 
 @click.command()
-@click.option("--small", is_flag=True, help="A sixth of it: over in some 15 s.")
+@click.option("--small", is_flag=True, help="Run a sixth of it, which takes some 15 s.")
 @click.option("--spark", is_flag=True, help="Run the job by Spark, which needs Java.")
-@click.option("--ui", "shows", is_flag=True, help="Show at the end what is left, in the browser.")
+@click.option("--ui", "shows", is_flag=True, help="At the end, show the job in the browser.")
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,7 +12,7 @@ from changelog_engine.inspection.doctor import WRONG, examine
 @click.argument("base", type=PATH, required=False)
 @shows
 def doctor(base: str | None) -> Answer:
-    """Look whether jobs can run here: Java, Python, packages, disks, a foreign `api`, and the base path BASE.
+    """Check whether jobs can run here: Java, Python, packages, disks, a foreign `api`, and the base path BASE.
 
     The exit status is 1 when something is wrong.
     """

@@ -38,10 +38,16 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
             click.option("--job", metavar="NAME", help="Which job, in a script that executes several."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
             click.option(
-                "--limit", type=click.IntRange(1), default=50, show_default=True, help="Most shown."
+                "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most so many."
             ),
             click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none."),
-            click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key."),
+            click.option(
+                "-D",
+                "entries",
+                metavar="KEY=VALUE",
+                multiple=True,
+                help="An option by its key. May be repeated.",
+            ),
             click.argument("script", metavar="SCRIPT", shell_complete=complete_path),
             click.argument("path", metavar="PATH", shell_complete=complete_path),
             click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]..."),
@@ -65,14 +71,15 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 )
 @point_option(
     "--at",
-    what="Which mutations or outputs",
-    left_out="When left out, the newest that changed the key; of outputs the newest.",
+    what="The checkpoint whose mutations or outputs are explained",
+    left_out="When left out: for a key the newest that changed it, for outputs the newest.",
 )
 @click.option(
     "--depth",
     metavar="D",
     type=click.IntRange(1, 100),
-    help="1: causes only; 2: also what was read; 3: what those had read ... By default 1 for keys, 2 for outputs.",
+    help="1: only the causes; 2: also the state that they read, and its causes; 3 and more: likewise of that. By "
+    "default 1 for keys, 2 for outputs.",
 )
 @click.option(
     "--answer", metavar="FILE", hidden=True, help="Write the answer as JSON to FILE, and print nothing."

@@ -39,26 +39,30 @@ class _Duration(click.ParamType[int]):
 @click.command()
 @click.argument("path", shell_complete=complete_path)
 @at_option
-@click.option("--every", type=_Duration(), help="Go on until Ctrl-C, beginning one so often, such as 10m.")
+@click.option(
+    "--every", type=_Duration(), help="Make one after the other until Ctrl-C, at this interval, such as 10m."
+)
 @click.option(
     "--retention",
     type=_Duration(),
-    help="How long the history stays when the log is truncated, such as 7d; 0 keeps what restores need. When left out: as "
-    "the job ran with last, or 7d.",
+    help="How long the history stays when the log is truncated, such as 7d; 0 keeps only what restores need. When left out: "
+    "as the job's last run had it, or 7d.",
 )
 @click.option(
     "--retained",
     type=click.IntRange(min=1),
-    help="Checkpoints that stay restorable; when left out: as the job ran with last, or 1.",
+    help="How many checkpoints stay restorable. When left out: as the job's last run had it, or 1.",
 )
 @click.option(
     "--grace",
     type=_Duration(),
-    help="How long truncated files stay on the disk; when left out: as the job ran with last, or 5m.",
+    help="How long truncated files stay on the disk. When left out: as the job's last run had it, or 5m.",
 )
-@click.option("--no-truncate", is_flag=True, help="Make the snapshot only.")
+@click.option("--no-truncate", is_flag=True, help="Make only the snapshot, and leave the log as it is.")
 @click.option(
-    "--processes", type=click.IntRange(min=1), help="Processes that fold; the machine's cores when left out."
+    "--processes",
+    type=click.IntRange(min=1),
+    help="How many processes fold the log. As many as the machine has cores when left out.",
 )
 @click.option("--spark", metavar="MASTER", help="Fold as a Spark job on this master instead.")
 def materialize(
@@ -74,8 +78,8 @@ def materialize(
 ) -> None:
     """Make a snapshot of a job's newest checkpoint, so that a restore reads it and only the log after it.
 
-    PATH is the job's folder, <base>/<job>. The job may be running; one that is made beside the job already is left alone.
-    Afterwards the log is truncated: what no restore, copy or history needs goes.
+    PATH is the job's folder, <base>/<job>. The job may be running; it is refused while another process does the same,
+    such as the job itself. Afterwards the log is truncated: what no restore, copy or history needs goes.
     """
     if at is not None and every is not None:
         raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")

@@ -29,13 +29,17 @@ from changelog_engine.display import printable
     left_out="The newest when left out.",
 )
 @click.option(
-    "--job", metavar="NAME", help="Which job, in a script that executes several; the first when left out."
+    "--job", metavar="NAME", help="Which job, in a script that executes several. The first when left out."
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=5, show_default=True, help="Most differences shown in full."
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Show at most so many differences in full.",
 )
-@click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none; as of `run`.")
-@click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key; as of `run`.")
+@click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none; as for `run`.")
+@click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key; as for `run`.")
 @click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def replay(

@@ -23,14 +23,15 @@ _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
     "--compare",
     nargs=2,
     metavar="A B",
-    help="Also what two points do not share; B may be a point of another job, OTHER@POINT.",
+    help="Also show what differs between two points; B may be a point of another job, OTHER@POINT.",
 )
 @click.option(
     "--entries",
     type=click.IntRange(0, 1_000),
     default=10,
     show_default=True,
-    help="Most entries of each state; 0 for none, and no words of errors, where readers may not see them.",
+    help="Show at most so many entries of each state. 0 leaves out entries and the messages of errors: for "
+    "readers who may not see data.",
 )
 @click.option(
     "--checkpoints",

@@ -39,7 +39,7 @@ def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str
     multiple=True,
     metavar="UID=N",
     callback=_by_uid,
-    help="The parallelism of one operator, and of those chained to it; may be given several times.",
+    help="The parallelism of one operator, and of those chained to it. May be repeated.",
 )
 @click.option(
     "--timeout",
@@ -47,12 +47,12 @@ def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
     show_default=True,
-    help="So many seconds for the answer. A request that a driver has taken may still be done afterwards.",
+    help="How many seconds to wait for the answer. A request that the driver has taken may still be carried out afterwards.",
 )
 def rescale(path: str, parallelism: int | None, operators: dict[str, int], timeout_s: float) -> None:
     """Have a running job go on with another parallelism, without a restart.
 
-    PATH is the job's folder, <base>/<job>; PARALLELISM that of all operators for which the program sets none of their own.
+    PATH is the job's folder, <base>/<job>; PARALLELISM is that of all operators to which the program gives none of its own.
     The job takes a checkpoint and goes on from it in the same driver. A run that begins later has the program's
     parallelism again.
     """

@@ -69,8 +69,8 @@ class _OneLine(click.Command):
 @click.option(
     "--restore",
     metavar="POINT",
-    help="Where the run begins: auto (after an attempt that did not finish, the default), none, or a point of the job: "
-    f"{FORMS}.",
+    help="Where the run begins: auto (the default: from the newest checkpoint of an attempt that did not finish), none "
+    f"(empty), or a point of the job: {FORMS}.",
 )
 @click.option(
     "-p",
@@ -84,7 +84,7 @@ class _OneLine(click.Command):
     "--job",
     metavar="NAME",
     shell_complete=complete_job,
-    help="Name of the script's one job, whatever its execute() says: to run a fork.",
+    help="Name of the script's one job, in place of the one that its execute() gives: to run a fork.",
 )
 @click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
 @click.option(
@@ -92,7 +92,7 @@ class _OneLine(click.Command):
     "entries",
     metavar="KEY=VALUE",
     multiple=True,
-    help="An option by its key, such as state.changelog.enabled=true; as often as needed.",
+    help="An option by its key, such as state.changelog.enabled=true. May be repeated.",
 )
 @click.option(
     "-q",
@@ -104,7 +104,7 @@ class _OneLine(click.Command):
     "--check",
     "checks",
     is_flag=True,
-    help="Run nothing: say what of the script will work here and what not, by its lines. The exit status is 1 when "
+    help="Run nothing, and say which lines of the script will work here and which will not. The exit status is 1 when "
     "something will fail.",
 )
 @click.option(

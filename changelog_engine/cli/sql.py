@@ -17,14 +17,14 @@ from changelog_engine.inspection.sql import QueryResult, query
 @click.argument("path", type=PATH)
 @click.argument("text", metavar="QUERY")
 @at_option
-@click.option("--spark", is_flag=True, help="Ask Spark, in its SQL. It takes a JVM.")
+@click.option("--spark", is_flag=True, help="Run the query by Spark, in its SQL, which starts a JVM.")
 @shows
 def sql(path: str, text: str, at: str | None, spark: bool) -> Answer:
     """Run a query over the typed views of a job's states.
 
     PATH is the job's folder, <base>/<job>. `SELECT * FROM states` says which views there are: <operator>_<state> for each
-    state, <operator>_timers, their changes with _history behind the name, mutations, checkpoints. The SQL is DuckDB's, or
-    Spark's with --spark.
+    state and <operator>_timers, each with a view of its changes whose name ends in _history; mutations; checkpoints. The SQL
+    is DuckDB's, or Spark's with --spark.
     """
     found = _by_spark(path, text, at) if spark else query(path, text, at)
     columns = _distinct(found.columns)

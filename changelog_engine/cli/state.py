@@ -63,7 +63,7 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
 @state_option("name")
 @click.option("--key", help="Only this key: as it is shown, as plain text, or as JSON.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most entries shown."
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most so many entries."
 )
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Pass over so many entries first.")
 @pickle_option
@@ -82,7 +82,8 @@ def state(
 
     PATH is the folder of a job or savepoint, <base>/<job>, or the changelog folder in it. Without --operator, --state or
     --key: which states there are. With any of them: their entries. A key is typed as the operator declares its keys: `7`
-    is a number where keys are numbers, and text where they are text. A key without an entry is exit status 1.
+    is a number where keys are numbers, and text where they are text. The exit status is 1 when the
+    key has no entry.
     """
     if operator is None and name is None and key is None:
         return _overview(states_at(path, at, allow_pickle=allow_pickle))

@@ -76,11 +76,11 @@ def status(path: str) -> Answer:
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
-    help="So many checkpoints, the newest.",
+    help="How many checkpoints are shown, the newest ones.",
 )
 @shows
 def metrics(path: str, last: int) -> Answer:
-    """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and whatever else their rows have.
+    """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and where the time went.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it.
     """

@@ -21,7 +21,7 @@ _MESSAGE = 300  # characters; --json has the whole error, with its traceback
     type=click.IntRange(min=1),
     default=40,
     show_default=True,
-    help="So many checkpoints, the newest.",
+    help="How many checkpoints are shown, the newest ones.",
 )
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")

@@ -26,26 +26,34 @@ _END_S = 3.0
 @click.argument("path", metavar="BASE_OR_PATH", shell_complete=complete_path)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0 for any that is free."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8765,
+    show_default=True,
+    help="Port to listen on; 0 for any that is free.",
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
-    help="A name by which browsers call this machine, when --host is not the loopback.",
+    help="A host name of this machine that browsers use, when --host is not the loopback. May be repeated.",
 )
 @click.option(
     "--script",
     metavar="SCRIPT",
     type=click.Path(exists=True, dir_okay=False, path_type=str),
-    help="The jobs' program: with it the page says itself which record made a change. It is run for that, in a process of "
-    "its own and up to its job.",
+    help="The jobs' program. With it the page also shows which record made a change; to find that out, the script is run in "
+    "a process of its own, up to its execute().",
 )
 @click.option(
-    "-D", "entries", metavar="KEY=VALUE", multiple=True, help="With --script: an option by its key."
+    "-D",
+    "entries",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="With --script: an option by its key. May be repeated.",
 )
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
-@click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
+@click.option("--open", "opens", is_flag=True, help="Open the page in this machine's browser.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]...")
 def ui(
     path: str,

@@ -26,7 +26,10 @@ from changelog_engine.errors import RestoreError
 if TYPE_CHECKING:
     from changelog_engine.ledger.lineage import Lineage
 
-FORMS = "an id such as 12, -2 from the newest, latest, attempt:3, or a time such as 12:00:05 or 2026-01-31T12:00:05 (UTC)"
+FORMS = (
+    "an id such as 12, latest, -2 (the one before the latest), attempt:3 (its last), or a time such as 12:00:05 or "
+    "2026-01-31T12:00:05 (UTC)"
+)
 _ID = re.compile(r"\d{1,18}")
 _FROM_END = re.compile(r"-\d{1,18}")
 _ATTEMPT = re.compile(r"attempt:\d{1,9}")
