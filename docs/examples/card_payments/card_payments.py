@@ -12,7 +12,8 @@ From Kafka to Kafka, exactly once:
 Topics, each with the prefix before its name: ``payments`` with JSON like
 ``{"id": 1, "card": "c1", "merchant": "m1", "cents": 250}``, ``rules`` with JSON like ``{"name": "limit", "value": 50000}``,
 and the job's own ``alerts``, ``sessions`` and ``late``. The times that count are the records' timestamps: when a payment was
-made, from when a rule holds. What comes out does not depend on how both streams meet, on parallelism, or on crashes.
+made, from when a rule holds. What comes out does not depend on how both streams meet, on parallelism, or on crashes, as long
+as the payments of a partition are at most ten minutes out of order and each rule is written before its moment.
 """
 
 import argparse
