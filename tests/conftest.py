@@ -19,6 +19,7 @@ import gc
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -35,7 +36,7 @@ pytest_plugins = ["servers.fixtures", "support.backends"]
 _MEMORY, _ROOM = "/dev/shm", 8 << 30
 if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = _MEMORY
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)  # of `tmp_path`: pytest has asked tempfile before
+    tempfile.tempdir = None  # asked anew: pytest has asked before
 
 # These begin first: one that begins last keeps one worker busy while the others have nothing left to do.
 _LONG = (
