@@ -98,7 +98,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         )
     parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
     if now.slowest is not None and len(now.stages) > 1:
-        parts.append(f"slowest {now.slowest.operators[0]} {now.slowest.share:.0%}")
+        parts.append(f"slowest {now.slowest.operators[0]} ({now.slowest.share:.0%} of the work)")
     for uid, states in now.sizes.items():
         entries = sum(size.entries or 0 for size in states.values())
         size_bytes = sum(size.bytes or 0 for size in states.values())

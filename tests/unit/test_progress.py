@@ -65,7 +65,7 @@ class TestWords:
     def test_a_running_job(self) -> None:
         assert running_words(SOME, NOTHING, WallMs(8_200)) == (
             "15.0 k records/s in, 300 out, 4.0 k mutations/s, checkpoint 12 (41 ms, 1.2 MB), "
-            "numbers: 1.2 k records behind, event time 3.2 s behind, slowest count 75%, "
+            "numbers: 1.2 k records behind, event time 3.2 s behind, slowest count (75% of the work), "
             "state count 1.2 M entries (80.0 MB)"
         )
 
