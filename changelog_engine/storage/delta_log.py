@@ -396,15 +396,12 @@ class DeltaLog:
             log.mkdir()
             with contextlib.suppress(FileNotFoundError):  # before the list, which then has what it points to
                 Path(scratch, LAST_CHECKPOINT).write_bytes(self.storage.read(LAST_CHECKPOINT))
-            names = [e.name for e in self.storage.list(LOG)]
-            numbered = {name: int(match[1]) for name in names if (match := NUMBERED.match(name))}
-            newest = max(numbered.values(), default=-1)
-            begins = last_checkpoint_version(LocalDisk(scratch))
-            if checkpoint_path(begins) not in [f"{LOG}/{name}" for name in numbered]:
-                begins = -1
-            for name, number in numbered.items():
-                if number >= begins:  # what is before it is in it
-                    (log / name).symlink_to(self.storage.place(f"{LOG}/{name}"))
+            begins, newest = last_checkpoint_version(LocalDisk(scratch)), -1
+            for entry in self.storage.list(LOG):
+                match = NUMBERED.match(entry.name)
+                if match and int(match[1]) >= begins:  # what came before is in that Delta checkpoint
+                    (log / entry.name).symlink_to(self.storage.place(f"{LOG}/{entry.name}"))
+                    newest = max(newest, int(match[1]))
             try:
                 table = DeltaTable(scratch)
                 if table.version() < newest:  # delta-rs passes over files that are gone by now

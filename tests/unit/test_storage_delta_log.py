@@ -115,6 +115,27 @@ def test_maintenance_and_a_handle_that_slept_through_it(tmp_path: Path) -> None:
         sleeper.added_since(0)
 
 
+def test_a_delta_checkpoint_is_made_of_what_came_since_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, linked, link = make(tmp_path), [], Path.symlink_to
+
+    def noted(path: Path, *given: Any) -> None:
+        linked.append(path.name)
+        link(path, *given)
+
+    monkeypatch.setattr(Path, "symlink_to", noted)
+    counts = []
+    for i in range(30):
+        log.commit([add(f"f{i}")], [f"f{i - 10}"] if i >= 10 else [])
+        if log.maintain(every=10):
+            counts.append(len(linked))
+            linked.clear()
+    assert counts == [11, 12, 12]  # the Delta checkpoint, the commit of its version, and ten more
+    files = DeltaLog(open_storage(str(tmp_path))).files()["path"].to_pylist()
+    assert sorted(files) == sorted(f"f{i}" for i in range(20, 30))
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_two_that_write_a_delta_checkpoint_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
