@@ -67,7 +67,8 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--where",
     metavar="EXPRESSION",
-    help="With --output: which elements, in Python. `value` is the element, and a Row's fields have their names.",
+    help="With --output: a Python expression that says which elements. `value` is the element; a Row's fields go by their "
+    "names.",
 )
 @point_option(
     "--at",
@@ -106,8 +107,8 @@ def explain(
 ) -> None:
     """Show which records and timers changed a key, and in which line of the code.
 
-    The state of the checkpoint before is restored from PATH, the job's folder, and the recorded input of the range is read
-    again by the script's code of now; it is compared with the log. It runs in this process, without Spark; the folder is
+    The state before the change is restored from PATH, the job's folder; from there the script, as it is now, reads the
+    recorded input again, and its changes are compared with the log. It runs in this process, without Spark; the folder is
     only read, and nothing goes to the job's sinks. Options of the script's own stand after `--`.
 
     The exit status is 1 when the replay differs from the log: then nothing is explained.
@@ -168,7 +169,7 @@ def impact(
 ) -> None:
     """Show which states and outputs a record had a part in, by itself and by timers that were set for it.
 
-    See explain for how it is found out, and for PATH and the exit status.
+    `explain --help` says how it is found out, what PATH is, and what the exit status means.
     """
     from changelog_engine.provenance.explain import impact as impact_of
 

@@ -54,7 +54,7 @@ def replay(
 ) -> None:
     """Replay a recorded piece of a script's job with the code of now, and compare.
 
-    The state of checkpoint A is restored, the code reads what was read from there to checkpoint B, and its mutations and
+    The state of checkpoint A is restored, the code reads what the job read from there to checkpoint B, and its mutations and
     final state are compared with the log. It runs in this process, without Spark; the job's folder is only read, and
     nothing goes to its sinks. Options of the script's own stand after `--`.
 

@@ -26,8 +26,8 @@ def jobs(base: str) -> Answer:
     """List the jobs and savepoints below a base path.
 
     BASE is the folder or URI in which the folders of jobs lie. A job that is `killed` left no error; one that is `ended`
-    was killed or has failed. Whether one on an object store or another machine runs can't be seen: it is `killed or
-    running` until it notes its end.
+    was killed or has failed. Whether a job on an object store or on another machine is running can't be seen from here: it
+    is `killed or running` until it notes its end.
     """
     found = list_jobs(base)
     columns = ("attempts", "checkpoints", "newest", "size", "time (UTC)", "state", "job")

@@ -30,7 +30,7 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
     """Show attempts and branches as a graph: what followed on what, where the job was killed, restored and rewound.
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it. `●` is a checkpoint on the lineage of the newest
-    one, `○` one of a branch that was left, `◆` and `◇` likewise with a snapshot.
+    one, `○` one of a branch that was left, `◆` and `◇` the same with a snapshot.
     """
     found = Timeline(path)
     first, final = found.between(start, end)
