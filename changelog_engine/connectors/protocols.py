@@ -57,7 +57,8 @@ class SplitReader(ABC):
         watermark: looked at after each read: ms, and no element at or before it will follow; None when the reader knows
             none. For sources of one split.
         behind: how many elements are known to wait behind the last one that was read, as far as that is known without
-            asking anybody; None when it is not. Looked at after each epoch, and shown as the source's lag.
+            asking anybody; None when it is not. Looked at after each epoch, and shown as the source's lag. Also after a read
+            of an unbounded split that gave fewer than were asked for: where 0 wait, the epoch reads no more of it.
     """
 
     watermark: int | None = None

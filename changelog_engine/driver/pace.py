@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from changelog_engine.clock import Clock, MonotonicMs
 from changelog_engine.driver.pacing import FIRST_RECORDS, BarrierClock, EpochSizer
@@ -32,7 +32,8 @@ class Pace:
 
     def __init__(self, plan: JobPlan, settings: JobSettings, clock: Clock) -> None:
         interval = settings.checkpoint_interval_ms
-        target_ms = settings.epoch_target_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
+        self._asked_ms = settings.epoch_target_ms
+        target_ms = self._asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
         self._clock = clock
         self._sizer = EpochSizer(target_ms / 1000, FIRST_RECORDS, settings.epoch_max_records)
         self._barriers = BarrierClock(interval, settings.min_pause_ms, clock.monotonic_ms())
@@ -41,6 +42,7 @@ class Pace:
         self._read_records = 0
         self._last_ms = 0.0
         self._idle_ms = 0
+        self._caught_up = False
 
     @property
     def one_by_one(self) -> bool:
@@ -70,7 +72,7 @@ class Pace:
         """
         self._barriers.completed(barrier_ms, now_ms)
 
-    def observe(self, reads: bool, duration_ms: float, records: int, reports: Iterable[EpochReport]) -> None:
+    def observe(self, reads: bool, duration_ms: float, records: int, reports: Sequence[EpochReport]) -> None:
         """An epoch has ended.
 
         Args:
@@ -80,6 +82,7 @@ class Pace:
             reports: its subtasks' reports.
         """
         self._last_ms = duration_ms
+        self._caught_up = all(source.behind == 0 for report in reports for source in report.read.values())
         if reads and not self.one_by_one:
             share = max((report.records_in for report in reports if report.sources), default=0)
             self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000)
@@ -88,17 +91,23 @@ class Pace:
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
         """How long to wait before the next epoch: a little when there was nothing to read, and longer when that goes on.
 
+        Where an epoch's target was asked for, and nothing waits to be read, for the rest of it too.
+
         Args:
             records: how many the last epoch read.
             next_timer_ms: when a timer is due, on the wall clock, which ends the wait; None for none.
         """
         if records:
             self._idle_ms = 0
-            return 0.0
-        self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
+            if self._asked_ms is None or not self._caught_up:
+                return 0.0
+            rest_ms = max(0.0, self._asked_ms - self._last_ms)
+        else:
+            self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
+            rest_ms = self._idle_ms
         if next_timer_ms is None:
-            return self._idle_ms
-        return min(self._idle_ms, max(0, next_timer_ms - self._clock.wall_ms()))
+            return rest_ms
+        return min(rest_ms, max(0, next_timer_ms - self._clock.wall_ms()))
 
 
 def _reads_one_by_one(plan: JobPlan) -> bool:
@@ -107,7 +116,7 @@ def _reads_one_by_one(plan: JobPlan) -> bool:
     return kinds.count(NodeKind.SOURCE) == 1 and NodeKind.ASYNC not in kinds
 
 
-def work_ms(reports: Iterable[EpochReport]) -> float:
+def work_ms(reports: Sequence[EpochReport]) -> float:
     """How long an epoch's subtasks worked on records: the busiest of each stage, one stage after the other."""
     busiest: dict[int, float] = {}
     for report in reports:

@@ -4,7 +4,8 @@ Invariants:
     * An epoch ends where the reader says, never inside an element: the position after it is what the checkpoint keeps.
     * Splits are read in the order in which they were planned: those of a bounded source one after the other to their
       ends, those of an unbounded one each for its share of the epoch. Of a source of parts the part decides.
-    * An epoch is bounded in records, in time and in bytes.
+    * An epoch is bounded in records, in time and in bytes. An unbounded split whose reader knows that nothing waits any
+      more is left at once.
     * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
 """
 
@@ -187,6 +188,8 @@ class SourceHead:
                     return reached
                 if not count or now >= deadline or split_room <= 0:
                     break
+                if count < wanted and self._in_turn and _behind(reader) == 0:
+                    break  # what comes from now on is the next epoch's: results are not kept waiting for it
         return reached
 
     def behind(self, splits: Iterable[str]) -> int | None:
@@ -194,11 +197,8 @@ class SourceHead:
         total = 0
         for split in splits:
             reader = self._readers.get(split)
-            try:
-                behind = None if reader is None else reader.behind
-            except Exception:  # it is for people, and must not fail the job
-                return None
-            if type(behind) is not int:
+            behind = None if reader is None else _behind(reader)
+            if behind is None:
                 return None
             total += behind
         return total
@@ -254,6 +254,15 @@ class SourceHead:
                 reader.close()
             except BaseException as error:
                 raise user_failure(error, self.name, f"closing split {split!r}") from error
+
+
+def _behind(reader: SplitReader) -> int | None:
+    """How many elements are known to wait; None when the reader doesn't know, or can't say."""
+    try:
+        behind = reader.behind
+    except Exception:  # it is for people and for pace, and must not fail the job
+        return None
+    return behind if type(behind) is int else None
 
 
 def _pickled_size(values: Sequence[Any]) -> float:

@@ -2,7 +2,8 @@
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
-rescale, words, pyflink_restore, memory, and the jobs of workloads.py and payments.py: by their names on Spark, with
+rescale, words, pyflink_restore, memory, latency, pyflink_latency, barrier, rocksdb, rocksdb_large, pyflink_rocksdb, and
+the jobs of workloads.py and payments.py: by their names on Spark, with
 ``loop_`` before them as plain loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of
 the subtasks counts. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than
 ``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
@@ -24,6 +25,7 @@ from typing import Any
 from rich.console import Console
 
 from async_requests import AsyncBench
+from barriers import BarrierBench
 from engine import EngineBench
 from explaining import ExplainBench
 from files import FilesBench
@@ -31,11 +33,13 @@ from first_words import StartBench
 from history import HistoryBench
 from jdbc import JdbcBench
 from kafka_bench import KafkaBench
+from latency import LatencyBench
 from materializing import MaterializerBench
 from page import PageBench
 from payments import PaymentsBench
 from peers import Peers
 from report import evaluate, print_table
+from rocksdb_bench import RocksDBBench
 from sizes import sizes_from_environment
 from workloads import WORKLOADS
 
@@ -50,6 +54,7 @@ def main() -> int:
     materializer = MaterializerBench(engine)
     state_history = HistoryBench(engine)
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
+    latency, rocksdb = LatencyBench(engine, peers), RocksDBBench(engine, peers)
     parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
         "engine": engine.throughput,
@@ -78,6 +83,12 @@ def main() -> int:
         "files": FilesBench(work).rates,
         "jdbc": JdbcBench(work).rates,
         "kafka": KafkaBench(peers, work, sizes).run,
+        "barrier": BarrierBench(engine).acknowledgements,
+        "rocksdb": rocksdb.count,
+        "rocksdb_large": rocksdb.large,
+        "pyflink_rocksdb": rocksdb.pyflink,
+        "latency": latency.here,
+        "pyflink_latency": latency.pyflink,
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,

@@ -35,15 +35,25 @@ def count_function(package: str) -> Any:
     return CountPerKey()
 
 
-def run(package: str, servers: str, read: str, written: str, settings: dict[str, str]) -> dict[str, Any]:
+def run(
+    package: str,
+    servers: str,
+    read: str,
+    written: str,
+    settings: dict[str, str],
+    guarantee: str = "EXACTLY_ONCE",
+    endless: bool = False,
+) -> dict[str, Any]:
     """Build the job with the package's API and run it to the end of the topic.
 
     Args:
         package: "api" or "pyflink".
         servers: where the broker is.
-        read: topic whose records are counted by their values.
+        read: topic whose records are counted by the first word of their values.
         written: topic of the counts.
         settings: configuration, in Flink's own keys.
+        guarantee: a DeliveryGuarantee.
+        endless: go on where the topic ends.
 
     Returns:
         seconds of execute(), start-up included.
@@ -59,16 +69,16 @@ def run(package: str, servers: str, read: str, written: str, settings: dict[str,
         configuration.set_string(key, value)
     env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
-    source = (
+    topic = (
         kafka.KafkaSource.builder()
         .set_bootstrap_servers(servers)
         .set_topics(read)
         .set_group_id(f"{package} bench")
         .set_starting_offsets(kafka.KafkaOffsetsInitializer.earliest())
-        .set_bounded(kafka.KafkaOffsetsInitializer.latest())
         .set_value_only_deserializer(serialization.SimpleStringSchema())
-        .build()
     )
+    if not endless:
+        topic = topic.set_bounded(kafka.KafkaOffsetsInitializer.latest())
     record = (
         kafka.KafkaRecordSerializationSchema.builder()
         .set_topic(written)
@@ -79,13 +89,13 @@ def run(package: str, servers: str, read: str, written: str, settings: dict[str,
         kafka.KafkaSink.builder()
         .set_bootstrap_servers(servers)
         .set_record_serializer(record)
-        .set_delivery_guarantee(base.DeliveryGuarantee.EXACTLY_ONCE)
+        .set_delivery_guarantee(getattr(base.DeliveryGuarantee, guarantee))
         .set_transactional_id_prefix(f"{package}-{written}")
         .set_property("transaction.timeout.ms", "600000")
         .build()
     )
-    texts = env.from_source(source, common.WatermarkStrategy.no_watermarks(), "kafka", types.STRING())
-    counts = texts.key_by(lambda text: text, key_type=types.STRING())
+    texts = env.from_source(topic.build(), common.WatermarkStrategy.no_watermarks(), "kafka", types.STRING())
+    counts = texts.key_by(lambda text: text.partition(" ")[0], key_type=types.STRING())
     counts.process(count_function(package), output_type=types.STRING()).sink_to(sink)
     started = time.perf_counter()
     env.execute("kafka-count")
@@ -93,16 +103,19 @@ def run(package: str, servers: str, read: str, written: str, settings: dict[str,
 
 
 def main() -> None:
-    """Command line: package, servers, topics, KEY=VALUE settings."""
+    """Command line: package, servers, topics, what else the job is, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("package", choices=["api", "pyflink"])
     parser.add_argument("servers")
     parser.add_argument("read")
     parser.add_argument("written")
+    parser.add_argument("--guarantee", choices=["AT_LEAST_ONCE", "EXACTLY_ONCE"], default="EXACTLY_ONCE")
+    parser.add_argument("--endless", action="store_true")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    arguments = parser.parse_args()
-    settings = dict(setting.split("=", 1) for setting in arguments.settings)
-    report(run(arguments.package, arguments.servers, arguments.read, arguments.written, settings))
+    given = parser.parse_args()
+    settings = dict(setting.split("=", 1) for setting in given.settings)
+    topics = (given.read, given.written)
+    report(run(given.package, given.servers, *topics, settings, given.guarantee, given.endless))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 LOG_COLUMNS = ["operation", "value"]
@@ -26,6 +28,12 @@ class Log:
     def rows(self) -> int:
         """Mutations that the checkpoints made durable."""
         return sum(checkpoint["rows"] for checkpoint in self.checkpoints)
+
+    def after(self, seconds: float) -> Log:
+        """The checkpoints whose barriers came so long after the first one's."""
+        first_ms = min((checkpoint["time_ms"] for checkpoint in self.checkpoints), default=0)
+        since_ms = first_ms + 1000 * seconds
+        return Log([each for each in self.checkpoints if each["time_ms"] >= since_ms], self.attempts)
 
 
 def table_of(base: Path) -> Path | None:
@@ -54,10 +62,20 @@ def read_log(base: Path) -> Log:
     )
 
 
+def checkpoints_on_disk(changelog: Path) -> Log:
+    """All checkpoints whose files are there, those included that a truncation took out of the table."""
+    rows = [
+        pq.read_table(path, columns=["value"])["value"] for path in changelog.glob("checkpoint-*.parquet")
+    ]
+    checkpoints = [json.loads(value) for row in rows for value in row.to_pylist()]
+    return Log(sorted(checkpoints, key=lambda checkpoint: checkpoint["id"]), [])
+
+
 def percentile(values: list[float], share: float) -> float:
     """The smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, -(-int(share * 100) * len(ordered) // 100) - 1))]
+    place = math.ceil(round(share * len(ordered), 6))  # 0.07 of 100 is the seventh, not the eighth
+    return ordered[min(len(ordered), max(1, place)) - 1]
 
 
 def steady_records_per_s(log: Log) -> float:
@@ -97,8 +115,12 @@ def _positions(checkpoint: dict[str, Any]) -> dict[str, int]:
 
 
 def acknowledgement_ms(log: Log) -> list[float]:
-    """Barrier to commit of each checkpoint, the first one (start-up) left out."""
-    return [float(checkpoint["duration_ms"]) for checkpoint in log.checkpoints[1:]]
+    """Barrier to the end of the commit of each checkpoint, the first one (start-up) left out.
+
+    The row of the next one has it; the last one's is not known.
+    """
+    times = [checkpoint.get("parent_acknowledged_ms") for checkpoint in log.checkpoints[2:]]
+    return [float(time_ms) for time_ms in times if time_ms is not None]
 
 
 def epoch_ms(log: Log) -> list[float]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from engine import EngineBench
-from log_figures import Log, acknowledgement_ms, percentile
+from log_figures import Log, acknowledgement_ms, checkpoints_on_disk, percentile
 from made_logs import SUBTASKS, make_log
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
@@ -130,7 +127,7 @@ class MaterializerBench:
             }
             base = self.engine.run_count(f"beside-{prefix}{word}", records, settings | setting)
             tables = base / "keyed-count"
-            log = _checkpoints_on_disk(tables / "changelog")
+            log = checkpoints_on_disk(tables / "changelog")
             found[f"{prefix}{word}_records_per_s"] = _mean_records_per_s(log)
             for share in (50, 99):
                 found[f"{prefix}{word}_acknowledgement_p{share}_ms"] = percentile(
@@ -159,15 +156,6 @@ class MaterializerBench:
             *map(str, bases),
         ]
         return measure(name, command, self.engine.work / "logs").result
-
-
-def _checkpoints_on_disk(changelog: Path) -> Log:
-    """All checkpoints whose files are there, those included that a truncation took out of the table."""
-    rows = [
-        pq.read_table(path, columns=["value"])["value"] for path in changelog.glob("checkpoint-*.parquet")
-    ]
-    checkpoints = [json.loads(value) for row in rows for value in row.to_pylist()]
-    return Log(sorted(checkpoints, key=lambda checkpoint: checkpoint["id"]), [])
 
 
 def _mean_records_per_s(log: Log) -> float:

@@ -50,12 +50,21 @@ class Peers:
         return measure("dict-loop", command, self.logs).result
 
     def pyflink(self) -> dict[str, Any]:
-        """(c) the same program with PyFlink's package, thread mode, its changelog on.
+        """(c) the same program with PyFlink's package, thread mode, its changelog on."""
+        return self.keyed_count("pyflink", self.sizes.pyflink, self.sizes.keys)
 
-        Checkpoint durations are what its own coordinator logs.
+    def keyed_count(
+        self, name: str, records: int, keys: int, settings: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The keyed count with PyFlink's package. Checkpoint durations are what its own coordinator logs.
+
+        Args:
+            name: names its folder and log.
+            records, keys: how many.
+            settings: more of them than (c) has.
         """
-        program = ["keyed_count.py", "pyflink", str(self.sizes.pyflink), str(self.sizes.keys)]
-        outcome, folder = self.run_pyflink("pyflink", program)
+        program = ["keyed_count.py", "pyflink", str(records), str(keys)]
+        outcome, folder = self.run_pyflink(name, program, settings=settings)
         result = outcome.result
         durations = [
             float(found)

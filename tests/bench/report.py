@@ -51,6 +51,10 @@ def _shape(shape: str, name: str) -> Callable[[Results], float]:
     return lambda results: float(results["epoch_cost"][shape][name])
 
 
+def _latency(part: str, way: str, name: str) -> Callable[[Results], float]:
+    return lambda results: float(results[part][way][f"{name}_ms"])
+
+
 def _times(part: str, factor: float = 1.0) -> Callable[[Results], float]:
     return lambda results: (
         results["engine"]["steady_records_per_s"] / (factor * results[part]["records_per_s"])
@@ -133,8 +137,14 @@ GOALS = (
     Goal("(a) against (c)", ("engine", "pyflink"), _times("pyflink"), "x", 100),
     Goal("(a) against (d)", ("engine", "spark"), _times("spark"), "x", 250),
     Goal("(a) against (e)", ("engine", "prototype"), _times("prototype"), "x", 1),
-    Goal("Kafka to count to Kafka, steady", ("kafka",), _field("kafka", "steady_records_per_s"), "records/s"),
-    Goal("Kafka against PyFlink", ("kafka",), _field("kafka", "ratio"), "x", 5),
+    Goal(
+        "Kafka to count to Kafka, exactly once, steady",
+        ("kafka",),
+        _field("kafka", "steady_records_per_s"),
+        "records/s",
+        500_000,
+    ),
+    Goal("the same against PyFlink", ("kafka",), _field("kafka", "ratio"), "x", 20),
     Goal("checkpoint, p50", ("engine",), _field("engine", "acknowledgement_p50_ms"), "ms", 60, False),
     Goal("checkpoint, p99", ("engine",), _field("engine", "acknowledgement_p99_ms"), "ms", 250, False),
     Goal("checkpoint of PyFlink, p50", ("pyflink",), _field("pyflink", "acknowledgement_p50_ms"), "ms"),
@@ -245,6 +255,101 @@ GOALS = (
         "s",
     ),
     Goal("the same, PyFlink", ("pyflink_restore",), _field("pyflink_restore", "restore_s"), "s"),
+    *(
+        Goal(
+            f"acknowledgement, {words}, {share}",
+            ("barrier",),
+            _field("barrier", f"{name}_{share}_ms"),
+            "ms",
+            most,
+            False,
+        )
+        for name, words in (
+            ("few_without", "few keys"),
+            ("few_with", "few keys, snapshots beside"),
+            ("many_without", "many keys"),
+            ("many_with", "many keys, snapshots beside"),
+        )
+        for share, most in (("p50", 40), ("p99", None), ("p999", 250))
+    ),
+    Goal(
+        "acknowledgement, p50, many keys against few",
+        ("barrier",),
+        _field("barrier", "keys_ratio"),
+        "x",
+        1.2,
+        False,
+    ),
+    *(
+        Goal(
+            f"acknowledgement, p99, with snapshots against without, {name} keys",
+            ("barrier",),
+            _field("barrier", f"{name}_p99_ratio"),
+            "x",
+            1.05,
+            False,
+        )
+        for name in ("few", "many")
+    ),
+    *(
+        Goal(f"latency, {words}, {share}", (part,), _latency(part, way, share), "ms", most, False)
+        for part, way, words, limits in (
+            ("latency", "plain", "no broker", (100, 250, 400)),
+            ("latency", "at_least_once", "Kafka, at least once", (100, 250, 400)),
+            ("latency", "exactly_once", "Kafka, exactly once", (1_100, 1_100, 1_100)),
+            ("pyflink_latency", "at_least_once", "PyFlink, Kafka, at least once", (None, None, None)),
+            ("pyflink_latency", "exactly_once", "PyFlink, Kafka, exactly once", (None, None, None)),
+        )
+        for share, most in zip(("p50", "p99", "p999"), limits, strict=True)
+    ),
+    Goal("smallest epoch, one stage", ("epoch_cost",), _shape("1x2", "epoch_ms"), "ms", 40, False),
+    Goal(
+        "RocksDB, 1 M keys, steady",
+        ("rocksdb",),
+        _field("rocksdb", "steady_records_per_s"),
+        "records/s",
+        400_000,
+    ),
+    Goal(
+        "the same against PyFlink with RocksDB",
+        ("rocksdb", "pyflink_rocksdb"),
+        lambda results: (
+            results["rocksdb"]["steady_records_per_s"] / results["pyflink_rocksdb"]["records_per_s"]
+        ),
+        "x",
+        10,
+    ),
+    Goal(
+        "RocksDB, 1 M keys, checkpoint, p99",
+        ("rocksdb",),
+        _field("rocksdb", "acknowledgement_p99_ms"),
+        "ms",
+        300,
+        False,
+    ),
+    Goal(
+        "RocksDB, 5 GB, steady",
+        ("rocksdb_large",),
+        _field("rocksdb_large", "steady_records_per_s"),
+        "records/s",
+    ),
+    Goal("the same, late / early", ("rocksdb_large",), _field("rocksdb_large", "late_by_early"), "x", 0.9),
+    Goal(
+        "its workers, at most",
+        ("rocksdb_large",),
+        _field("rocksdb_large", "workers_peak_mb"),
+        "MB",
+        1_536,
+        False,
+    ),
+    Goal(
+        "its checkpoint, p99",
+        ("rocksdb_large",),
+        _field("rocksdb_large", "acknowledgement_p99_ms"),
+        "ms",
+        300,
+        False,
+    ),
     Goal("rescale 2 -> 4, pause", ("rescale",), _field("rescale", "up_s"), "s", 2, False),
     Goal("rescale 4 -> 2, pause", ("rescale",), _field("rescale", "down_s"), "s", 2, False),
     Goal(

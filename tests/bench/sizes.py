@@ -35,6 +35,15 @@ class Sizes:
     workload_loop: int = 1_000_000  # each of them as a plain loop
     flights: int = 336_776  # a year; its job, unpaced
     payments: int = 300_000  # the second real job
+    latency_per_s: int = 10_000  # at this pace
+    latency_seconds: int = 25
+    barrier_seconds: int = 50  # of each of four runs, their starts included
+    barrier_few_keys: int = 10_000
+    barrier_many_keys: int = 10_000_000
+    rocksdb: int = 20_000_000
+    rocksdb_keys: int = 1_000_000
+    pyflink_rocksdb: int = 1_000_000
+    rocksdb_large_keys: int = 5_000_000  # of 1,000 bytes each
     pyflink_workload: int = 150_000  # its session windows need time by the square
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -261,12 +261,20 @@ class KafkaServer(Server):
             consumer.close()
         return {entry.partition: entry.offset for entry in committed if entry.offset >= 0}
 
+    def each_committed(self, topic: str) -> Iterator[Message]:
+        """The same one by one as they come, of any partition, for topics that are large."""
+        return self._messages(topic, "read_committed")
+
     def _consume(self, topic: str, isolation_level: str) -> list[Record]:
+        records = [_record(message) for message in self._messages(topic, isolation_level)]
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+    def _messages(self, topic: str, isolation_level: str) -> Iterator[Message]:
         partitions = self.end_offsets(topic)
         consumer = self.consumer(
             isolation_level=isolation_level, enable_partition_eof=True, fetch_wait_max_ms=50
         )
-        records, unfinished = [], set(partitions)
+        unfinished = set(partitions)
         try:
             consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
             deadline = time.monotonic() + _TIMEOUT_S
@@ -279,14 +287,13 @@ class KafkaServer(Server):
                 for message in messages:
                     error = message.error()
                     if error is None:
-                        records.append(_record(message))
+                        yield message
                     elif error.code() == KafkaError._PARTITION_EOF:
                         unfinished.discard(message.partition())
                     else:
                         raise KafkaException(error)
         finally:
             consumer.close()
-        return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
 def _record(message: Message) -> Record:

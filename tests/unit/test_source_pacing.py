@@ -48,6 +48,46 @@ def test_an_epoch_ends_with_its_time(bounded: bool, reads: dict[str, int]) -> No
     assert epoch(Slow(0.03, bounded), 300) == reads
 
 
+class Trickle(Slow):
+    """Each read takes 10 ms and gives three numbers; what waits behind them is scripted."""
+
+    def __init__(self, behind: list[Any], bounded: bool = False) -> None:
+        super().__init__(0.01, bounded)
+        self._behind = behind
+
+    def read(self, position: Any, max_records: int) -> Range:
+        return super().read(position, min(max_records, 3))
+
+    @property
+    def behind(self) -> Any:  # type: ignore[override]
+        known = self._behind.pop(0) if self._behind else None
+        if isinstance(known, Exception):
+            raise known
+        return known
+
+
+@pytest.mark.parametrize(
+    ("behind", "bounded", "reads"),
+    [
+        ([0, 0, 0], False, {"a": 1, "b": 1, "c": 1}),  # nothing waits: what comes next is the next epoch's
+        ([5, 2, 0, 0, 1, 0], False, {"a": 3, "b": 1, "c": 2}),  # until nothing waits
+        ([], False, {"a": 10, "b": 10, "c": 10}),  # not known: its share of the time
+        ([False, "0", ValueError("broken")] * 20, False, {"a": 10, "b": 10, "c": 10}),  # nor is this
+        ([0] * 60, True, {"a": 30, "b": 0, "c": 0}),  # more of a bounded source is there, whatever it says
+    ],
+)
+def test_a_split_in_which_nothing_waits_is_left(
+    behind: list[Any], bounded: bool, reads: dict[str, int]
+) -> None:
+    assert epoch(Trickle(behind, bounded), 295) == reads
+
+
+def test_a_full_read_does_not_ask_what_waits() -> None:
+    source = Trickle([0] * 9)
+    assert epoch(source, 300, most=9) == {"a": 1, "b": 1, "c": 1}
+    assert len(source._behind) == 9
+
+
 def test_no_split_waits_for_ever() -> None:
     """A split that takes all the time is left after one read, and the others are read once too."""
     assert epoch(Slow(5.0, False), 300) == {"a": 1, "b": 1, "c": 1}

@@ -149,18 +149,20 @@ class Fetcher:
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float) -> None:
         """Put records that have arrived into store; wait for some of the wanted partition."""
-        deadline = Deadline(wait_s)
+        deadline, step_s = Deadline(wait_s), 0.0  # consume() waits until all that it may give are there: first without
         self._check()
         while True:
             left_s = deadline.left_s
+            step_s = min(left_s, step_s)
             try:
-                consume, step_s = self._consumer.consume, min(left_s, _WAIT_S)
+                consume = self._consumer.consume
                 arrived = serve(self._properties, self._troubles, "reading", consume, most, step_s)
             except self._kafka.KafkaException as error:
                 raise self._failure("reading", error) from None
             self._store(arrived)
             if wanted.stored or wanted.error is not None or wanted.end is not None or not left_s:
                 break
+            step_s = _WAIT_S
         if not arrived:
             self._dry_at = monotonic_s()
 
