@@ -44,10 +44,13 @@ class LatencyBench:
 
     def here(self) -> dict[str, Any]:
         """Without a broker, and where Kafka is installed from topic to topic, at least once and exactly once."""
-        return {"plain": self._plain(), **(self._over_kafka("api", self._run_engine) or {})}
+        return {
+            "plain": self._plain(),
+            **(self._over_kafka("api", self.sizes.latency_per_s, self._run_engine) or {}),
+        }
 
     def pyflink(self) -> dict[str, Any] | None:
-        """From topic to topic in PyFlink; None without Kafka or PyFlink's connector."""
+        """From topic to topic in PyFlink, at a pace that it keeps up with; None without Kafka or PyFlink's connector."""
         jar = connector(self.engine.work)
         if jar is None:
             return None
@@ -56,7 +59,7 @@ class LatencyBench:
         def run(name: str, program: list[str], stop_when: Callable[[], bool]) -> None:
             self.peers.run_pyflink(name, program, settings=settings, stop_when=stop_when)
 
-        return self._over_kafka("pyflink", run)
+        return self._over_kafka("pyflink", self.sizes.pyflink_latency_per_s, run)
 
     def _run_engine(self, name: str, program: list[str], stop_when: Callable[[], bool]) -> None:
         command = [sys.executable, str(HERE / program[0]), *program[1:]]
@@ -89,19 +92,19 @@ class LatencyBench:
             raise failed[0]
         return found
 
-    def _over_kafka(self, package: str, run: Run) -> dict[str, Any] | None:
+    def _over_kafka(self, package: str, per_s: int, run: Run) -> dict[str, Any] | None:
         try:
             KafkaServer.check_installed()
         except ServerMissing:
             return None
         with KafkaServer(thorough=True) as kafka:
-            return {way: self._through(kafka, package, way, run) for way in WAYS}
+            return {way: self._through(kafka, package, per_s, way, run) for way in WAYS}
 
-    def _through(self, kafka: KafkaServer, package: str, way: str, run: Run) -> dict[str, Any]:
+    def _through(self, kafka: KafkaServer, package: str, per_s: int, way: str, run: Run) -> dict[str, Any]:
         sizes, servers = self.sizes, kafka.bootstrap_servers
         topics = [kafka.create_topic(partitions=_PARTITIONS) for _ in range(2)]
         name = f"latency-{package}-{way.replace('_', '-')}"
-        numbers = [sizes.latency_per_s, sizes.keys, _WARM_UP_S, sizes.latency_seconds]
+        numbers = [per_s, sizes.keys, _WARM_UP_S, sizes.latency_seconds]
         command = [sys.executable, str(HERE / "paced.py"), "read", servers, *topics, *map(str, numbers)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as reader:
             try:

@@ -36,6 +36,7 @@ class Sizes:
     flights: int = 336_776  # a year; its job, unpaced
     payments: int = 300_000  # the second real job
     latency_per_s: int = 10_000  # at this pace
+    pyflink_latency_per_s: int = 4_000  # it does some 10,000 as fast as it goes
     latency_seconds: int = 25
     barrier_seconds: int = 50  # of each of four runs, their starts included
     barrier_few_keys: int = 10_000
