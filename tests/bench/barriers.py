@@ -20,6 +20,26 @@ _ENDLESS = 10**12  # records: the run is stopped
 _SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
+class _Stop:
+    """Whether a job has run for so long since its first checkpoint.
+
+    Args:
+        changelog: folder of its log.
+        seconds: how long.
+    """
+
+    def __init__(self, changelog: Path, seconds: float) -> None:
+        self._changelog = changelog
+        self._seconds = seconds
+        self._began_s: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether to stop now."""
+        if self._began_s is None and any(self._changelog.glob("checkpoint-*.parquet")):
+            self._began_s = time.monotonic()
+        return self._began_s is not None and time.monotonic() - self._began_s > self._seconds
+
+
 class BarrierBench:
     """Runs the keyed count for a time, for each number of keys with a schedule of snapshots and without, in turns.
 
@@ -48,12 +68,11 @@ class BarrierBench:
 
     def _run(self, name: str, keys: int, schedule: dict[str, str]) -> dict[str, Any]:
         run, seconds = f"barrier-{name.replace('_', '-')}", self.engine.sizes.barrier_seconds
-        ends = time.monotonic() + seconds
+        tables = self.engine.base_of(run) / "keyed-count"
         # Rows of checkpoints that a truncation took out are read from the disk.
         settings = {**schedule, "changelog.history.retention": "0", "changelog.truncation.grace": "1h"}
         command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(_ENDLESS), str(keys)]
-        self.engine.run_program(run, command, settings, stop_when=lambda: time.monotonic() > ends)
-        tables = self.engine.base_of(run) / "keyed-count"
+        self.engine.run_program(run, command, settings, stop_when=_Stop(tables / "changelog", seconds))
         log = checkpoints_on_disk(tables / "changelog").after(seconds / 3)
         times = acknowledgement_ms(log)
         if not times:
