@@ -362,7 +362,10 @@ TRUNCATION_GRACE = Option(
     "How long truncated files stay on the disk for those who read them; unset: half the snapshots' interval, at most 5 min.",
 )
 EPOCH_TARGET = Option(
-    "changelog.epoch.target", "duration", None, "Target time of one epoch, and where nothing waits the time from one to the next; unset: adaptive."
+    "changelog.epoch.target",
+    "duration",
+    None,
+    "Target time of one epoch, and where nothing waits the time from one to the next; unset: adaptive.",
 )
 EPOCH_TIMEOUT = Option(
     "changelog.epoch.timeout",

@@ -149,7 +149,8 @@ class Fetcher:
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float) -> None:
         """Put records that have arrived into store; wait for some of the wanted partition."""
-        deadline, step_s = Deadline(wait_s), 0.0  # consume() waits until all that it may give are there: first without
+        deadline = Deadline(wait_s)
+        step_s = 0.0  # at first: consume() waits until it has as many as it may give
         self._check()
         while True:
             left_s = deadline.left_s
