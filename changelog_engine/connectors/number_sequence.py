@@ -22,7 +22,7 @@ class NumberSequenceSource(Source):
         end: last number; equal to start for one element.
 
     Raises:
-        ConfigurationError: a bound is no 64-bit whole number, or start is above end.
+        ConfigurationError: a bound is not a 64-bit whole number, or start is above end.
     """
 
     bounded = True

@@ -62,7 +62,7 @@ FATAL = (
 _MISTAKES = (UserFunctionError, TypeMismatchError)
 # Of a user's function: what an attempt later gives again.
 _NEVER = {"ImportError", "SyntaxError", "UnpicklingError"}
-# A missing or forbidden file is no outage; other errors of the operating system may be.
+# A missing or forbidden file is not an outage; other errors of the operating system may be.
 _NO_OUTAGE = {
     "FileNotFoundError",
     "IsADirectoryError",

@@ -2,7 +2,7 @@
 
 Entries are compared as the log's texts, in arrays; only those that differ and are shown become values. Of two points of one
 job only the key groups that changed since their common checkpoint are read. As in the Spark views, the time of the last
-access is no difference, and entries whose time to live had ended are not there.
+access is not a difference, and entries whose time to live had ended are not there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A job as bytes for the workers: the plan, and every function pickled by itself.
 
 A function of the program's is what it was when the program gave it (``Node.given``), as in PyFlink: what a variable that
-it closes over means later, such as the next one of a loop, is no matter.
+it closes over means later, such as the next one of a loop, does not matter.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 
 from changelog_engine.errors import CorruptChangelogError
 
-# Arrow's own errors, and those of Python that its readers let through: bytes that are no text (a ValueError), names,
+# Arrow's own errors, and those of Python that its readers let through: bytes that are not text (a ValueError), names,
 # places and types that are not there.
 PARQUET_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError, EOFError)
 DELTA_ERRORS = (DeltaError, *PARQUET_ERRORS)

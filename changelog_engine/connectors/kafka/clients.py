@@ -28,7 +28,7 @@ class Troubles:
         self.fatal = ""  # what librdkafka logged when a client became unusable
 
     def log(self, level: int, message: str, *arguments: Any) -> None:
-        """A line of librdkafka's log. A broker that is gone for a moment is no news to users."""
+        """A line of librdkafka's log. A broker that is gone for a moment is not news to users."""
         log.debug(message, *arguments)
         if arguments and arguments[0] == "FATAL":
             self.fatal = str(arguments[-1])
