@@ -110,7 +110,7 @@ def test_refused_tables(tmp_path: Path, table: Any, message: str) -> None:
         ({"types": {"op": {"s": ValueStateDescriptor("t", Types.LONG())}}}, "a state named 't'"),
         ({"max_parallelism": 0}, "an int from 1 to 32768, got 0"),
         ({"max_parallelism": {"po": 1}}, "max_parallelism has the operator 'po'"),
-        ({"operators": {"op": {"__x": GOOD}}, "types": {"op": {"__x": Types.LONG()}}}, "is no name"),
+        ({"operators": {"op": {"__x": GOOD}}, "types": {"op": {"__x": Types.LONG()}}}, "is not a name"),
         ({"operators": 5}, "operators must be a dict, uid -> name of a state -> its table; got 5"),
         ({"types": {"op": Types.LONG()}}, r"types\['op'\] must be a dict .*; got "),
         ({"key_types": Types.LONG()}, "key_types must be a dict, uid -> the type of its keys; got"),
