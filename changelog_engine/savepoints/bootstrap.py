@@ -276,8 +276,8 @@ def _spec(
     if isinstance(found, TypeInformation):
         if not isinstance(name, str) or not name.strip() or name.startswith(_RESERVED):
             raise ConfigurationError(
-                f"{name!r} of operator {uid!r} is not a name for a state: it must be a non-empty str that does not begin with "
-                f"{_RESERVED!r}; timers go into the argument timers"
+                f"{name!r} of operator {uid!r} is not a name for a state: it must be a non-empty str that does not begin "
+                f"with {_RESERVED!r}; timers go into the argument timers"
             )
         writable(name, "the name of a state")
         return StateSpec(name, StateKind.VALUE, found)
