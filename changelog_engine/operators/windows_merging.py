@@ -74,28 +74,6 @@ class MergingWindows:
             identity = self._remember(text, self._codec.from_text(text))
         return identity
 
-    def touching(self, entry: dict[str, str], start: int, end: int) -> tuple[int, Any, str, str]:
-        """For windows that are pairs of start and end: those of a key that overlap or touch a span.
-
-        Args:
-            entry: the key's windows and their state windows as texts, from ``handle.entry``.
-            start: of the span.
-            end: of the span.
-
-        Returns:
-            How many they are (2: or more), and the first of them: itself, its text and the text of its state window.
-        """
-        read = self._read.get
-        found: Any = None
-        own = home = ""
-        for text, state in entry.items():
-            window = read(text) or self.read(text)
-            if window[0] <= end and window[1] >= start:
-                if found is not None:
-                    return 2, found, own, home
-                found, own, home = window, text, state
-        return (0, None, "", "") if found is None else (1, found, own, home)
-
     def put(self, identity: Any, state: Any) -> None:
         """Remember a window and its state window."""
         text = self._codec.text(identity)

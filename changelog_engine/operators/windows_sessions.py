@@ -1,24 +1,28 @@
 """Sessions of event time with the trigger of their own, where an element belongs to one session at most.
 
 Invariants:
-    * State, timers, results and their order are those of ``WindowOperator`` with the same windows and trigger; an element
-      that makes sessions of its key one goes the general way.
-    * Sessions of a key neither overlap nor touch, so an element at or after the start of the newest one, which is remembered
-      outside the table, can touch no other.
+    * State, timers, results and their order are those of ``WindowOperator`` with the same windows and trigger.
+    * Sessions of a key neither overlap nor touch. Those that were looked at are remembered outside the table, the newest one
+      by itself: an element at or after its start can touch no other.
+    * What is remembered is ahead of the map of windows and the timers only while a batch is under way: when it ends, those
+      of the sessions that changed are set, in the order in which the sessions changed last.
 
 ``run`` goes once through each record and ``fire_timers`` once through each session. Keep them free of what isn't needed:
-sessions are pairs of start and end, and texts in the map of windows; a ``TimeWindow`` is made only for the user's function.
+a ``TimeWindow`` is made only for the user's function.
 """
 
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows import EMIT_AT, WindowOperator
+from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types.copies import IMMUTABLE, own
 from changelog_engine.windowing.session_windows import EventTimeSessionWindows
@@ -27,13 +31,43 @@ from changelog_engine.windowing.time_triggers import EventTimeTrigger
 from changelog_engine.windowing.trigger import TriggerResult
 from changelog_engine.windowing.windows import TimeWindow
 
-Pair = tuple[Any, tuple[int, int]]
-"""The identity of a key, and the start and end of a session."""
+_MOST_KEYS = 65_536  # whose sessions are remembered where the state is not on the heap
 
-Session = tuple[int, int, str, Pair, str]
-"""Start, end, their text, the key and the window that holds the contents, and that window's text."""
 
-_MOST_NEWEST = 65_536  # sessions that are remembered where the state is not on the heap
+class Session:
+    """A session that is remembered.
+
+    Args:
+        start, end: as it is now.
+        state: identities of the key and of the window that holds the contents.
+        span: start and end as the map of windows and the timers have them; None when they have none.
+        text: of that span.
+        home: text of the window that holds the contents.
+        at: time of the element that changed it last, ms.
+    """
+
+    __slots__ = ("at", "end", "home", "span", "start", "state", "text")
+
+    def __init__(
+        self,
+        start: int,
+        end: int,
+        state: tuple[Any, tuple[int, int]],
+        span: tuple[int, int] | None,
+        text: str,
+        home: str,
+        at: int,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.state = state
+        self.span = span
+        self.text = text
+        self.home = home
+        self.at = at
+
+
+_START = attrgetter("start")
 
 
 def is_session(spec: WindowSpec) -> bool:
@@ -46,14 +80,18 @@ class SessionWindowOperator(WindowOperator):
 
     net = True
     assigner: Any
-    cell: Any = None
 
     def open(self) -> None:
         super().open()
         assert self.merging is not None
-        self.cell = None if self.listed else self.contents.cell
-        self._newest: dict[Any, Session] = {}
-        self._most_newest = sys.maxsize if self.merging.handle.on_heap else _MOST_NEWEST
+        self._newest: dict[Any, Session] = {}  # of a key
+        self._older: dict[Any, list[Session]] = {}  # a key's others, by their starts; no empty lists
+        self._changed: dict[Session, None] = {}  # in this batch, in the order of their last changes
+        self._most_keys = sys.maxsize if self.merging.handle.on_heap else _MOST_KEYS
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._forget_all()
 
     def run(
         self,
@@ -66,84 +104,173 @@ class SessionWindowOperator(WindowOperator):
         gap = self.assigner.session_gap
         longest = gap + self.lateness
         if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
-            self._newest.clear()
+            self._forget_all()
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
             return
-        assert self.merging is not None
-        cursor, place, merging = self.cursor, self.place, self.merging
-        held, touching, put = merging.handle.entry, merging.touching, merging.handle.put
-        add, register, newest = self._adding(), self.timers.event.register, self._newest
+        cursor, place, changed = self.cursor, self.place, self._changed
+        newest_of, older_of, add = self._newest.get, self._older, self.contents.add
         lateness, watermark = self.lateness, self.timers.watermark
         for key, time, value in zip(identities, times, values, strict=True):
             cursor.key = key
             cursor.timestamp = place.timestamp = time
             end = time + gap
-            session, is_newest = newest.get(key), True
-            if session is None or time < session[0]:
-                entry = held()
-                if entry is not None:
-                    count, span, text, home = touching(entry, time, end)
-                    if count > 1:
-                        newest.pop(key, None)
-                        if not self._add_merging(key, TimeWindow(time, end), value, time, out, out_times):
-                            self.late(value, time)
-                        continue
-                    is_newest = len(entry) == count or (session is not None and text == session[2])
-                    session = (span[0], span[1], text, (key, merging.read(home)), home) if count else None
-                    if session is not None and is_newest:
-                        self._remember(key, session)
-            elif time > session[1]:
-                session = None
-            if session is not None:
-                start, until, text, state, home = session
-                known = start <= time and end <= until
-                if not known:
-                    merged = time if time < start else start, end if end > until else until
-                    longer = f"[{merged[0]},{merged[1]}]"
-                    self._extend((key, (start, until)), (key, merged), text, longer, home)
-                    start, until = merged
-                    if is_newest:
-                        self._remember(key, (start, until, longer, state, home))
-                place.key = state
+            newest = session = newest_of(key) or self._read(key)
+            if newest is not None:
+                if time < newest.start:
+                    session = self._touched(key, time, end, newest)
+                elif time > newest.end:
+                    session = None
+            if session is None:
+                if end - 1 + lateness <= watermark:
+                    self.late(value, time)
+                    continue
+                place.key = pair = key, (time, end)
+                session = Session(time, end, pair, None, "", "", time)
+                if newest is None or newest.start < time:
+                    if newest is not None:
+                        older_of.setdefault(key, []).append(newest)
+                    self._newest[key] = session
+                else:
+                    others = older_of.setdefault(key, [])
+                    others.insert(bisect_right(others, time, key=_START), session)
+                changed[session] = None
                 add(value)
-                last = until - 1
-                if last <= watermark:
-                    place.key = pair = key, (start, until)
-                    self._act(TriggerResult.FIRE, TimeWindow(start, until), pair, state, out, out_times)
-                if lateness and not known:
-                    place.key = key, (start, until)
-                    register(last + lateness)
-                continue
-            last = end - 1
-            if last + lateness <= watermark:
-                self.late(value, time)
-                continue
-            text = f"[{time},{end}]"
-            put(text, text)
-            place.key = pair = key, (time, end)
-            if is_newest:
-                self._remember(key, (time, end, text, pair, text))
-            add(value)
-            if last <= watermark:
-                self._act(TriggerResult.FIRE, TimeWindow(time, end), pair, pair, out, out_times)
             else:
-                register(last)
-            if lateness:
-                register(last + lateness)
+                if time < session.start or end > session.end:
+                    session.start = min(time, session.start)
+                    session.end = max(end, session.end)
+                    session.at = time
+                    changed.pop(session, None)
+                    changed[session] = None
+                place.key = session.state
+                add(value)
+            if session.end - 1 <= watermark:
+                window = TimeWindow(session.start, session.end)
+                place.key = pair = key, (session.start, session.end)
+                self._act(TriggerResult.FIRE, window, pair, session.state, out, out_times)
+        self._settle()
 
-    def _remember(self, key: Any, session: Session) -> None:
-        """Remember a key's newest session."""
-        if len(self._newest) >= self._most_newest:
-            self._newest.clear()
-        self._newest[key] = session
+    def _touched(self, key: Any, time: int, end: int, newest: Session) -> Session | None:
+        """A key's session that overlaps or touches a span that begins before the newest one; several become one."""
+        older = self._older.get(key, [])
+        stop = bisect_right(older, time, key=_START)
+        begin = stop - 1 if stop and older[stop - 1].end >= time else stop
+        while stop < len(older) and older[stop].start <= end:
+            stop += 1
+        touched = older[begin:stop]
+        if end >= newest.start:
+            touched.append(newest)
+        if len(touched) < 2:
+            return touched[0] if touched else None
+        session, *others = touched
+        del older[begin + 1 : stop]
+        if others[-1] is newest:
+            self._newest[key] = session
+            del older[begin]
+            if not older:
+                del self._older[key]
+        session.end, session.at = others[-1].end, time
+        changed = self._changed
+        for each in touched:
+            changed.pop(each, None)
+        changed[session] = None
+        self._unset(others)
+        states = [each.state for each in others]
+        merge_entries(self.contents, self.spec.contents, self.place, session.state, states)
+        return session
+
+    def _unset(self, sessions: list[Session]) -> None:
+        """Take sessions of the current key that have become part of another one out of the map and the timers."""
+        assert self.merging is not None
+        place, timers = self.place, self.timers.event
+        for session in sessions:
+            if session.span is not None:
+                self.merging.handle.remove(session.text)
+                place.key = session.state[0], session.span
+                last = session.span[1] - 1
+                timers.delete(last)
+                timers.delete(last + self.lateness)
+
+    def _settle(self) -> None:
+        """Put the sessions that changed into the map of windows, and set their timers."""
+        assert self.merging is not None
+        cursor, place, timers, lateness = self.cursor, self.place, self.timers.event, self.lateness
+        put, rename = self.merging.handle.put, self.merging.handle.rename
+        register, move, watermark = timers.register, timers.move, self.timers.watermark
+        for session in self._changed:
+            before, state = session.span, session.state
+            key, home = state
+            cursor.key = key
+            cursor.timestamp = place.timestamp = session.at
+            start, end = session.start, session.end
+            text = f"[{start},{end}]"
+            last = end - 1
+            if before is None:
+                if home[0] == start and home[1] == end:
+                    session.span, session.home, place.key = home, text, state
+                else:
+                    session.span = span = start, end
+                    session.home, place.key = f"[{home[0]},{home[1]}]", (key, span)
+                put(text, session.home)
+                if last > watermark:
+                    register(last)
+                if lateness:
+                    register(last + lateness)
+            else:
+                session.span = span = start, end
+                rename(session.text, text, session.home)
+                old, new = (key, before), (key, span)
+                if last > watermark:
+                    move((before[1] - 1, old), (last, new))
+                if lateness:
+                    move((before[1] - 1 + lateness, old), (last + lateness, new))
+            session.text = text
+        self._changed.clear()
+
+    def _read(self, key: Any) -> Session | None:
+        """The newest session of the current key, of which nothing is remembered, or None; all of its sessions are then."""
+        assert self.merging is not None
+        if len(self._newest) >= self._most_keys and not self._changed:
+            self._forget_all()
+        entry, read = self.merging.handle.entry(), self.merging.read
+        if entry is None:
+            return None
+        found = []
+        for text, home in entry.items():
+            span = read(text)
+            found.append(Session(*span, (key, read(home)), span, text, home, MIN_WATERMARK))
+        found.sort(key=_START)
+        newest = self._newest[key] = found.pop()
+        if found:
+            self._older[key] = found
+        return newest
+
+    def _forget(self, key: Any, session: Session) -> None:
+        """A session of a key has gone."""
+        older = self._older.get(key)
+        if older is None:
+            del self._newest[key]
+            return
+        if session is self._newest[key]:
+            self._newest[key] = older.pop()
+        else:
+            older.remove(session)
+        if not older:
+            del self._older[key]
+
+    def _forget_all(self) -> None:
+        """Remember no sessions any more."""
+        self._newest.clear()
+        self._older.clear()
+        self._changed.clear()
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         if domain is not TimeDomain.EVENT_TIME:
             return  # none was ever set
         assert self.merging is not None
-        cursor, place, merging, lateness = self.cursor, self.place, self.merging, self.lateness
-        held, forget, clear = merging.handle.entry, merging.handle.remove, (self.cell or self.contents).clear
-        newest = self._newest
+        cursor, place, lateness = self.cursor, self.place, self.lateness
+        forget, clear = self.merging.handle.remove, self.contents.clear
+        newest_of, older_of = self._newest.get, self._older.get
         contents_of, emits, copies = self._contents(), self.spec.firing is Firing.EMIT, self.copies
         out: list[Any] = []
         out_times: list[int] = []
@@ -152,18 +279,14 @@ class SessionWindowOperator(WindowOperator):
             for timestamp, pair in queue.take_due(until):  # nothing sets timers while these fire
                 key, span = pair
                 cursor.key = key
-                session = newest.get(key)
-                if session is not None and session[0] == span[0] and session[1] == span[1]:
-                    text, state = session[2], session[3]
-                else:
-                    entry = held()
-                    if entry is None:
-                        continue
-                    text = f"[{span[0]},{span[1]}]"
-                    home = entry.get(text)
-                    if home is None:  # the session has gone, and left a timer behind
-                        continue
-                    state = key, merging.read(home)
+                session = newest_of(key) or self._read(key)
+                if session is not None and session.start != span[0]:
+                    older = older_of(key, ())
+                    index = bisect_left(older, span[0], key=_START)
+                    session = older[index] if index < len(older) else None
+                if session is None or session.span != span:
+                    continue  # the session has gone, and left a timer behind
+                state = session.state
                 cursor.timestamp = place.timestamp = timestamp
                 last = span[1] - 1
                 place.key = state
@@ -183,9 +306,8 @@ class SessionWindowOperator(WindowOperator):
                     if self._clear is not None:
                         place.key = pair
                         self.clear_function(TimeWindow(*span))
-                    forget(text)
-                    if session is not None and text == session[2]:
-                        del newest[key]
+                    forget(session.text)
+                    self._forget(key, session)
                 if len(out) >= EMIT_AT:
                     self.emit_results(out, out_times)
                     out, out_times = [], []
@@ -197,45 +319,7 @@ class SessionWindowOperator(WindowOperator):
             place.leave()
         self.emit_results(out, out_times)
 
-    def _adding(self) -> Any:
-        """Adds an element to the contents at the cursor."""
-        if self.listed:
-            return self.contents.add
-        value_of, update, function = self.cell.value, self.cell.update, self.spec.contents.function
-        if self.spec.contents.kind is StateKind.AGGREGATING:
-
-            def aggregate(value: Any) -> None:
-                before = value_of()
-                update(function.add(value, function.create_accumulator() if before is None else before))
-
-            return aggregate
-        reduce = function.reduce
-
-        def combine(value: Any) -> None:
-            before = value_of()
-            combined = value if before is None else reduce(before, value)
-            if combined is None:
-                self.contents.add(value)  # raises: a reduction holds no None
-            update(combined)
-
-        return combine
-
     def _contents(self) -> Any:
         """Gives the contents at the cursor; None or an empty list when there are none."""
-        return self.cell.value if self.spec.contents.kind is StateKind.REDUCING else self.contents.get
-
-    def _extend(self, pair: Pair, longer: Pair, text: str, longer_text: str, home: str) -> None:
-        """Put a longer session in the place of a key's session; its contents stay where they are."""
-        assert self.merging is not None
-        handle, timers = self.merging.handle, self.timers.event
-        last, longer_last = pair[1][1] - 1, longer[1][1] - 1
-        handle.remove(text)
-        handle.put(longer_text, home)
-        if longer_last > self.timers.watermark:
-            timers.move((last, pair), (longer_last, longer))
-        else:
-            self.place.key = pair
-            timers.delete(last)
-        if self.lateness:
-            self.place.key = pair
-            timers.delete(last + self.lateness)
+        contents = self.contents
+        return contents.cell.value if self.spec.contents.kind is StateKind.REDUCING else contents.get

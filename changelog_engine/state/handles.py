@@ -421,6 +421,11 @@ class MapHandle:
         if entry is not None and identity in entry:
             self._remove(identity, entry)
 
+    def rename(self, identity: Any, to: Any, value: Any) -> None:
+        """Remove a map key, and set the value of another one, both by their identities."""
+        self.remove(identity)
+        self.put(to, value)
+
     def contains(self, map_key: Any) -> bool:
         """Whether a map key is there."""
         entry = self._table.get(self._cursor.key)
@@ -515,6 +520,20 @@ class NetMapHandle(MapHandle):
             super()._record(map_key, CLEARED, REMOVE)
         self._fresh[key, map_key] = value, cursor.timestamp
         entry[map_key] = value
+        self._table[key] = entry
+
+    def rename(self, identity: Any, to: Any, value: Any) -> None:
+        """See MapHandle."""
+        cursor = self._cursor
+        key = cursor.key
+        entry = self._get(key)
+        if entry is None or identity not in entry or to in entry:
+            super().rename(identity, to, value)
+            return
+        self._record(identity, CLEARED, REMOVE)
+        del entry[identity]
+        self._fresh[key, to] = value, cursor.timestamp
+        entry[to] = value
         self._table[key] = entry
 
     def _record(self, identity: Any, value: Any, operation: str) -> None:
