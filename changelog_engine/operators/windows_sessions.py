@@ -4,8 +4,9 @@ Invariants:
     * State, timers, results and their order are those of ``WindowOperator`` with the same windows and trigger.
     * Sessions of a key neither overlap nor touch. Those that were looked at are remembered outside the table, the newest one
       by itself: an element at or after its start can touch no other.
-    * What is remembered is ahead of the map of windows and the timers only while a batch is under way: when it ends, those
-      of the sessions that changed are set, in the order in which the sessions changed last.
+    * Between watermarks what is remembered is ahead of the map of windows and the timers, which have logs of net changes.
+      Before event time moves on, and at the end of an epoch, those of the sessions that changed are set, in the order of
+      their last changes; a session that the watermark passes needs neither.
 
 ``run`` goes once through each record and ``fire_timers`` once through each session. Keep them free of what isn't needed:
 a ``TimeWindow`` is made only for the user's function.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from changelog_engine.graph.nodes import StateKind
@@ -32,15 +33,16 @@ from changelog_engine.windowing.trigger import TriggerResult
 from changelog_engine.windowing.windows import TimeWindow
 
 _MOST_KEYS = 65_536  # whose sessions are remembered where the state is not on the heap
+_MOST_CHANGED = 131_072  # sessions whose map and timers wait
 
 
-class Session:
+class OpenSession:
     """A session that is remembered.
 
     Args:
         start, end: as it is now.
         state: identities of the key and of the window that holds the contents.
-        span: start and end as the map of windows and the timers have them; None when they have none.
+        span: start and end as the map of windows and the timers have them; None when they have not heard of it.
         text: of that span.
         home: text of the window that holds the contents.
         at: time of the element that changed it last, ms.
@@ -67,7 +69,7 @@ class Session:
         self.at = at
 
 
-_START = attrgetter("start")
+_START, _END, _TIME = attrgetter("start"), attrgetter("end"), itemgetter(0)
 
 
 def is_session(spec: WindowSpec) -> bool:
@@ -84,14 +86,29 @@ class SessionWindowOperator(WindowOperator):
     def open(self) -> None:
         super().open()
         assert self.merging is not None
-        self._newest: dict[Any, Session] = {}  # of a key
-        self._older: dict[Any, list[Session]] = {}  # a key's others, by their starts; no empty lists
-        self._changed: dict[Session, None] = {}  # in this batch, in the order of their last changes
+        self._newest: dict[Any, OpenSession] = {}  # of a key
+        self._older: dict[Any, list[OpenSession]] = {}  # a key's others, by their starts; no empty lists
+        self._changed: dict[OpenSession, None] = {}  # map and timers wait, in the order of the last changes
+        self._ended: list[OpenSession] = []  # of these, those that the watermark passes
         self._most_keys = sys.maxsize if self.merging.handle.on_heap else _MOST_KEYS
 
     def abandon(self) -> None:
         super().abandon()
         self._forget_all()
+
+    def watermark(self, watermark: int) -> None:
+        self._settle(watermark)
+        super().watermark(watermark)
+
+    def end_key(self) -> None:
+        key = self.cursor.key
+        self._settle(MAX_WATERMARK)
+        self.cursor.key = key
+        super().end_key()
+
+    def end_epoch(self, now_ms: int) -> None:
+        self._settle(self.timers.watermark)
+        super().end_epoch(now_ms)
 
     def run(
         self,
@@ -104,6 +121,7 @@ class SessionWindowOperator(WindowOperator):
         gap = self.assigner.session_gap
         longest = gap + self.lateness
         if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
+            self._settle(self.timers.watermark)
             self._forget_all()
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
             return
@@ -125,7 +143,7 @@ class SessionWindowOperator(WindowOperator):
                     self.late(value, time)
                     continue
                 place.key = pair = key, (time, end)
-                session = Session(time, end, pair, None, "", "", time)
+                session = OpenSession(time, end, pair, None, "", "", time)
                 if newest is None or newest.start < time:
                     if newest is not None:
                         older_of.setdefault(key, []).append(newest)
@@ -148,9 +166,10 @@ class SessionWindowOperator(WindowOperator):
                 window = TimeWindow(session.start, session.end)
                 place.key = pair = key, (session.start, session.end)
                 self._act(TriggerResult.FIRE, window, pair, session.state, out, out_times)
-        self._settle()
+        if len(changed) >= _MOST_CHANGED:
+            self._settle(watermark)
 
-    def _touched(self, key: Any, time: int, end: int, newest: Session) -> Session | None:
+    def _touched(self, key: Any, time: int, end: int, newest: OpenSession) -> OpenSession | None:
         """A key's session that overlaps or touches a span that begins before the newest one; several become one."""
         older = self._older.get(key, [])
         stop = bisect_right(older, time, key=_START)
@@ -179,7 +198,7 @@ class SessionWindowOperator(WindowOperator):
         merge_entries(self.contents, self.spec.contents, self.place, session.state, states)
         return session
 
-    def _unset(self, sessions: list[Session]) -> None:
+    def _unset(self, sessions: list[OpenSession]) -> None:
         """Take sessions of the current key that have become part of another one out of the map and the timers."""
         assert self.merging is not None
         place, timers = self.place, self.timers.event
@@ -191,12 +210,20 @@ class SessionWindowOperator(WindowOperator):
                 timers.delete(last)
                 timers.delete(last + self.lateness)
 
-    def _settle(self) -> None:
-        """Put the sessions that changed into the map of windows, and set their timers."""
+    def _settle(self, until: int) -> None:
+        """Put the sessions that changed into the map of windows and set their timers, before event time moves on to a time.
+
+        Args:
+            until: ms; sessions that end by then wait in ``_ended``, in the order in which they end.
+        """
+        if not self._changed:
+            return
         assert self.merging is not None
         cursor, place, timers, lateness = self.cursor, self.place, self.timers.event, self.lateness
         put, rename = self.merging.handle.put, self.merging.handle.rename
         register, move, watermark = timers.register, timers.move, self.timers.watermark
+        if until > watermark and not lateness:
+            self._take_ended(until)
         for session in self._changed:
             before, state = session.span, session.state
             key, home = state
@@ -226,26 +253,40 @@ class SessionWindowOperator(WindowOperator):
                     move((before[1] - 1 + lateness, old), (last + lateness, new))
             session.text = text
         self._changed.clear()
+        cursor.leave()
+        place.leave()
 
-    def _read(self, key: Any) -> Session | None:
+    def _take_ended(self, until: int) -> None:
+        """Take the sessions that end by a time out of those that changed, and their timers off the queue."""
+        ended = [session for session in self._changed if session.end - 1 <= until]
+        ended.sort(key=_END)
+        for session in ended:
+            del self._changed[session]
+            if session.span is not None:
+                self.place.key = session.state[0], session.span
+                self.place.timestamp = session.at
+                self.timers.event.delete(session.span[1] - 1)
+        self._ended = ended
+
+    def _read(self, key: Any) -> OpenSession | None:
         """The newest session of the current key, of which nothing is remembered, or None; all of its sessions are then."""
         assert self.merging is not None
-        if len(self._newest) >= self._most_keys and not self._changed:
+        if len(self._newest) >= self._most_keys and not (self._changed or self._ended):
             self._forget_all()
         entry, read = self.merging.handle.entry(), self.merging.read
         if entry is None:
             return None
         found = []
         for text, home in entry.items():
-            span = read(text)
-            found.append(Session(*span, (key, read(home)), span, text, home, MIN_WATERMARK))
+            start, end = span = read(text)
+            found.append(OpenSession(start, end, (key, read(home)), span, text, home, MIN_WATERMARK))
         found.sort(key=_START)
         newest = self._newest[key] = found.pop()
         if found:
             self._older[key] = found
         return newest
 
-    def _forget(self, key: Any, session: Session) -> None:
+    def _forget(self, key: Any, session: OpenSession) -> None:
         """A session of a key has gone."""
         older = self._older.get(key)
         if older is None:
@@ -263,6 +304,7 @@ class SessionWindowOperator(WindowOperator):
         self._newest.clear()
         self._older.clear()
         self._changed.clear()
+        self._ended = []
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         if domain is not TimeDomain.EVENT_TIME:
@@ -274,21 +316,30 @@ class SessionWindowOperator(WindowOperator):
         contents_of, emits, copies = self._contents(), self.spec.firing is Firing.EMIT, self.copies
         out: list[Any] = []
         out_times: list[int] = []
+        session: OpenSession | None
         self.call = "on_event_time"
         try:
-            for timestamp, pair in queue.take_due(until):  # nothing sets timers while these fire
-                key, span = pair
-                cursor.key = key
-                session = newest_of(key) or self._read(key)
-                if session is not None and session.start != span[0]:
-                    older = older_of(key, ())
-                    index = bisect_left(older, span[0], key=_START)
-                    session = older[index] if index < len(older) else None
-                if session is None or session.span != span:
-                    continue  # the session has gone, and left a timer behind
+            firing: list[Any] = queue.take_due(until)  # nothing sets timers while these fire
+            if self._ended:
+                firing = sorted([*firing, *[(each.end - 1, each) for each in self._ended]], key=_TIME)
+            for timestamp, due in firing:
+                if type(due) is OpenSession:
+                    session = due
+                    key = session.state[0]
+                    cursor.key = key
+                else:
+                    key, span = due
+                    cursor.key = key
+                    session = newest_of(key) or self._read(key)
+                    if session is not None and session.start != span[0]:
+                        older = older_of(key, ())
+                        index = bisect_left(older, span[0], key=_START)
+                        session = older[index] if index < len(older) else None
+                    if session is None or session.span != span:
+                        continue  # the session has gone, and left a timer behind
                 state = session.state
                 cursor.timestamp = place.timestamp = timestamp
-                last = span[1] - 1
+                last = session.end - 1
                 place.key = state
                 if timestamp == last:
                     contents = contents_of()
@@ -298,15 +349,16 @@ class SessionWindowOperator(WindowOperator):
                         out.append(own(contents) if copies and type(contents) not in IMMUTABLE else contents)
                         out_times.append(timestamp)
                     else:
-                        place.key = pair
-                        self.fire(TimeWindow(*span), contents, out, out_times)
+                        place.key = key, (session.start, session.end)
+                        self.fire(TimeWindow(session.start, session.end), contents, out, out_times)
                         place.key = state
                 if timestamp == last + lateness:
                     clear()
                     if self._clear is not None:
-                        place.key = pair
-                        self.clear_function(TimeWindow(*span))
-                    forget(session.text)
+                        place.key = key, (session.start, session.end)
+                        self.clear_function(TimeWindow(session.start, session.end))
+                    if session.span is not None:
+                        forget(session.text)
                     self._forget(key, session)
                 if len(out) >= EMIT_AT:
                     self.emit_results(out, out_times)
@@ -317,6 +369,7 @@ class SessionWindowOperator(WindowOperator):
             self.call = self._element_call
             cursor.leave()
             place.leave()
+        self._ended = []
         self.emit_results(out, out_times)
 
     def _contents(self) -> Any:

@@ -145,7 +145,18 @@ def _cell(cell: CellHandle) -> tuple[str, _Names]:
         "table[key] = value",
     ]
     source = _lines(0, ["def value(self):"]) + _lines(1, ["return get_entry(cursor.key)"])
-    return source + _lines(0, ["def update(self, value):"]) + _lines(1, update), names
+    source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
+    return source + _clear(log, names), names
+
+
+def _clear(log: MutationLog | None, names: _Names, operation: str | None = None) -> str:
+    """The lines of ``clear`` of a table without maps."""
+    names["CLEARED"] = CLEARED
+    clear = ["key = cursor.key"]
+    if log is not None:
+        clear += ["if get_entry(key) is None:", "    return", *_logged(log, names, "CLEARED", operation)]
+    clear.append("table.pop(key, None)")
+    return _lines(0, ["def clear(self):"]) + _lines(1, clear)
 
 
 def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
@@ -176,7 +187,8 @@ def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
     ]
     value = ["value = get_entry(cursor.key)", "return None if value is None else copy(value)"]
     source = _lines(0, ["def value(self):"]) + _lines(1, value)
-    return source + _lines(0, ["def update(self, value):"]) + _lines(1, update), names
+    source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
+    return source + _clear(cell._log, names), names
 
 
 def _reducing(handle: ReducingHandle) -> tuple[str, _Names]:
@@ -267,14 +279,9 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     update += [] if freeze is None else ["frozen = [freeze(value) for value in values]"]
     update += ["key = cursor.key", *_all_logged(handle._log, names, "values" if freeze is None else "frozen")]
     update.append("table[key] = values")
-    names["CLEARED"] = CLEARED
-    clear = ["key = cursor.key"]
-    if handle._log is not None:
-        clear += ["if get_entry(key) is None:", "    return", *_logged(handle._log, names, "CLEARED", CLEAR)]
-    clear.append("table.pop(key, None)")
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
     source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
-    source += _lines(0, ["def clear(self):"]) + _lines(1, clear)
+    source += _clear(handle._log, names, CLEAR)
     return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from support.window_model import UID, AnyTrigger, Case, Element, WindowModel, wi
 
 from api.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from changelog_engine.graph.nodes import JobGraph, StateKind
+from changelog_engine.operators import windows_sessions
 from changelog_engine.operators.windows_aligned import is_aligned
 from changelog_engine.operators.windows_sessions import is_session
 from changelog_engine.windowing.spec import CONTENTS, Firing
@@ -132,10 +134,14 @@ def test_the_short_way_equals_the_general_one(sessions: bool, data: st.DataObjec
     elements = data.draw(inputs(data.draw(st.sampled_from([0, 10, 60]))), "elements")
     lag_ms = data.draw(st.sampled_from([None, 0, 5, 40]), "lag_ms")
     sizes = tuple(data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=4), "sizes"))
+    most_changed = data.draw(st.sampled_from([1, windows_sessions._MOST_CHANGED]), "most_changed")
     seen, logged = [], []
     for spec in (case.spec(), case.spec(trigger=AnyTrigger())):
         graph = window_job(elements, spec, lag_ms)
-        with tempfile.TemporaryDirectory() as base:
+        with (
+            tempfile.TemporaryDirectory() as base,
+            patch.object(windows_sessions, "_MOST_CHANGED", most_changed),
+        ):
             job = TestJob(base, Script(sizes))
             job.run(graph)
             states = [folded(state_at(job.table(), checkpoint)) for checkpoint in job.epochs_at]
