@@ -38,7 +38,7 @@ ENGINE_METRICS: dict[str, tuple[str, str]] = {
     "job_status": ("gauge", "1 for what the job does now, by status"),
     "records_in": ("counter", "Elements read, by source; again after a restart what is read again"),
     "records_out": ("counter", "Elements given to sinks"),
-    "mutations": ("counter", "Rows of the changelog, by operator and state"),
+    "mutations": ("counter", "Rows of the changelog, by operator and state; a job without one tells none"),
     "epochs": ("gauge", "Number of the epoch in the attempt"),
     "epoch_seconds": ("counter", "Where the time of epochs went: read, process, encode, write, commit, wait"),
     "last_epoch_seconds": ("gauge", "How long the last epoch took"),
