@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from changelog_engine.driver import starting
@@ -64,8 +64,8 @@ class ClosingRunner(EpochRunner, Protocol):
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
 
-    def background(self) -> TaskRunner | None:
-        """What runs tasks beside the epochs; None where there is no room for them."""
+    def background(self) -> Sequence[TaskRunner]:
+        """What may run tasks beside the epochs, the best first; nothing where there is no room for them."""
 
     def close(self) -> None:
         """Let go of all that the job has there."""

@@ -52,6 +52,10 @@ class FoldProcesses:
         self.workers: set[subprocess.Popen[bytes]] = set()
         self._stopped = threading.Event()
 
+    def ready(self) -> bool:
+        """Always."""
+        return True
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         """See TaskRunner.
 

@@ -15,6 +15,9 @@ class TaskRunner(Protocol):
     ``stop`` is safe from any thread, ``map`` is called by one at a time. Tasks run in any order, side by side or not.
     """
 
+    def ready(self) -> bool:
+        """Whether it can run tasks now; waits for machines that may come, until it is stopped."""
+
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         """Call a function with each task.
 
@@ -36,6 +39,10 @@ class TaskRunner(Protocol):
 
 class _Here:
     """See TaskRunner: in this process, one task after the other."""
+
+    def ready(self) -> bool:
+        """Always."""
+        return True
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         return [function(task) for task in tasks]

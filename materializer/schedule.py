@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.driver.figures import JobMonitor
@@ -41,7 +41,8 @@ class Schedule:
         retention: what truncation keeps; None never truncates.
         max_failures: failures in a row that are tolerated.
         give_up: called with the failure after one more.
-        runner: gives what runs the tasks of a materialization when it is due; what it gave is stopped with the schedule.
+        runners: gives what may run the tasks of a materialization when it is due: the first that is ready does, the last is
+            always. What it gave is stopped with the schedule.
         monitor: is told what was made and what failed.
     """
 
@@ -52,7 +53,7 @@ class Schedule:
         retention: Retention | None,
         max_failures: int,
         give_up: Callable[[ChangelogEngineError], None],
-        runner: Callable[[], TaskRunner],
+        runners: Callable[[], Iterable[TaskRunner]],
         monitor: JobMonitor | None = None,
     ) -> None:
         self.failures = 0
@@ -62,7 +63,7 @@ class Schedule:
         self._retention = retention
         self._max_failures = max_failures
         self._give_up = give_up
-        self._find_runner = runner
+        self._find_runners = runners
         self._monitor = JobMonitor() if monitor is None else monitor
         self._runners: list[TaskRunner] = []
         self._run_lock = threading.Lock()
@@ -106,13 +107,15 @@ class Schedule:
             self._failed(failure)
 
     def _runner(self) -> TaskRunner:
-        with self._run_lock:
-            if self._stopping.is_set():
-                raise StorageError("the materialization was stopped")
-            run = self._find_runner()
-            if run not in self._runners:
-                self._runners.append(run)
-            return run
+        for run in self._find_runners():
+            with self._run_lock:
+                if self._stopping.is_set():
+                    break
+                if run not in self._runners:
+                    self._runners.append(run)
+            if run.ready():
+                return run
+        raise StorageError("the materialization was stopped")
 
     def _told(self, done: Materialization | None) -> None:
         if done is not None:
@@ -154,7 +157,7 @@ def beside_job(
     folder: JobFolder,
     settings: JobSettings,
     give_up: Callable[[ChangelogEngineError], None],
-    background: Callable[[], TaskRunner | None] = lambda: None,
+    background: Callable[[], Sequence[TaskRunner]] = list,
     monitor: JobMonitor | None = None,
 ) -> Schedule | None:
     """The schedule that a job's settings ask for; None for none.
@@ -163,7 +166,7 @@ def beside_job(
         folder: the job's folder.
         settings: of the job.
         give_up: see Schedule.
-        background: makes what runs tasks in the job's Spark; gives None where that has no room for them.
+        background: gives what may run tasks in the job's Spark; nothing where that has no room for them.
         monitor: see Schedule.
     """
     if not settings.changelog:
@@ -178,12 +181,13 @@ def beside_job(
         return None
     processes = FoldProcesses(keep=interval_ms <= _SOON_MS)
 
-    def runner() -> TaskRunner:
-        found = background() if settings.folds_on_spark else None
-        return processes if found is None else found
+    def runners() -> Iterator[TaskRunner]:
+        if settings.folds_on_spark:
+            yield from background()
+        yield processes
 
     return Schedule(
-        folder, interval_ms, retention, settings.materialize_max_failures, give_up, runner, monitor
+        folder, interval_ms, retention, settings.materialize_max_failures, give_up, runners, monitor
     )
 
 

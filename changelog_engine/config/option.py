@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -87,7 +88,8 @@ class Option:
                 raise ConfigurationError(f"option {self.key!r}: expected one of {known}, got {text!r}")
             return self.choices[value.lower()]
         if self.minimum is not None and value < self.minimum:
-            raise ConfigurationError(f"option {self.key!r}: must be at least {self.minimum}, got {text!r}")
+            least = f"{math.ceil(self.minimum / 2**20)} MiB" if self.kind == "memory" else self.minimum
+            raise ConfigurationError(f"option {self.key!r}: must be at least {least}, got {text!r}")
         return value
 
 

@@ -79,6 +79,28 @@ MATERIALIZE_RUNNER = Option(
     "(spark), or in a process on the driver's machine (process), also where Spark has no such slot.",
     choices=_choices("spark", "process"),
 )
+MATERIALIZE_EXECUTORS = Option(
+    "changelog.materialization.executors",
+    "int",
+    1,
+    "With Spark's dynamic allocation: so many executors of their own at most make snapshots; 0: none, but a slot that no "
+    "epoch takes.",
+    minimum=0,
+)
+MATERIALIZE_EXECUTOR_CORES = Option(
+    "changelog.materialization.executor.cores",
+    "int",
+    1,
+    "Of each of them: so many pieces of a snapshot are made there at a time.",
+    minimum=1,
+)
+MATERIALIZE_EXECUTOR_MEMORY = Option(
+    "changelog.materialization.executor.memory",
+    "memory",
+    None,
+    "Of the JVM of each of them, at least 450 MiB; unset: `spark.executor.memory`.",
+    minimum=450 * 2**20,  # with less Spark's executors end at once
+)
 STATE_BACKEND = Option(
     "state.backend.type",
     "choice",

@@ -226,6 +226,9 @@ class JobSettings:
         materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
         materialize_max_failures: failures of that in a row that do not fail the job.
         materialize_runner: "spark", in the job's Spark where that has room, or "process", in a process of the driver's.
+        materialize_executors: at most so many executors of their own make snapshots, where executors come and go.
+        materialize_executor_cores: of each of them.
+        materialize_executor_memory: of each of them, bytes; None for that of the others.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
         truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: exponential delay with its
@@ -278,6 +281,9 @@ class JobSettings:
     materialize_interval_ms: int | None = 600_000
     materialize_max_failures: int = 3
     materialize_runner: str = "spark"
+    materialize_executors: int = 1
+    materialize_executor_cores: int = 1
+    materialize_executor_memory: int | None = None
     history_retention_ms: int = 7 * 86_400_000
     truncation_grace_ms: int | None = None
     restart: RestartSettings | None = None

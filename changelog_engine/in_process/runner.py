@@ -99,8 +99,9 @@ class InProcessRunner:
         """See EpochRunner: no worker is started here."""
         return None
 
-    def background(self) -> None:
+    def background(self) -> tuple[()]:
         """See EpochRunner. Without Spark nothing runs tasks in the background."""
+        return ()
 
     def close(self) -> None:
         """Let go of all state."""

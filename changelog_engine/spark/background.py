@@ -2,8 +2,8 @@
 
 A session that a job with a schedule of materializations starts with a local master has one slot more than was asked for
 (``spark_context``), and one background task at a time runs in it. In a session of the user's there is room where slots are
-left that no epoch takes (``room_beside``), on other masters in an executor that has more slots than subtasks
-(``spare_location``).
+left that no epoch takes (``room_beside``), on other masters in executors of their own (``own_executors``), or in one that
+has more slots than subtasks (``spare_location``).
 
 Invariants:
     * At most so many tasks run at once as there are slots that epochs do not need, over all jobs of an application.
@@ -37,6 +37,7 @@ from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
+from changelog_engine.spark.own_executors import OwnExecutors
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
@@ -71,6 +72,7 @@ class BackgroundTasks:
         most: how many at once.
         niceness: added to that of the workers.
         files: the interpreter and variables of the workers.
+        executors: run the tasks, as many at once as they can; None for any executor.
 
     Attributes:
         locations: of the executors that the tasks prefer; none for any.
@@ -83,13 +85,16 @@ class BackgroundTasks:
         most: int = 1,
         niceness: int = NICENESS,
         files: WorkerFiles = NO_FILES,
+        executors: OwnExecutors | None = None,
     ) -> None:
         self._context = context
         self._name = name
-        self._most = most
+        self._executors = executors
+        self._most = most if executors is None else executors.tasks_at_once
         self._niceness = niceness
         self._files = files
         self._group = f"background-{os.urandom(8).hex()}"
+        self._waiting = f"{self._group}-waiting"
         self.locations: list[str] = []
         self._stopped = threading.Event()
         self._lock_path: str | None = None
@@ -111,6 +116,11 @@ class BackgroundTasks:
         except StorageError:  # stopped
             pass
         return None
+
+    def ready(self) -> bool:
+        """Whether tasks can run: false where executors of their own do not come, which are waited for."""
+        self._refuse_stopped()
+        return self._executors is None or self._executors.ready(self._waiting, self._stopped)
 
     def map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         """Call a function with each task.
@@ -151,8 +161,8 @@ class BackgroundTasks:
     def stop(self) -> None:
         """End the tasks at once; what they wrote is garbage that truncation removes. Safe from any thread."""
         self._stopped.set()
-        with contextlib.suppress(*LOST):
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+        self._cancel(self._waiting)
+        self._cancel(self._group)
         if self._lock_path is None:
             return
         deadline = Deadline(_ENDING_S)
@@ -178,13 +188,18 @@ class BackgroundTasks:
             self.stop()
             return
         self._stopped.set()
+        self._cancel(self._waiting)
         deadline = Deadline(_TOLD_S)
         with contextlib.suppress(*LOST):
             while not self._active():
                 if deadline.passed:  # none may ever become so
-                    self._context._jsc.sc().cancelJobGroupAndFutureJobs(self._group, "the job has ended")
+                    self._cancel(self._group)
                     return
                 time.sleep(_PAUSE_S)
+
+    def _cancel(self, group: str) -> None:
+        with contextlib.suppress(*LOST):
+            self._context._jsc.sc().cancelJobGroupAndFutureJobs(group, "the job has ended")
 
     def _active(self) -> int:
         """How many tasks run, by the scheduler: the tracker hears of a task's start some time later, or not at all."""
@@ -257,7 +272,7 @@ class BackgroundTasks:
             context._javaAccumulator,
         )
         rdd = jvm.PythonRDD(source, function, False, False)
-        return jvm.PythonRDD.collectAndServe(rdd)
+        return jvm.PythonRDD.collectAndServe(rdd if self._executors is None else self._executors.own(rdd))
 
     def _failure(self, error: Exception | None) -> Exception:
         if self._stopped.is_set():

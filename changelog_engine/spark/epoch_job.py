@@ -23,6 +23,7 @@ from pyspark import SparkContext
 from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
+from changelog_engine.clock import Deadline
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochOrder, EpochReport
@@ -30,6 +31,7 @@ from changelog_engine.spark.background import BackgroundTasks, room_beside, spar
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
+from changelog_engine.spark.own_executors import OwnExecutors, ExecutorsWanted
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
@@ -48,6 +50,7 @@ _GROUP_PROPERTIES = (
     *_CALL_SITE,
 )
 _LONGEST_NAME = 120
+_LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
 _BYPASS = ("spark.shuffle.sort.bypassMergeThreshold", 200)  # Spark's default
 
 
@@ -94,6 +97,13 @@ class SparkEpochRunner:
         self._placement: Placement | None = None
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
             self._placement = Placement(context, _widest(self.plan), lambda: self._cancelled)
+        settings = job.settings
+        self._executors = ExecutorsWanted(
+            settings.materialize_executors,
+            settings.materialize_executor_cores,
+            settings.materialize_executor_memory,
+        )
+        self._elsewhere: BackgroundTasks | None = None
         self._background: BackgroundTasks | None = None
         self._told_no_room = False
         self._starts: dict[tuple[int, ...], Any] = {}
@@ -132,9 +142,8 @@ class SparkEpochRunner:
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
         shuffles: list[int] = []
-        timer = threading.Timer(timeout_s, self.cancel, [f"the epoch took longer than {timeout_s:.0f} s"])
-        timer.daemon = True
-        timer.start()
+        ended = threading.Event()
+        threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
         try:
             served = self._python_rdd.collectAndServe(self._build(orders, shuffles))
             with _load_from_socket(served, NoOpSerializer()) as stream:
@@ -142,12 +151,31 @@ class SparkEpochRunner:
         except Exception as error:
             raise self._failure(error) from None
         finally:
-            timer.cancel()
+            with self._cancel_lock:
+                ended.set()
             self._forget(shuffles)
         if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
-            raise EpochFailedError(f"executors were lost: {', '.join(lost)}")
+            raise EpochFailedError(_lost_words(lost))
         return self._reports(collected)
+
+    def _watch(self, ended: threading.Event, timeout_s: float) -> None:
+        """Cancel an epoch that takes too long, or whose executors are lost: Spark would have tasks wait for these."""
+        deadline = Deadline(timeout_s)
+        while not ended.wait(deadline.left_s if self._placement is None else min(deadline.left_s, _LOOK_S)):
+            lost: list[str] = []
+            with contextlib.suppress(*LOST):  # the epoch's own failure says more
+                lost = [] if self._placement is None else self._placement.lost()
+            if not lost and not deadline.passed:
+                continue
+            with self._cancel_lock:  # not the next epoch
+                if not ended.is_set() and self._cancelled is None:
+                    self._cancelled = (
+                        _lost_words(lost) if lost else f"the epoch took longer than {timeout_s:.0f} s"
+                    )
+                    with contextlib.suppress(*LOST):
+                        self.context.cancelJobGroup(self.run_id)
+            return
 
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: the processes of further subtasks start, and import what they need."""
@@ -217,30 +245,39 @@ class SparkEpochRunner:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
         return None if self._notes is None else self._notes.read(attempt)
 
-    def background(self) -> BackgroundTasks | None:
-        """What runs tasks beside the epochs, always the same; None as long as there is no room for them."""
+    def background(self) -> list[BackgroundTasks]:
+        """What may run tasks beside the epochs, the best first; each is always the same. Nothing where there is no room."""
+        found = []
+        if self._placement is not None and OwnExecutors.may_come(self.context, self._executors):
+            if not self._placement.executors:
+                return []  # what the cluster has is for the epochs first
+            if self._elsewhere is None:
+                own = OwnExecutors(self.context, self._executors, f"upkeep of {self.plan.graph.name}")
+                self._elsewhere = self._tasks(own)
+            found.append(self._elsewhere)
         locations: list[str] = []
         if self._placement is None:
             room = room_beside(self.context, self.plan)
         else:
             spare = spare_location(self._placement, self.plan)
             locations, room = [] if spare is None else [spare], spare is not None
-        if not room:
-            waits = self._placement is not None and not self._placement.executors
-            if not self._told_no_room and not waits:
-                self._told_no_room = True
-                log.info(
-                    "Spark (%s) has no slot that epochs of %r leave free: a process on this machine makes its snapshots",
-                    self.context.master,
-                    self.plan.graph.name,
-                )
-            return None
-        if self._background is None:
-            self._background = BackgroundTasks(
-                self.context, f"upkeep of {self.plan.graph.name}", files=self._files
+        if room:
+            self._background = self._background or self._tasks()
+            self._background.locations = locations
+            found.append(self._background)
+        waits = self._placement is not None and not self._placement.executors
+        if not found and not self._told_no_room and not waits:
+            self._told_no_room = True
+            log.info(
+                "Spark (%s) has no slot that epochs of %r leave free: a process on this machine makes its snapshots",
+                self.context.master,
+                self.plan.graph.name,
             )
-        self._background.locations = locations
-        return self._background
+        return found
+
+    def _tasks(self, executors: OwnExecutors | None = None) -> BackgroundTasks:
+        name = f"upkeep of {self.plan.graph.name}"
+        return BackgroundTasks(self.context, name, files=self._files, executors=executors)
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
@@ -410,6 +447,10 @@ class SparkEpochRunner:
 def _subtasks(plan: JobPlan) -> Iterator[tuple[int, int]]:
     """Stage and subtask of all that the plan has."""
     return ((stage.id, subtask) for stage in plan.stages for subtask in range(stage.parallelism))
+
+
+def _lost_words(lost: list[str]) -> str:
+    return f"executors were lost: {', '.join(lost)}"
 
 
 def _widest(plan: JobPlan) -> int:

@@ -142,7 +142,7 @@ def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> Non
     given_up: list[Exception] = []
     failing = mock.Mock(map=mock.Mock(side_effect=StorageError("disk full")))
     monitor, processes = JobMonitor(), FoldProcesses()
-    schedule = Schedule(folder, 10, None, 2, given_up.append, lambda: failing, monitor)
+    schedule = Schedule(folder, 10, None, 2, given_up.append, lambda: [failing], monitor)
     for _ in range(2):
         schedule.once()
     assert (schedule.failures, given_up) == (2, [])
@@ -151,7 +151,7 @@ def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> Non
     assert monitor.upkeep == UpkeepFigures(0, 3, 3)
     monitor.end_epoch(1.0)
     assert "the last 3 snapshots beside it failed" in running_words(monitor.latest, monitor.latest, WallMs(0))
-    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append, lambda: processes, monitor)
+    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append, lambda: [processes], monitor)
     working.once()
     assert working.done is not None
     assert (working.done.checkpoint, working.failures, len(given_up)) == (4, 0, 1)
@@ -277,7 +277,7 @@ def test_a_schedule_runs_beside_and_stops(tmp_path: Path) -> None:
     _, _, folder = stopped(tmp_path)
     made = threading.Event()
     processes = FoldProcesses(keep=True)
-    schedule = Schedule(folder, 1, AT_ONCE, 3, lambda error: None, lambda: processes)
+    schedule = Schedule(folder, 1, AT_ONCE, 3, lambda error: None, lambda: [processes])
     inner = schedule.once
 
     def once() -> None:

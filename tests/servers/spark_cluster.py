@@ -117,9 +117,14 @@ class SparkWorker(Server):
         self._said = len(self.log.read_text(errors="replace")) if self.log.exists() else 0
         super().start()
 
-    def executors(self) -> list[int]:
-        """Process ids of its executors' JVMs."""
-        return [pid for pid, command in self._processes() if "CoarseGrainedExecutorBackend" in command]
+    def executors(self, profile: int | None = None) -> list[int]:
+        """Process ids of its executors' JVMs: of all, or of those of a resource profile."""
+        wanted = "" if profile is None else f"--resourceProfileId {profile} "
+        return [
+            pid
+            for pid, command in self._processes()
+            if "CoarseGrainedExecutorBackend" in command and wanted in command
+        ]
 
     def executor_logs(self) -> str:
         """What its executors wrote on standard error, for messages."""

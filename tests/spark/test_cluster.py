@@ -11,6 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from servers.spark_cluster import SparkMaster, SparkWorker
 
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 
@@ -179,6 +181,51 @@ def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp
         )
     )
     assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
+
+
+def test_snapshots_have_executors_of_their_own_that_go_again(master: SparkMaster, tmp_path: Path) -> None:
+    output, job = tmp_path / "out", tmp_path / "log" / "cluster"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "state.changelog.periodic-materialize.interval": "12s",
+        "changelog.materialization.executor.memory": "600m",
+        "execution.checkpointing.interval": "500ms",
+        "parallelism.default": 2,
+        "spark.master": master.url,
+        **executors_java(),
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "4s",
+        "spark.executor.cores": 1,
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.8",
+        "spark.driver.bindAddress": "127.0.0.8",
+        "spark.local.dir": tmp_path / "spark",
+    }
+    hosts = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    with ExitStack() as stack:
+        workers = [stack.enter_context(SparkWorker(master, host)) for host in hosts]
+        driver = stack.enter_context(
+            Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path)
+        )
+
+        def own() -> list[int]:
+            return [pid for worker in workers for pid in worker.executors(profile=1)]
+
+        folder = find_job_folder(str(tmp_path / "log"), "cluster")
+        driver.wait_for(lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint")
+        driver.wait_for(own, what="executor for the first snapshot")
+        driver.wait_for(lambda: complete_snapshots(folder), what="snapshot")
+        driver.wait_for(lambda: not own(), what="end of the executor that has nothing to do")
+        assert sum(len(worker.executors(profile=0)) for worker in workers) == 2
+        driver.hurry()
+        assert driver.end() == 0, driver.output
+        assert RESTARTS not in driver.output
+        assert "makes its snapshots" not in driver.output
+        assert "no executor of its own" not in driver.output
+    expected = Counter(key_of(number) for number in range(NUMBERS))
+    assert state_at(f"{job}/changelog").states["by key", "count"] == expected
+    assert verify(folder).faults == []
 
 
 def _more_checkpoints(driver: Driver, base: str, more: int = 2) -> Callable[[str], None]:

@@ -1,0 +1,165 @@
+"""Executors for tasks beside the epochs: they come when such tasks wait, and go when they have nothing to do.
+
+Spark gives a resource profile executors of its own where executors come and go with the tasks (dynamic allocation). Without
+it a profile shares the executors of the others, and there are none to be had here.
+
+Invariants:
+    * An executor of another profile than the default one never gets an epoch's task, and ``placement`` leaves it out.
+    * Who waits for one waits so long and no longer: a cluster without room makes nobody late for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pyspark import SparkContext
+
+from changelog_engine.clock import Deadline, monotonic_s
+from changelog_engine.spark.jvm import LOST, byte_array_tag
+from changelog_engine.spark.placement import dynamic_allocation
+
+log = logging.getLogger("changelog_engine")
+
+_PATIENCE_S = 60.0  # for an executor to come
+_AGAIN_S = 600.0  # from then on until one is asked for again
+
+
+class ExecutorsWanted(NamedTuple):
+    """What executors there are to be.
+
+    Args:
+        most: so many at most; 0 for none.
+        cores: of each: so many tasks run there at a time.
+        memory_bytes: of the JVM of each; None for that of the epochs' executors.
+    """
+
+    most: int = 1
+    cores: int = 1
+    memory_bytes: int | None = None
+
+
+class OwnExecutors:
+    """Executors of a resource profile of their own.
+
+    Args:
+        context: the SparkContext.
+        wanted: what executors.
+        name: what Spark's interface says that they are for.
+        patience_s: how long one is waited for.
+        clock: seconds; for tests.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        wanted: ExecutorsWanted,
+        name: str,
+        patience_s: float = _PATIENCE_S,
+        clock: Callable[[], float] = monotonic_s,
+    ) -> None:
+        self._context = context
+        self._wanted = wanted
+        self._name = name
+        self._patience_s = patience_s
+        self._clock = clock
+        self._task_cpus = int(context.getConf().get("spark.task.cpus") or 1)
+        self._profile: Any = None
+        self._not_before: Deadline | None = None
+
+    @staticmethod
+    def may_come(context: SparkContext, wanted: ExecutorsWanted) -> bool:
+        """Whether a session can have such executors."""
+        return wanted.most > 0 and dynamic_allocation(context.getConf().get)
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks all of them run at a time."""
+        return self._wanted.most * self._wanted.cores
+
+    def own(self, rdd: Any) -> Any:
+        """A Scala RDD as one whose tasks run there alone."""
+        if self._profile is None:
+            self._profile = self._profile_of()
+        return rdd.withResources(self._profile)
+
+    def ready(self, group: str, stopped: threading.Event) -> bool:
+        """Whether an executor is there; asks for one and waits where there is none.
+
+        Args:
+            group: the job group of what waits, and of nothing else.
+            stopped: is set before that group is cancelled.
+        """
+        if self._not_before is not None and not self._not_before.passed:
+            return False
+        try:
+            if self._there():
+                return True
+            came = self._awaited(group)
+        except LOST as error:
+            if stopped.is_set():
+                return False
+            log.warning("Spark gives snapshots no executors of their own: %s", str(error).splitlines()[0])
+            came = False
+        self._not_before = None if came else Deadline(_AGAIN_S, self._clock)
+        return came
+
+    def _awaited(self, group: str) -> bool:
+        """Run a task that does nothing: while it waits for an executor, Spark asks for one."""
+        context = self._context
+        context.setJobGroup(group, f"waiting for an executor: {self._name}", interruptOnCancel=True)
+        scala = context._jsc.sc()
+        nothing: Any = context._jvm
+        elements = nothing.PythonUtils.toSeq([bytearray(b"")])
+        rdd = self.own(scala.makeRDD(elements, 1, byte_array_tag(context)))
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            context.cancelJobGroup(group)
+
+        timer = threading.Timer(self._patience_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            rdd.count()
+        except LOST:
+            if not late.is_set():
+                raise
+            log.warning(
+                "no executor of its own came for the %s within %.0f s: the cluster has no room for it beside the epochs "
+                "(changelog.materialization.executor.cores = %d), spark.cores.max does not allow it, or it ended at once "
+                "(see its log). Snapshots are made elsewhere; it is asked for again in %.0f minutes, and never with "
+                "changelog.materialization.executors: 0",
+                self._name,
+                self._patience_s,
+                self._wanted.cores,
+                _AGAIN_S / 60,
+            )
+            return False
+        finally:
+            timer.cancel()
+        return True
+
+    def _there(self) -> bool:
+        if self._profile is None:
+            return False
+        scala: Any = self._context._jsc.sc()
+        listed = scala.statusStore().executorList(True)
+        return any(
+            listed.apply(number).resourceProfileId() == self._profile.id() for number in range(listed.size())
+        )
+
+    def _profile_of(self) -> Any:
+        """The profile; Spark keeps each for good, so that of a job before is taken again."""
+        jvm: Any = self._context._jvm
+        room = jvm.org.apache.spark.resource
+        executor = room.ExecutorResourceRequests().cores(self._wanted.cores * self._task_cpus)
+        if self._wanted.memory_bytes is not None:
+            executor = executor.memory(f"{max(1, self._wanted.memory_bytes // 2**20)}m")
+        tasks = room.TaskResourceRequests().cpus(self._task_cpus)
+        profile = room.ResourceProfileBuilder().require(executor).require(tasks).build()
+        known = self._context._jsc.sc().resourceProfileManager().getEquivalentProfile(profile)
+        return known.get() if known.isDefined() and known.get().id() else profile
