@@ -31,7 +31,7 @@ from changelog_engine.spark.background import BackgroundTasks, room_beside, spar
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
-from changelog_engine.spark.own_executors import OwnExecutors, ExecutorsWanted
+from changelog_engine.spark.own_executors import ExecutorsWanted, OwnExecutors
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
