@@ -276,6 +276,8 @@ class Placement:
         for number in range(listed.size()):
             summary = listed.apply(number)
             if str(summary.id()) in alive and not summary.resourceProfileId():
-                host = str(summary.hostPort()).rpartition(":")[0]
+                host = str(summary.hostPort() or "").rpartition(":")[0]
+                if not host:
+                    continue  # it is about to be there: its place comes with its storage, after itself
                 found.append(Executor(str(summary.id()), host, max(1, summary.totalCores() // cpus)))
         return sorted(found, key=lambda executor: (len(executor.id), executor.id))

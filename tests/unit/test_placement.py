@@ -109,7 +109,7 @@ class Summary:
 
     def __init__(self, id_: str, cores: int, profile: int) -> None:
         self.id = lambda: id_
-        self.hostPort = lambda: f"10.0.0.{id_}:7077"
+        self.hostPort = lambda: f"10.0.0.{id_}:7077" if cores else None
         self.totalCores = lambda: cores
         self.resourceProfileId = lambda: profile
 
@@ -138,7 +138,9 @@ def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
 
 def test_a_job_goes_on_with_fewer_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     conf = {"spark.scheduler.maxRegisteredResourcesWaitingTime": "20s"}
-    scheduler = Scheduler({0: [], 30: [("0", 3, 0), ("1", 1, 0)]}, conf)
+    scheduler = Scheduler(
+        {0: [("0", 0, 0)], 30: [("0", 3, 0), ("1", 1, 0)]}, conf
+    )  # at first without a place
     placement = placed(scheduler, subtasks=8)
     with caplog.at_level(logging.WARNING, "changelog_engine"):
         assert placement.place(1)
