@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import pickle
 import re
@@ -19,6 +18,7 @@ from pyspark.serializers import pack_long
 from changelog_engine import errors
 from changelog_engine.driver.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.spark.garbage import after_task, before_task
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.printed import flush_printed, print_to
 
@@ -28,8 +28,6 @@ _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception:
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _LONGEST = 2_000
-_PYTHONS_THRESHOLDS = (700, 2_000)  # up to 3.12, since 3.13
-_NEW_OBJECTS = 50_000  # some 5 MB
 
 
 class StageTask:
@@ -72,16 +70,13 @@ class StageTask:
         self.notes = notes
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
-        collect_rarely()
-        gc.freeze()
-        from changelog_engine.spark.worker import tidy
-
+        before_task()
         blocks: Iterable[bytes] = (block for _, block in data) if self.located else data
         for partition, block in self._run(index, [block for block in blocks if block]):
             if self.partitions:
                 yield pack_long(partition)
             yield block
-        tidy()
+        after_task()
 
     def _run(self, index: int, blocks: list[bytes]) -> list[tuple[int, bytes]]:
         from changelog_engine.spark.worker import REGISTRY
@@ -135,15 +130,6 @@ def pickled(order: EpochOrder) -> bytes:
     except Exception:
         return bytes(cloudpickle.dumps(order, 5))
     return bytes(cloudpickle.dumps(order, 5)) if b"__main__" in data else data
-
-
-def collect_rarely() -> None:
-    """Look for garbage in cycles after so many new objects more; a program that set another threshold keeps it.
-
-    The rows and tuples of an epoch live until its end: at Python's own threshold they were looked at again and again.
-    """
-    if gc.get_threshold()[0] in _PYTHONS_THRESHOLDS:
-        gc.set_threshold(_NEW_OBJECTS)
 
 
 def _refuse_a_second_run(task: TaskContext | None) -> None:

@@ -11,7 +11,6 @@ The registry is a module global that tasks reach by import, because cloudpickle 
 from __future__ import annotations
 
 import contextlib
-import gc
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -30,7 +29,6 @@ from changelog_engine.spark.notes import teller
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
-_COLLECT_SECONDS = 60
 _DAEMONS = ("pyspark.daemon", "changelog_engine.spark.daemon")
 
 
@@ -161,14 +159,3 @@ def _end_quietly() -> None:
 
 REGISTRY = Registry()
 _end_quietly()
-_last_collection = monotonic_s()
-
-
-def tidy() -> None:
-    """Keep PySpark's gc.collect() after each task cheap: freeze what lives, and really collect once a minute."""
-    global _last_collection
-    if monotonic_s() - _last_collection > _COLLECT_SECONDS:
-        gc.unfreeze()
-        gc.collect()
-        _last_collection = monotonic_s()
-    gc.freeze()

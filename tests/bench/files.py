@@ -40,7 +40,7 @@ from changelog_engine.connectors.files import (
     TextLines,
     arrow_schema,
 )
-from changelog_engine.spark.task import collect_rarely
+from changelog_engine.spark.garbage import collect_rarely
 from changelog_engine.types import Row, Types
 
 RECORDS = 500_000

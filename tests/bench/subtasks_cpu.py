@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 def subtasks_cpu() -> Iterator[Counter[int]]:
     """Within it, jobs run without Spark; gives CPU seconds by stage, which grow meanwhile."""
     from changelog_engine.in_process.capture import without_spark
-    from changelog_engine.spark.task import collect_rarely
+    from changelog_engine.spark.garbage import after_task, before_task
     from changelog_engine.spark.worker import Registry
 
     by_stage: Counter[int] = Counter()
@@ -21,14 +22,16 @@ def subtasks_cpu() -> Iterator[Counter[int]]:
 
     def timed(self: Registry, job: Any, order: Any, stage: int, *others: Any) -> Any:
         began = time.thread_time()
+        before_task()  # as workers do
         try:
             return subtask_epoch(self, job, order, stage, *others)
         finally:
+            after_task()
+            gc.collect()  # as the daemon does
             by_stage[stage] += time.thread_time() - began  # type: ignore[assignment]
 
     Registry.run = timed  # type: ignore[method-assign]
     try:
-        collect_rarely()  # as workers do
         with without_spark():
             yield by_stage
     finally:

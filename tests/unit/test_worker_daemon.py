@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +21,8 @@ from unittest import mock
 import pytest
 from servers.process import wait_for
 
-from changelog_engine.spark import daemon, pinned
+from changelog_engine.spark import daemon, garbage, pinned
 from changelog_engine.spark.files import WorkerFiles
-from changelog_engine.spark.task import collect_rarely
 
 INT = struct.Struct("!i")
 MODULE = "changelog_engine.spark.daemon"
@@ -444,12 +444,42 @@ def test_case_60_a_worker_that_nobody_comes_back_to_ends(monkeypatch: pytest.Mon
         each.close()
 
 
-@pytest.mark.parametrize(("before", "after"), [(700, 50_000), (2_000, 50_000), (1_234, 1_234), (0, 0)])
+@pytest.mark.parametrize(("before", "after"), [(700, 250_000), (2_000, 250_000), (1_234, 1_234), (0, 0)])
 def test_garbage_is_looked_for_rarely_unless_the_program_says_when(before: int, after: int) -> None:
     thresholds = gc.get_threshold()
     try:
         gc.set_threshold(before, *thresholds[1:])
-        collect_rarely()
+        garbage.collect_rarely()
         assert gc.get_threshold() == (after, *thresholds[1:])
     finally:
         gc.set_threshold(*thresholds)
+
+
+def test_a_tasks_own_garbage_goes_after_it_and_all_other_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cycle() -> weakref.ref[Any]:
+        held: set[Any] = set()
+        held.add(lambda: held)
+        return weakref.ref(held)
+
+    now_s = garbage.monotonic_s()
+    monkeypatch.setattr(garbage, "monotonic_s", lambda: now_s)
+    monkeypatch.setattr(garbage, "_looked_at_all_s", now_s)
+    monkeypatch.setattr(garbage, "collect_rarely", lambda: None)
+    gc.disable()  # or one may come between
+    try:
+        before = cycle()
+        garbage.before_task()
+        during = cycle()
+        garbage.after_task()
+        gc.collect()  # as the daemons do
+        assert before() is not None
+        assert during() is None
+        now_s += 61
+        garbage.after_task()
+        gc.collect()
+        assert before() is None
+    finally:
+        gc.enable()
+        gc.freeze()  # as pytest_collection_finish does

@@ -1,0 +1,42 @@
+"""When a worker looks for garbage in cycles: after its tasks, of what each has made, and seldom within one.
+
+Invariants:
+    * PySpark's daemon and ours collect when a task's answer has gone out. They see what that task made and what it left;
+      what lived before it is frozen.
+    * Once a minute they see everything.
+    * A program that set a threshold of its own, or switched the automatic collection off, keeps it.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from changelog_engine.clock import monotonic_s
+
+_PYTHONS_THRESHOLDS = (700, 2_000)  # up to 3.12, since 3.13
+_NEW_OBJECTS = 250_000  # some 25 MB
+_COLLECT_SECONDS = 60
+_looked_at_all_s = monotonic_s()
+
+
+def collect_rarely() -> None:
+    """Look for garbage in cycles after so many new objects more.
+
+    The rows and tuples of an epoch live until its end: at Python's own threshold they were looked at again and again.
+    """
+    if gc.get_threshold()[0] in _PYTHONS_THRESHOLDS:
+        gc.set_threshold(_NEW_OBJECTS)
+
+
+def before_task() -> None:
+    """What lives now is not looked at during the task and after it."""
+    collect_rarely()
+    gc.freeze()
+
+
+def after_task() -> None:
+    """Let the collection that follows look at everything, when a minute has gone by since it last did."""
+    global _looked_at_all_s
+    if monotonic_s() - _looked_at_all_s > _COLLECT_SECONDS:
+        gc.unfreeze()
+        _looked_at_all_s = monotonic_s()
