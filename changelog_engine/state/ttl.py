@@ -147,11 +147,12 @@ class TtlHandle:
         self._sweep = sweep
         self._per_access = ttl.incremental_size if sweep.incremental else 0
         self._admission = admission
+        self._fits = admission.fits
         self._clock = clock
 
     def accessed(self) -> None:
         """The incremental clean-up that comes with every access."""
-        if self._per_access:
+        if self._per_access and self._clock() >= self._sweep.due_ms:
             self._sweep.check_some(self._per_access)
 
     def clear(self) -> None:
@@ -165,12 +166,13 @@ class TtlCell(TtlHandle):
 
     def value(self) -> Any:
         """The current key's value, or None."""
-        self.accessed()
+        now = self._clock()
+        if now >= self._sweep.due_ms:
+            self.accessed()
         entry = self._inner.value()
         if entry is None:
             return None
         since, value = entry
-        now = self._clock()
         if since + self._ttl_ms <= now:
             self._inner.clear()
             return value if self._show else None
@@ -180,8 +182,13 @@ class TtlCell(TtlHandle):
 
     def update(self, value: Any) -> None:
         """Set the current key's value; None clears it."""
-        self.accessed()
-        self.put(value)
+        now = self._clock()
+        if now >= self._sweep.due_ms:
+            self.accessed()
+        if value is None:
+            self._inner.clear()
+        else:
+            self._inner.update((now, value if self._fits(value) else self._admission.admit(value)))
 
     def put(self, value: Any) -> None:
         """As update, without clean-up."""

@@ -11,12 +11,15 @@ Invariants:
     * What accesses check costs the same on average however large lists and maps are: one that is larger than
       ``ELEMENTS_A_KEY`` counts as several keys, which the checks after it do without.
     * A sweep leaves the cursor as it found it.
+    * Nothing is checked before ``due_ms``: no entry can have expired then, because a round through the table saw the
+      earliest access, and later ones are later. When the clock is set back, what expires meanwhile is removed later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from changelog_engine.codec.keys import key_codec_for
@@ -25,6 +28,8 @@ from changelog_engine.state.backend import StateTable
 from changelog_engine.state.cursor import Cursor
 
 ELEMENTS_A_KEY = 8
+_ALWAYS = -(2**63)  # before all times
+_FIRST = itemgetter(0)
 EPOCH_ENTRIES = 4_096  # keys of a table on disk that the end of an epoch looks at
 
 
@@ -40,6 +45,7 @@ class Sweep:
 
     Attributes:
         check_some: `check` for accesses; it goes by the elements of lists and maps, and gives nothing.
+        due_ms: wall clock in ms; before it no entry expires, and nobody needs to check.
     """
 
     def __init__(
@@ -54,12 +60,16 @@ class Sweep:
         self._cursor = cursor
         self._clock = clock
         self._rest: Iterator[tuple[Any, Any]] = iter(())
-        self._expired, self._remove = {
-            StateKind.LIST: (self._list_expired, self._remove_elements),
-            StateKind.MAP: (self._map_expired, self._remove_map_keys),
-        }.get(spec.kind, (self._cell_expired, self._remove_cell))
-        of_cells = self._expired is self._cell_expired
-        self.check_some: Callable[[int], object] = self.check if of_cells else self._check_elements
+        self._since: Callable[[Any], int]
+        self._since, self._remove = {
+            StateKind.LIST: (self._since_of_list, self._remove_elements),
+            StateKind.MAP: (self._since_of_map, self._remove_map_keys),
+        }.get(spec.kind, (_FIRST, self._remove_cell))
+        self.check_some: Callable[[int], object] = (
+            self.check if self._since is _FIRST else self._check_elements
+        )
+        self.due_ms = _ALWAYS
+        self._earliest = _ALWAYS  # access that this round has seen
         self._ahead = 0  # keys' worth of elements that were checked and that later calls do without
         self._map_keys = key_codec_for(spec.map_key_type) if spec.kind is StateKind.MAP else None
 
@@ -70,46 +80,68 @@ class Sweep:
             keys: how many at most.
 
         Returns:
-            How many were checked; 0 only for an empty table.
+            How many were checked; 0 only for an empty table, and when no entry can have expired.
         """
-        until = self._clock() - self.ttl.ttl_ms
+        now = self._clock()
+        if now < self.due_ms:
+            return 0
+        until = now - self.ttl.ttl_ms
         checked = self._check(keys, until)
-        if not checked:
-            self._rest = self._entries()
+        if not checked and not self._round_over(now):
             checked = self._check(keys, until)
         return checked
 
     def _check(self, keys: int, until: int) -> int:
-        checked, expired = 0, self._expired
+        checked, since_of, earliest = 0, self._since, self._earliest
         for key, entry in islice(self._rest, keys):
             checked += 1
-            if entry is not None and expired(entry, until):
-                self._at(key, until)
+            if entry is not None:
+                since = since_of(entry)
+                if since < earliest:
+                    earliest = since
+                if since <= until:
+                    self._at(key, until)
+        self._earliest = earliest
         return checked
+
+    def _round_over(self, now: int) -> bool:
+        """Begin a round through the table, unless the one that is over saw that nothing is due; tells whether that is so."""
+        self.due_ms = self._earliest + self.ttl.ttl_ms
+        if now < self.due_ms:
+            return True
+        self._earliest = now  # what comes into the table from now on is accessed now or later
+        self._rest = self._entries()
+        return False
 
     def _check_elements(self, keys: int) -> None:
         ahead = self._ahead
         if ahead >= keys:
             self._ahead = ahead - keys
             return
-        until = self._clock() - self.ttl.ttl_ms
+        now = self._clock()
+        if now < self.due_ms:
+            return
+        until = now - self.ttl.ttl_ms
         checked = self._check_until(keys - ahead, until)
-        if not checked:
-            self._rest = self._entries()
+        if not checked and not self._round_over(now):
             checked = self._check_until(keys - ahead, until)
         self._ahead = max(0, ahead + checked - keys)
 
     def _check_until(self, keys: int, until: int) -> int:
         """Check keys until they have so many keys' worth of elements; returns how many that were."""
-        checked, expired = 0, self._expired
+        checked, since_of, earliest = 0, self._since, self._earliest
         for key, entry in self._rest:
             checked += 1
             if entry is not None:
                 checked += len(entry) // ELEMENTS_A_KEY
-                if expired(entry, until):
+                since = since_of(entry)
+                if since < earliest:
+                    earliest = since
+                if since <= until:
                     self._at(key, until)
             if checked >= keys:
                 break
+        self._earliest = earliest
         return checked
 
     def _entries(self) -> Iterator[tuple[Any, Any]]:
@@ -125,7 +157,7 @@ class Sweep:
             How many keys had expired entries.
         """
         until = self._clock() - self.ttl.ttl_ms
-        found = [key for key, entry in self._table.items() if self._expired(entry, until)]
+        found = [key for key, entry in self._table.items() if self._since(entry) <= until]
         for key in found:
             self._at(key, until)
         return len(found)
@@ -164,22 +196,14 @@ class Sweep:
                 cursor.key = before
 
     @staticmethod
-    def _cell_expired(entry: Any, until: int) -> bool:
-        return bool(entry[0] <= until)
+    def _since_of_list(entry: Any) -> int:
+        """The earliest access of a list's elements."""
+        return int(min([since for since, _ in entry]))
 
     @staticmethod
-    def _list_expired(entry: Any, until: int) -> bool:
-        for since, _ in entry:  # noqa: SIM110 -- any() takes twice the time
-            if since <= until:
-                return True
-        return False
-
-    @staticmethod
-    def _map_expired(entry: Any, until: int) -> bool:
-        for since, _ in entry.values():  # noqa: SIM110 -- as above
-            if since <= until:
-                return True
-        return False
+    def _since_of_map(entry: Any) -> int:
+        """The earliest access of a map's entries."""
+        return int(min([since for since, _ in entry.values()]))
 
     def _remove_cell(self, key: Any, until: int) -> None:
         entry = self._table.get(key)
