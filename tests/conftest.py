@@ -38,6 +38,8 @@ if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_us
     os.environ["TMPDIR"] = _MEMORY
     tempfile.tempdir = None  # asked anew: pytest has asked before
 
+gc.disable()  # until all tests are collected, which makes much and leaves it
+
 # These begin first: one that begins last keeps one worker busy while the others have nothing left to do.
 _LONG = (
     "test_everything_killed.py",
@@ -105,6 +107,7 @@ def pytest_collection_finish() -> None:
     """Leave modules and tests, which stay to the end, to no garbage collection: there are 400,000 objects of them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -661,14 +661,14 @@ class TestTrouble:
         assert rabbitmq.left(queue) == 1
 
     def test_long_epochs_and_heartbeats(self, rabbitmq: RabbitMQServer) -> None:
-        """The broker lets go of clients that it doesn't hear of for two heartbeats."""
+        """The broker lets go of clients that it doesn't hear of for two heartbeats: of a newer one, and not of these."""
         queue = rabbitmq.create_queue()
         fill(rabbitmq, queue, range(5))
         reader, _, position = drained(source_of(rabbitmq, queue, requested_heartbeat=1), count=5)
         writer = RMQSink(
             config(rabbitmq, requested_heartbeat=1), queue, SimpleStringSchema()
         )._function.writer(0, 1)
-        time.sleep(4)
+        rabbitmq.let_go_of_a_silent_client()
         reader.acknowledged(position)
         writer.write(["later"])
         writer.flush()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pika
 from pika.exceptions import AMQPError
 
-from servers.process import HOST, Server, accepts_connections, free_port, require_program
+from servers.process import HOST, Server, accepts_connections, free_port, require_program, wait_for
 
 # Before PATH: what Debian has there changes the user and writes into /var/log.
 _FOLDERS = ("/usr/lib/rabbitmq/bin",)
@@ -36,6 +36,7 @@ max_message_size = 8000000
 disk_free_limit.absolute = 1MB
 vm_memory_high_watermark.absolute = 1GB
 """
+_SILENT_S = 60.0
 _DURABLE_S = 3.0  # its database writes its log within two seconds
 # The port mapper stays in our process group, so that it ends with the broker.
 _COMMAND = 'epmd & mapper=$!; "$1" & broker=$!; trap "kill -TERM $broker" TERM; wait $broker; wait $broker; kill $mapper'
@@ -177,6 +178,18 @@ class RabbitMQServer(Server):
     def wait_until_declared(self) -> None:
         """Wait until its queues are durable: one that was declared just before the broker was killed may be forgotten."""
         time.sleep(max(0.0, self._declared_at + _DURABLE_S - time.monotonic()))
+
+    def let_go_of_a_silent_client(self) -> None:
+        """Wait until the broker has closed a connection that promised a heartbeat each second and sends none."""
+        said = len(self.log.read_text(errors="replace"))
+        silent = pika.BlockingConnection(pika.URLParameters(f"{self.uri()}?heartbeat=1"))
+        wait_for(
+            lambda: "missed heartbeats from client" in self.log.read_text(errors="replace")[said:],
+            f"{self.name} to let go of a silent client",
+            _SILENT_S,
+        )
+        with contextlib.suppress(AMQPError, OSError):
+            silent.close()
 
     def delete_queue(self, name: str) -> None:
         """Remove a queue."""
