@@ -8,9 +8,10 @@ state: any worker of theirs takes them.
 Of a broadcast variable Spark tells a connection once where its file lies, and once that it is gone. So the daemon hands on
 to all workers what one of them was told, and what was told once is known to a worker before each task.
 
-Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports PySpark
-before that. This one imports nothing before it answers. What all workers need it imports when it is to start the first, once
-for all: they are forks of it. The daemons of the stages do so side by side.
+Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports
+PySpark before that. This one imports nothing before it answers. What all workers need, one of a job's daemons imports
+when it is to start its first, and the workers of all stages are forks of it (``fork_server.py``). A daemon that finds
+none imports it itself.
 
 Invariants:
     * Nothing that was imported before a fork runs a thread of its own then, but for allocators, which know of forks, or has
@@ -42,6 +43,9 @@ from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
 from typing import NoReturn
+
+from changelog_engine.api_names import API
+from changelog_engine.spark import fork_server
 
 PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
 BACKGROUND = "background/"
@@ -95,6 +99,10 @@ class Daemon:
         self._workers: dict[int, _Worker] = {}  # by subtask
         self._idle: set[socket.socket] = set()
         self._prepared = False
+        self._server = fork_server.name_of_server(
+            item for item in os.environ.items() if item[0] != PIN_VARIABLE
+        )
+        self._serving: socket.socket | None = None  # where other daemons ask this one for workers
         self._broadcasts: list[bytes] = []  # number and path of each; there is one for each job
         self._to_kill = 0  # tasks that Spark gave up, and whose connections it is about to close
         self._poll = select.poll()  # unlike epoll, nothing that a fork shares
@@ -226,24 +234,83 @@ class Daemon:
         return self._start(subtask) if known is None else known
 
     def _start(self, subtask: int) -> _Worker:
-        if not self._prepared:
-            self._prepared = True
-            with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
-                _import_all()
-            gc.collect()
-            gc.freeze()  # or looking for garbage in a worker would copy all of it
-        ours, theirs = socket.socketpair(socket.AF_UNIX, _LINK)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts allocators' threads
-            pid = os.fork()
-        if pid == 0:
-            ours.close()
-            self._become_worker(subtask, theirs)
-        theirs.close()
+        self._prepare()
+        pid, ours = self._fork_elsewhere(subtask) or self._fork(subtask)
         worker = self._workers[subtask] = _Worker(pid, ours)
         worker.told = len(self._broadcasts)  # the fork took them along
         self._watch(ours.fileno(), 1, lambda: self._hear(subtask, worker))
         return worker
+
+    def _prepare(self) -> None:
+        """Become the process that forks all workers, if none is."""
+        if self._prepared or self._server is None:
+            return
+        self._serving = fork_server.become_server(self._server)
+        if self._serving is not None:
+            self._import()
+            self._watch(self._serving.fileno(), 3, self._fork_for_another)
+
+    def _import(self) -> None:
+        if self._prepared:
+            return
+        self._prepared = True
+        with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
+            _import_all()
+        gc.collect()
+        gc.freeze()  # or looking for garbage in a worker would copy all of it
+
+    def _fork_elsewhere(self, subtask: int) -> tuple[int, socket.socket] | None:
+        """A worker's process and link, from the process that forks for all; None if this one does so."""
+        if self._prepared or self._server is None:
+            return None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, _LINK)
+        request = fork_server.WorkerRequest(
+            os.environ[PIN_VARIABLE], subtask, self._broadcasts, [theirs.fileno(), 1, 2]
+        )
+        pid = fork_server.ask(self._server, request)
+        theirs.close()
+        if pid is None:
+            ours.close()  # should a worker come of it after all, it ends
+            return None
+        return pid, ours
+
+    def _fork(self, subtask: int) -> tuple[int, socket.socket]:
+        """A worker's process and link."""
+        self._import()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, _LINK)
+        pid = _forked()
+        if pid == 0:
+            ours.close()
+            self._become_worker(subtask, theirs, self._broadcasts)
+        theirs.close()
+        return pid, ours
+
+    def _fork_for_another(self) -> None:
+        """Another stage's daemon asks for a worker."""
+        assert self._serving is not None
+        asked = fork_server.accept(self._serving)
+        if asked is None:
+            return
+        link, *printed = asked.request.descriptors
+        try:
+            pid = _forked()
+        except OSError:  # who asked hears of it when it tries by itself
+            pid = -1
+        if pid == 0:
+            asked.connection.close()
+            for target, descriptor in enumerate(printed, 1):
+                os.dup2(descriptor, target)
+                os.close(descriptor)
+            os.environ[PIN_VARIABLE] = asked.request.pin
+            self._background = asked.request.pin.startswith(BACKGROUND)
+            self._become_worker(
+                asked.request.subtask, socket.socket(fileno=link), asked.request.broadcasts, asked.daemon
+            )
+        for descriptor in asked.request.descriptors:
+            os.close(descriptor)
+        if pid > 0:
+            fork_server.answer(asked.connection, pid)
+        asked.connection.close()
 
     def _hear(self, subtask: int, worker: _Worker) -> None:
         """A worker has run its task, or has ended."""
@@ -285,9 +352,15 @@ class Daemon:
             if not worker.holds_state:
                 self._forget(subtask, worker)
 
-    def _become_worker(self, subtask: int, link: socket.socket) -> NoReturn:
+    def _become_worker(
+        self, subtask: int, link: socket.socket, broadcasts: list[bytes], group: int = 0
+    ) -> NoReturn:
         status = 1
         try:
+            if group:
+                os.setpgid(0, group)
+            if self._serving is not None:
+                self._serving.close()
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             self._listening.close()
@@ -304,7 +377,7 @@ class Daemon:
                 numpy_random.seed()
             if not self._background:
                 _name_process(f"task {os.environ[PIN_VARIABLE]}/{subtask}")
-            serve(link, self._broadcasts)
+            serve(link, broadcasts)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -318,6 +391,13 @@ class Daemon:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(0, signal.SIGHUP)  # the workers
         os._exit(status)
+
+
+def _forked() -> int:
+    """0 in the new process, its id in this one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts allocators' threads
+        return os.fork()
 
 
 def order_of_workers(count: int) -> bytes:
@@ -367,6 +447,11 @@ def _import_all() -> ModuleType:
     with suppress(Exception):  # the task says it again
         import changelog_engine.spark.task
         import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
+
+        import_module(f"{API}.datastream")  # a user's functions need it
+        import_module("pyarrow").array(
+            [0]
+        )  # pyarrow imports pandas with its first array, where there is pandas
     return pyspark
 
 
@@ -454,8 +539,8 @@ def _check_secret(connection: socket.socket) -> None:
         OSError: it isn't Spark, or says nothing.
     """
     connection.settimeout(_SECRET_WAIT_S)
-    length = _INT.unpack(_exactly(connection, _INT.size))[0]
-    given = _exactly(connection, length) if 0 <= length <= _LONGEST_SECRET else b""
+    length = _INT.unpack(fork_server.exactly(connection, _INT.size))[0]
+    given = fork_server.exactly(connection, length) if 0 <= length <= _LONGEST_SECRET else b""
     known = given == os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
     answer = b"ok" if known else b"err"
     connection.sendall(_INT.pack(len(answer)) + answer)
@@ -469,21 +554,6 @@ def _is_closed(connection: socket.socket) -> bool:
     looked = select.poll()
     looked.register(connection.fileno(), _CLOSED)
     return bool(looked.poll(0))
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes.
-
-    Raises:
-        OSError: there are fewer.
-    """
-    found = b""
-    while len(found) < size:
-        more = connection.recv(size - len(found))
-        if not more:
-            raise ConnectionError("the connection ended")
-        found += more
-    return found
 
 
 def _by_path() -> bool:

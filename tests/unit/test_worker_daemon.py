@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -30,10 +31,12 @@ LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
-# draw random numbers.
+# draw random numbers, write to standard output.
 PROGRAM = """
 import os, signal, struct, sys
-from changelog_engine.spark import daemon
+from changelog_engine.spark import daemon, fork_server
+
+fork_server._ANSWER_S = float(os.environ.get("ANSWER_S", "300"))
 
 if "IMPORTS" in os.environ:
     import numpy.random  # as numpy 1 does
@@ -65,6 +68,8 @@ def run(connection):
         elif asked == b"r":
             import numpy, random
             connection.sendall(struct.pack("!2d", random.random(), numpy.random.random()))
+        elif asked == b"w":
+            os.write(1, os.environ[daemon.PIN_VARIABLE].encode())
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -94,11 +99,12 @@ class Spark:
             "PYTHON_WORKER_FACTORY_SECRET": SECRET.decode(),
             "SPARK_REUSE_WORKER": "1",
         }
+        self.variables = {**os.environ, **variables, **(more or {})}
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **variables, **(more or {})},
+            env=self.variables,
         )
         self.address: Any = ("127.0.0.1", self._int())
         if by_path:
@@ -382,6 +388,99 @@ def test_what_was_imported_before_the_fork_runs_no_thread_and_workers_draw_their
     for connection in connections:
         connection.close()
     spark.end()
+
+
+def is_imported(daemon: Spark) -> bool:
+    return "/pyarrow/" in Path(f"/proc/{daemon.process.pid}/maps").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sockets have names in a file system")
+def test_one_daemon_forks_the_workers_of_all_stages(tmp_path: Path) -> None:
+    """They are their own daemon's otherwise: print there, end with it. When the one that forks is killed, others go on."""
+    one, two = (Spark(tmp_path, False, f"0/{stage}", {"IMPORTS": "all"}) for stage in range(2))
+    first, second = one.connect(), two.connect()
+    own, others = begin(first, 0), begin(second, 3)
+    assert (is_imported(one), is_imported(two), two.workers()) == (True, False, [])
+    wait_for(lambda: one.workers() == ["task 0/0/0", "task 0/1/3"], "the workers to have names", LONGEST_S)
+    assert (os.getpgid(own), os.getpgid(others)) == (one.process.pid, two.process.pid)
+    drawn = []
+    for connection in (first, second):
+        connection.sendall(b"r")
+        drawn += struct.unpack("!2d", connection.recv(16, socket.MSG_WAITALL))
+    assert len(set(drawn)) == 4
+    second.sendall(b"wh")
+    assert two.process.stdout is not None
+    assert two.process.stdout.read(3) == b"0/1"
+    end(second)
+    end(first)
+
+    one.process.kill()
+    assert one.end() == -signal.SIGKILL
+    wait_gone(own)
+    assert run(second, 3) == others
+    third = Spark(tmp_path, False, "0/2", {"IMPORTS": "all"})
+    connection = third.connect()
+    begin(second, 0)
+    worker = begin(connection, 0)
+    assert (is_imported(two), is_imported(third)) == (True, False)
+    assert third.end() == 0
+    wait_gone(worker)
+    assert is_running(others)
+    two.end()
+    wait_gone(others)
+    for each in (first, second, connection):
+        each.close()
+
+
+NAME = """
+import os
+from changelog_engine.spark import daemon, fork_server
+name = fork_server.name_of_server(item for item in os.environ.items() if item[0] != daemon.PIN_VARIABLE)
+"""
+ASKS_NONSENSE = f"""{NAME}
+import socket, struct
+for said in (b"", struct.pack("!i", -1), struct.pack("!i", 4) + b"[1}}]"):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(name)
+    socket.send_fds(connection, [said or b"x"], [0, 1] if said else [])
+    connection.shutdown(socket.SHUT_WR)
+    try:
+        assert connection.recv(4) == b"", said
+    except ConnectionResetError:  # not all of it was read
+        pass
+print(name.decode())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sockets have names in a file system")
+def test_a_daemon_that_gets_no_worker_from_the_other_forks_by_itself(tmp_path: Path) -> None:
+    one = Spark(tmp_path, False, "0/0")
+    two = Spark(tmp_path, False, "0/1", {"ANSWER_S": "0.5"})
+    alike = Spark(tmp_path, False, "0/2", {"ANSWER_S": "0.5"})
+    first, second = one.connect(), two.connect()
+    begin(first, 0)
+    assert run(second, 0) > 0
+    assert two.workers() == ["task 0/1/0"]  # its variables are others than the first one's
+
+    two.process.send_signal(signal.SIGSTOP)
+    third = alike.connect()
+    assert run(third, 0) > 0
+    assert alike.workers() == ["task 0/2/0"]
+    two.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: two.workers() == ["task 0/1/0"], "the worker that nobody waits for to end", LONGEST_S)
+    run(second, 0)
+
+    said = subprocess.run(
+        [sys.executable, "-c", ASKS_NONSENSE], env=one.variables, check=True, capture_output=True, text=True
+    )
+    with socket.socket(socket.AF_UNIX) as stranger:  # not a child of this process
+        stranger.connect(said.stdout.strip())
+        assert stranger.recv(1) == b""
+    end(first)
+    for each in (one, two, alike):
+        each.end()
+    for connection in (first, second, third):
+        connection.close()
 
 
 def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
