@@ -489,7 +489,7 @@ def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path)
     found = (
         "import sys; from changelog_engine.spark.daemon import import_compiled; import_compiled(sys.path); "
     )
-    found += "import pyspark; print(pyspark.where)"
+    found += f"import pyspark; print(pyspark.where, {str(place)!r} in sys.path)"
     place.parent.mkdir(parents=True)
     with zipfile.ZipFile(place, "w") as packed:
         packed.writestr("pyspark/__init__.py", "where = 'zip'")
@@ -499,10 +499,10 @@ def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path)
         environment = {**os.environ, "PYTHONPATH": given}
         return subprocess.check_output([sys.executable, "-c", found], env=environment, text=True).strip()
 
-    assert imported(place, package.parent) == "zip"  # nothing is installed there
+    assert imported(place, package.parent) == "zip True"  # nothing is installed there
     (package / "__init__.py").write_text("where = 'installed'")
-    assert imported(place, package.parent) == "installed"
-    assert imported(place) == "zip"  # installed for another Python than this one
+    assert imported(place, package.parent) == "installed False"
+    assert imported(place) == "zip True"  # installed for another Python than this one
 
 
 @pytest.mark.parametrize("spark", [False], indirect=True, ids=["port"])
