@@ -458,9 +458,9 @@ def _import_all() -> ModuleType:
 def import_compiled(path: list[str]) -> None:
     """Import PySpark from where it is installed, if that is where its zip file lies: the same code, but compiled.
 
-    Spark puts ``pyspark.zip`` ahead of all packages. A zip file keeps no compiled modules, so each worker compiled them. And
-    PySpark has Python look for new files in each worker's first task: up to 3.11, that reads the list of the zip file's 1,400
-    files anew. It holds nothing else, so it is taken off the path.
+    Spark puts ``pyspark.zip`` ahead of all packages. A zip file keeps no compiled modules, so each worker compiled them.
+    And PySpark has Python look for new files in each worker's first task: up to 3.11, that reads the list of files in each
+    archive on the path anew. So this one, which holds nothing else, is taken off the path, and Spark's jar behind it.
 
     Args:
         path: where Python looks for modules.
@@ -478,9 +478,10 @@ def import_compiled(path: list[str]) -> None:
     except BaseException:
         del sys.modules["pyspark"]
         raise
-    for entry in [each for each in path if _site_of(each) == site]:
+    for entry in [each for each in path if _site_of(each) == site or _is_sparks_jar(each)]:
         path.remove(entry)
-        sys.path_importer_cache.pop(entry, None)
+        for inside in [each for each in sys.path_importer_cache if each.startswith(entry)]:
+            del sys.path_importer_cache[inside]
 
 
 def _site_of(entry: str) -> str | None:
@@ -488,6 +489,12 @@ def _site_of(entry: str) -> str | None:
     site = entry.removesuffix(_ZIP)
     installed = os.path.isfile(os.path.join(site, "pyspark", "__init__.py"))
     return site if site != entry and installed else None
+
+
+def _is_sparks_jar(entry: str) -> bool:
+    """Whether it is the jar that Spark puts on the path of all Python processes: it has had no Python modules for long."""
+    name = os.path.basename(entry)
+    return name.startswith("spark-core_") and name.endswith(".jar")
 
 
 def _named(broadcast: bytes) -> tuple[bytes, bytes]:

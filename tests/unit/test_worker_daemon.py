@@ -489,13 +489,14 @@ def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path)
     found = (
         "import sys; from changelog_engine.spark.daemon import import_compiled; import_compiled(sys.path); "
     )
-    found += f"import pyspark; print(pyspark.where, {str(place)!r} in sys.path)"
+    jar = tmp_path / "spark-core_2.13-4.2.0.jar"
+    found += f"import pyspark; print(pyspark.where, {{{str(place)!r}, {str(jar)!r}}} <= set(sys.path))"
     place.parent.mkdir(parents=True)
     with zipfile.ZipFile(place, "w") as packed:
         packed.writestr("pyspark/__init__.py", "where = 'zip'")
 
     def imported(*path: Path) -> str:
-        given = os.pathsep.join([*map(str, path), os.environ.get("PYTHONPATH", "")])
+        given = os.pathsep.join([*map(str, path), str(jar), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": given}
         return subprocess.check_output([sys.executable, "-c", found], env=environment, text=True).strip()
 
