@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
@@ -45,7 +46,7 @@ from materializer.retention import Retention
 from materializer.truncation import truncate
 
 GROUPS = 16
-FLIPS = int(os.environ.get("FLIPPED_BITS", "5000"))
+FLIPS = int(os.environ.get("FLIPPED_BITS", "3000"))
 
 
 def life(base: Path) -> str:
@@ -88,10 +89,12 @@ def _savepoint(path: str) -> Any:
 
 
 def bits(files: list[Path], source: random.Random) -> Iterator[tuple[Path, int]]:
-    """A file and a bit of it: every kind of file as often as any other."""
+    """A file and a bit of it: every kind as often as any other; commits, on which all depends, are five of them."""
     kinds: dict[str, list[Path]] = {}
     for path in files:
-        kinds.setdefault(f"{path.parent.name}/{path.name.split('-')[0]}{path.suffix}", []).append(path)
+        commit = re.fullmatch(r"\d{20}\.json", path.name)
+        kind = f"commit {int(path.stem) % 5}" if commit else f"{path.name.split('-')[0]}{path.suffix}"
+        kinds.setdefault(f"{path.parent.name}/{kind}", []).append(path)
     while True:
         path = source.choice(kinds[source.choice(sorted(kinds))])
         yield path, source.randrange(max(1, path.stat().st_size * 8))
