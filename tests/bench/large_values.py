@@ -1,4 +1,4 @@
-"""State that is larger than memory: 1,000 characters for each key, read and replaced in no order once all are set.
+"""State that is larger than memory: 2,000 characters for each key, read and replaced in no order once all are set.
 
 ``python large_values.py KEYS [KEY=VALUE ...]``; each key comes once, and every second one again. The last line printed is
 the result as JSON.
@@ -18,7 +18,7 @@ from changelog_engine.api.datastream.connectors.number_seq import NumberSequence
 from changelog_engine.api.datastream.state import ValueStateDescriptor
 from keyed_count import MULTIPLIER, leave_own_folder, report
 
-CHARACTERS = 1_000
+CHARACTERS = 2_000
 _DIGITS = 16
 _BYTES = (CHARACTERS - _DIGITS) * 3 // 4  # base64 makes four characters of three
 

@@ -15,6 +15,7 @@ from peers import Peers
 
 HERE = Path(__file__).parent
 _BACKEND = {"state.backend.type": "rocksdb"}
+_BOUNDED = {"state.backend.rocksdb.memory.fixed-per-slot": "256mb", "changelog.rocksdb.cache-size": "64mb"}
 
 
 class RocksDBBench:
@@ -60,7 +61,7 @@ class RocksDBBench:
         """
         keys, name = self.sizes.rocksdb_large_keys, "rocksdb-large"
         command = [sys.executable, str(HERE / "large_values.py"), str(keys)]
-        outcome = self.engine.run_program(name, command, _BACKEND)
+        outcome = self.engine.run_program(name, command, _BACKEND | _BOUNDED)
         log = read_log(self.engine.base_of(name))
         if log.rows != outcome.result["records"]:
             raise RuntimeError(f"the log has {log.rows} mutations for {outcome.result['records']} records")

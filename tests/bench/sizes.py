@@ -44,7 +44,7 @@ class Sizes:
     rocksdb: int = 20_000_000
     rocksdb_keys: int = 1_000_000
     pyflink_rocksdb: int = 1_000_000
-    rocksdb_large_keys: int = 5_000_000  # of 1,000 bytes each
+    rocksdb_large_keys: int = 2_500_000  # of 2,000 bytes each
     pyflink_workload: int = 150_000  # its session windows need time by the square
 
 
