@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import sys
 from itertools import pairwise
@@ -62,7 +63,9 @@ class RocksDBBench:
         keys, name = self.sizes.rocksdb_large_keys, "rocksdb-large"
         command = [sys.executable, str(HERE / "large_values.py"), str(keys)]
         outcome = self.engine.run_program(name, command, _BACKEND | _BOUNDED)
-        log = read_log(self.engine.base_of(name))
+        base = self.engine.base_of(name)
+        log = read_log(base)
+        shutil.rmtree(base)  # some gigabytes
         if log.rows != outcome.result["records"]:
             raise RuntimeError(f"the log has {log.rows} mutations for {outcome.result['records']} records")
         setting, replacing = _phases(log, outcome.result["set"])
