@@ -35,6 +35,11 @@ def count_function(package: str) -> Any:
     return CountPerKey()
 
 
+def first_word(text: str) -> str:
+    """The key of a record that also carries its number and time."""
+    return text.partition(" ")[0]
+
+
 def run(
     package: str,
     servers: str,
@@ -49,7 +54,7 @@ def run(
     Args:
         package: "api" or "pyflink".
         servers: where the broker is.
-        read: topic whose records are counted by the first word of their values.
+        read: topic whose records are counted by their values; endless, by their first words.
         written: topic of the counts.
         settings: configuration, in Flink's own keys.
         guarantee: a DeliveryGuarantee.
@@ -95,7 +100,7 @@ def run(
         .build()
     )
     texts = env.from_source(topic.build(), common.WatermarkStrategy.no_watermarks(), "kafka", types.STRING())
-    counts = texts.key_by(lambda text: text.partition(" ")[0], key_type=types.STRING())
+    counts = texts.key_by(first_word if endless else lambda text: text, key_type=types.STRING())
     counts.process(count_function(package), output_type=types.STRING()).sink_to(sink)
     started = time.perf_counter()
     env.execute("kafka-count")
