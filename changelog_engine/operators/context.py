@@ -17,7 +17,7 @@ from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.cursor import Cursor, NamespaceScope
-from changelog_engine.state.timers import TimerQueue
+from changelog_engine.state.timers import TimerQueue, of_whole_ms
 
 log = logging.getLogger("changelog_engine")
 
@@ -219,10 +219,10 @@ class KeyedTimerService:
         self.processing = processing
         self.clock = clock
         self.watermark = MIN_WATERMARK
-        self.register_event_time_timer = _checked(event.register)
-        self.register_processing_time_timer = _checked(processing.register)
-        self.delete_event_time_timer = _checked(event.delete)
-        self.delete_processing_time_timer = _checked(processing.delete)
+        self.register_event_time_timer = event.setter(_whole_ms)
+        self.register_processing_time_timer = processing.setter(_whole_ms)
+        self.delete_event_time_timer = of_whole_ms(event.delete, _whole_ms)
+        self.delete_processing_time_timer = of_whole_ms(processing.delete, _whole_ms)
         self._warned = False
 
     def any_registered(self) -> bool:
@@ -277,17 +277,11 @@ def milliseconds(time: Any) -> int | None:
     return whole if MIN_WATERMARK <= whole < 2**63 else None
 
 
-def _checked(action: Callable[[int], None]) -> Callable[[int], None]:
-    def act(timestamp: Any) -> None:
-        if type(timestamp) is int and MIN_WATERMARK <= timestamp < 2**63:
-            action(timestamp)
-            return
-        whole = milliseconds(timestamp)
-        if whole is None:
-            raise InvalidJobError(f"a timer's timestamp is a 64-bit int in milliseconds, not {timestamp!r}")
-        action(whole)
-
-    return act
+def _whole_ms(timestamp: Any) -> int:
+    whole = milliseconds(timestamp)
+    if whole is None:
+        raise InvalidJobError(f"a timer's timestamp is a 64-bit int in milliseconds, not {timestamp!r}")
+    return whole
 
 
 class KeyedElementContext:

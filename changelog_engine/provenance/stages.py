@@ -53,6 +53,7 @@ from changelog_engine.provenance.trace import (
 )
 from changelog_engine.spark.worker import Registry
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.timers import of_whole_ms
 from changelog_engine.types.copies import separate
 
 _EMIT_AT = 16_384  # as operators give what timers made
@@ -191,6 +192,7 @@ def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> N
         return iter(partial(traced_pop, until), None)  # drives our own code
 
     queue.firing, queue.register = firing, traced_register
+    queue.setter = partial(of_whole_ms, traced_register)
 
 
 def _trace_source(source: SourceHead, tracker: Tracker) -> None:

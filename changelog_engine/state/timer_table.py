@@ -77,25 +77,25 @@ class HeapTimers(dict[Timer, int], TimerTable):
     their value is 0. One that is set meanwhile and is due as well waits in ``soon``, with its number as its value.
     """
 
-    __slots__ = ("_added", "_firing", "_gone", "_number", "_runs", "_until", "soon", "waiting")
+    __slots__ = ("_firing", "_gone", "_number", "_runs", "added", "firing_until", "soon", "waiting")
 
     def __init__(self) -> None:
         super().__init__()
-        self._added: list[Timer] = []
+        self.added: list[Timer] = []
         self._runs: list[
             list[Timer]
         ] = []  # the longest and oldest first, each with the timer that is due first at its end
         self._gone: dict[Timer, int] = {}
         self._firing: Iterator[Timer] | None = None
-        self._until = _NEVER  # timers at or before it are firing
+        self.firing_until = _NEVER  # timers at or before it are firing
         self._number = 0
         self.soon: list[tuple[int, int, Timer]] = []  # a heap
         self.waiting: Timer | None = None  # its turn comes after those in ``soon`` that are due before it
 
     def add(self, timer: Timer) -> None:
-        if timer[0] > self._until:
+        if timer[0] > self.firing_until:
             self[timer] = 0
-            self._added.append(timer)
+            self.added.append(timer)
         else:
             self._number += 1
             self[timer] = self._number
@@ -103,7 +103,7 @@ class HeapTimers(dict[Timer, int], TimerTable):
 
     def remove(self, timer: Timer) -> None:
         del self[timer]
-        if timer[0] <= self._until:
+        if timer[0] <= self.firing_until:
             return
         runs = self._runs
         if runs and runs[-1] and runs[-1][-1] is timer:
@@ -172,7 +172,7 @@ class HeapTimers(dict[Timer, int], TimerTable):
         due = self.due(until)
         if due:
             self._cut(until)
-        self._until = until
+        self.firing_until = until
         self._firing = rest = iter(due)
         return rest
 
@@ -186,7 +186,7 @@ class HeapTimers(dict[Timer, int], TimerTable):
             return
         rest = [timer for timer in (self.waiting, *firing) if timer is not None and self.get(timer) == 0]
         rest += [timer for _, number, timer in sorted(self.soon) if self.get(timer) == number]
-        self._firing, self._until, self.waiting = None, _NEVER, None
+        self._firing, self.firing_until, self.waiting = None, _NEVER, None
         self.soon.clear()
         if rest:
             self.update(dict.fromkeys(rest, 0))
@@ -197,10 +197,10 @@ class HeapTimers(dict[Timer, int], TimerTable):
         """Sort what was added since the last time."""
         if self._firing is not None:
             self.end_firing(self._firing)
-        if not self._added:
+        if not self.added:
             return
-        run, runs = sorted(self._added, key=_TIMESTAMP), self._runs
-        self._added.clear()
+        run, runs = sorted(self.added, key=_TIMESTAMP), self._runs
+        self.added.clear()
         while runs and len(runs[-1]) < 2 * len(run):
             older = runs.pop()
             older.reverse()
@@ -212,7 +212,7 @@ class HeapTimers(dict[Timer, int], TimerTable):
 
     def _arrange(self, timers: list[Timer]) -> None:
         """Make one list of all timers, which come in the order of their additions."""
-        self._added.clear()
+        self.added.clear()
         self._gone.clear()
         run = sorted(timers, key=_TIMESTAMP)
         run.reverse()

@@ -10,13 +10,16 @@ Invariants:
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import heappop
+from typing import Any
 
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
 from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
+
+_LEAST_MS, _MOST_MS = -(2**63), 2**63 - 1
 
 
 class TimeDomain(enum.Enum):
@@ -29,6 +32,22 @@ class TimeDomain(enum.Enum):
 
     EVENT_TIME = 0
     PROCESSING_TIME = 1
+
+
+def of_whole_ms(action: Callable[[int], None], whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
+    """An action of a queue for timestamps of users' functions.
+
+    Args:
+        action: takes a 64-bit int.
+        whole_ms: makes one of whatever else a timestamp may be, or raises.
+    """
+
+    def act(timestamp: Any) -> None:
+        if type(timestamp) is not int or not _LEAST_MS <= timestamp <= _MOST_MS:
+            timestamp = whole_ms(timestamp)
+        action(timestamp)
+
+    return act
 
 
 class TimerQueue:
@@ -64,6 +83,43 @@ class TimerQueue:
                 if self._log_time is not None:
                     self._log_time(cursor.timestamp)
             self._add(timer)
+
+    def setter(self, whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
+        """``register`` as users' functions call it: in one call where the table allows, since it comes with each record.
+
+        Args:
+            whole_ms: as of ``of_whole_ms``.
+        """
+        table, cursor, log = self.table, self._cursor, self._log
+        if type(table) is not HeapTimers:
+            return of_whole_ms(self.register, whole_ms)
+        add, added = table.add, table.added
+        logged = (
+            log if log is not None else MutationLog(of_map=False, explicit=True, timed=False)
+        )  # the latter gets nothing
+        keys, values, operations, times = logged.keys, logged.values, logged.operations, logged.times
+        assert operations is not None
+
+        def register_here(timestamp: Any) -> None:
+            if type(timestamp) is not int or not _LEAST_MS <= timestamp <= _MOST_MS:
+                timestamp = whole_ms(timestamp)
+            key = cursor.key
+            timer = (timestamp, key)
+            if timer in table:
+                return
+            if log is not None:
+                keys.append(key)
+                values.append(timestamp)
+                operations.append(REGISTER_TIMER)
+                if times is not None:
+                    times.append(cursor.timestamp)
+            if timestamp > table.firing_until:
+                table[timer] = 0
+                added.append(timer)
+            else:
+                add(timer)
+
+        return register_here
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""
@@ -194,6 +250,10 @@ class NetTimerQueue(TimerQueue):
         super().__init__(table, cursor, log)
         assert log.fresh is not None
         self._fresh = log.fresh
+
+    def setter(self, whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
+        """See TimerQueue."""
+        return of_whole_ms(self.register, whole_ms)
 
     def register(self, timestamp: int) -> None:
         """See TimerQueue."""

@@ -294,16 +294,17 @@ def _fired(table: TimerTable, seed: int) -> list[Any]:
     chance, cursor = random.Random(seed), Cursor()
     buffer = ChangelogBuffer(Types.LONG(), True, 128)
     queue = TimerQueue(table, cursor, buffer.timer_log("op", EVENT_TIMERS))
+    ways = {"set": queue.setter(int)}
     found: list[Any] = []
     for _ in range(chance.randrange(60)):
-        call = chance.choice(["register", "register", "register", "delete", "pop_due", "take_due", "firing"])
+        call = chance.choice(["register", "set", "set", "delete", "pop_due", "take_due", "firing"])
         cursor.key, cursor.timestamp, timestamp = (
             chance.randrange(4),
             chance.randrange(100),
             chance.randrange(12),
         )
         if call != "firing":
-            found.append(getattr(queue, call)(timestamp))
+            found.append((ways.get(call) or getattr(queue, call))(timestamp))
             continue
         most = chance.choice([3, 40])
         for timer in queue.firing(timestamp):
@@ -313,7 +314,7 @@ def _fired(table: TimerTable, seed: int) -> list[Any]:
                 break
             for _ in range(chance.randrange(3)):
                 cursor.key = chance.randrange(4)
-                chance.choice([queue.register, queue.delete])(chance.randrange(16))
+                chance.choice([queue.register, ways["set"], queue.delete])(chance.randrange(16))
         found += [queue.next_timestamp(), list(queue.table)]
     (log,) = buffer.logs
     return [found, log.keys, log.values, log.operations, log.times]
