@@ -151,7 +151,8 @@ def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> Non
     assert monitor.upkeep == UpkeepFigures(0, 3, 3)
     monitor.end_epoch(1.0)
     assert "the last 3 snapshots beside it failed" in running_words(monitor.latest, monitor.latest, WallMs(0))
-    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append, lambda: [processes], monitor)
+    away = mock.Mock(ready=lambda: False)  # machines that do not come
+    working = Schedule(folder, 10, AT_ONCE, 0, given_up.append, lambda: [away, processes], monitor)
     working.once()
     assert working.done is not None
     assert (working.done.checkpoint, working.failures, len(given_up)) == (4, 0, 1)

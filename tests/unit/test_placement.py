@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from pyspark import SparkConf, SparkContext
@@ -16,6 +18,7 @@ from support.graphs import keyed_job
 from api.common import Types
 from changelog_engine.errors import ConfigurationError, EpochFailedError, StorageError
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.spark import epoch_job
 from changelog_engine.spark.background import _locked, side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import (
@@ -192,6 +195,25 @@ def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
     assert scheduler.requested == 2
     with pytest.raises(EpochFailedError, match="stopped"):
         placed(scheduler, cancelled=lambda: "stopped").place(1)
+
+
+def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epoch_job, "_LOOK_S", 0.001)
+    lost: list[list[str]] = [[], [], ["executor_10.0.0.1_1"]]
+    runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
+    runner._cancel_lock, runner._cancelled = threading.Lock(), None
+    runner.context, runner.run_id = mock.Mock(), "run"
+    runner._placement = mock.Mock(lost=lambda: lost.pop(0))
+    runner._watch(threading.Event(), 1000)
+    assert runner._cancelled == "executors were lost: executor_10.0.0.1_1"
+    runner.context.cancelJobGroup.assert_called_once_with("run")
+    runner._cancelled, runner._placement = None, None
+    runner._watch(threading.Event(), 0.001)
+    assert runner._cancelled == "the epoch took longer than 0 s"
+    runner._cancelled, ended = None, threading.Event()
+    runner._placement = mock.Mock(lost=lambda: ended.set() or ["executor_10.0.0.1_1"])
+    runner._watch(ended, 1000)
+    assert runner._cancelled is None, "the epoch had ended: the next one is not cancelled for it"
 
 
 def test_what_the_installation_says_counts_unless_the_job_says_it(
