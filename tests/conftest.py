@@ -46,6 +46,7 @@ _LONG = (
     "test_readme.py",
     "test_cluster.py",
     "test_golden.py",
+    "test_card_payments_spark.py",
     "test_flipped_bits.py",
     "test_pulsar.py",
     "test_rescale_spark.py",

@@ -179,7 +179,10 @@ def spark_cluster(
 
 
 def _java() -> list[str]:
-    return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{_JARS}/*"]
+    """Java with the options of the tests' drivers, and Spark's own class path: that of the archive of its classes."""
+    first, *_ = sorted(_JARS.glob("slf4j-api-*.jar"))
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    return [java(), "-Xmx256m", *options, "-cp", f"{_JARS.parent / 'conf'}:{first}:{_JARS}/*"]
 
 
 def _installation() -> dict[str, str]:

@@ -80,7 +80,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         SparkWorker(master, "127.0.0.2") as first,
         SparkWorker(master, "127.0.0.3") as second,
     ):
-        second.stop()
+        second.kill()
         with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path) as driver:
             goes_on = _more_checkpoints(driver, base)
             driver.wait_for(
@@ -158,7 +158,7 @@ def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp
         SparkWorker(master, "127.0.0.2"),
         SparkWorker(master, "127.0.0.3") as second,
     ):
-        second.stop()
+        second.kill()
         with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
             driver.wait_for(
                 lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint"
