@@ -243,7 +243,8 @@ class ObjectStore(Storage):
     def _usable_client(self) -> ObstoreClient | None:
         """Of a store that takes them for certain: it took a put before, or the options say all of how it is reached."""
         if "_client" in self.__dict__ or self._file_systems.says_all(self.root):
-            return self._client
+            with contextlib.suppress(StorageError):  # a scheme that pyarrow alone knows
+                return self._client
         return None
 
     def _read(self, operation: Callable[[], T], what: str, path: str) -> T:

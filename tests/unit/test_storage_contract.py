@@ -254,6 +254,11 @@ class TestObjectStore:
         with pytest.raises(StorageError, match="no file system answers"):
             open_storage("nonsense://x")
 
+    def test_a_scheme_that_pyarrow_alone_knows(self, bucket: Callable[[], str]) -> None:
+        root = bucket()
+        open_storage(root).write_durable("x", b"abc")
+        assert open_storage(root.replace("s3:", "s3n:")).read("x", 3).to_pybytes() == b"abc"
+
     def test_without_a_conditional_put(self) -> None:
         storage = open_storage("mock://bucket/jobs")
         with pytest.raises(StorageError, match="mock: has no conditional put"):
