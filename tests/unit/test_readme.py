@@ -182,8 +182,3 @@ def anchors(document: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", _BLOCK.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def _uncounted(lines: list[str]) -> list[str]:
-    """Lines without the numbers of checkpoints."""
-    return [re.sub(r"checkpoint \d+|\d+ checkpoints", "N", line) for line in lines]
