@@ -221,6 +221,7 @@ class EnvironmentSettings:
             changelog=changelog,
             base_path=self._base_path(),
             **self._state_settings(),
+            local_recovery=get(options.LOCAL_RECOVERY),
             checkpoint_timeout_ms=get(options.CHECKPOINT_TIMEOUT),
             min_pause_ms=get(options.CHECKPOINT_MIN_PAUSE),
             tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),

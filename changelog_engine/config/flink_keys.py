@@ -34,7 +34,6 @@ KNOWN_KEYS = frozenset(
         "restart-strategy.exponential-delay.attempts-before-reset-backoff",
         "state.backend.async",
         "state.backend.incremental",
-        "state.backend.local-recovery",
         "state.backend.rocksdb.bloom-filter.block-based-mode",
         "state.backend.rocksdb.checkpoint.restore-options.try-batch",
         "state.backend.rocksdb.incremental-restore-async-compact-after-rescale",

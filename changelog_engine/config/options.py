@@ -111,6 +111,14 @@ STATE_BACKEND = Option(
     | {name.lower(): kind for name, kind in FLINK_BACKEND_FACTORIES.items()},
     classes=True,
 )
+LOCAL_RECOVERY = Option(
+    "execution.state-recovery.from-local",
+    "bool",
+    False,
+    "After a failure, processes that live keep their state and read from storage only what changed since the checkpoint: "
+    "with the changelog, and state on the heap. Elsewhere nothing happens.",
+    older=("state.backend.local-recovery",),
+)
 CHECKPOINT_STORAGE = Option(
     "execution.checkpointing.storage",
     "choice",

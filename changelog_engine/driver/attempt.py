@@ -191,7 +191,7 @@ class AttemptRun:
         with RestoreNotice(self._job.name, point, self._job.monitor) as notice:
             reports = self._job.runner.run(orders, timeout_s)
         times = [report.restored_ms for report in reports if report.restored_ms is not None]
-        notice.restored(max(times, default=None))
+        notice.restored(max(times, default=None), sum(report.kept for report in reports))
         made = self._control.rescales.goes_on(self._job.clock.monotonic_ms() - work_ms(reports))
         if made is not None:
             self._job.monitor.rescaled(made)

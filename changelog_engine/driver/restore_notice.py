@@ -47,18 +47,20 @@ class RestoreNotice:
     ) -> None:
         self._ended.set()
 
-    def restored(self, longest_ms: float | None) -> None:
+    def restored(self, longest_ms: float | None, kept: int = 0) -> None:
         """The subtasks have their state.
 
         Args:
             longest_ms: the longest time that one of them needed; None when all held it already.
+            kept: how many had it in memory from the attempt before, but for what changed since the checkpoint.
         """
         if self._point is not None and longest_ms is not None:
             log.info(
-                "job %r: state of checkpoint %s restored in %.1f s",
+                "job %r: state of checkpoint %s restored in %.1f s%s",
                 self._job,
                 self._point.checkpoint,
                 longest_ms / 1000,
+                f", of {kept} subtasks locally" if kept else "",
             )
 
     def _speak(self, point: RestorePoint) -> None:

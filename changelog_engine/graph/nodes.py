@@ -218,6 +218,7 @@ class JobSettings:
         state_options: options of the state backend, by key.
         state_class: the class of a custom backend or of RocksDB's options factory, pickled by cloudpickle.
         max_state_bytes: bound of one state in a subtask's full snapshot; None for none.
+        local_recovery: after a failure, processes that live keep their state on the heap and read what changed.
         checkpoint_timeout_ms: an epoch whose checkpoint takes longer counts as a failed checkpoint.
         min_pause_ms: least time between the end of one checkpoint and the start of the next.
         tolerable_failures: failed checkpoints in a row that do not fail the job.
@@ -273,6 +274,7 @@ class JobSettings:
     state_options: dict[str, str] = field(default_factory=dict)
     state_class: bytes | None = None
     max_state_bytes: int | None = None
+    local_recovery: bool = False
     checkpoint_timeout_ms: int = 600_000
     min_pause_ms: int = 0
     tolerable_failures: int = 0

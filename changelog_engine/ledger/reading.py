@@ -32,6 +32,7 @@ from changelog_engine.storage.protocol import Storage
 
 Taken = TypeVar("Taken")
 Tell = Callable[[int, int], None]
+Select = Callable[[pa.Table], pa.Table]
 _MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
 
@@ -41,6 +42,7 @@ def read_parts(
     operators: frozenset[str] | None = None,
     ledger: Ledger | None = None,
     tell: Tell | None = None,
+    select: Select | None = None,
 ) -> Iterator[pa.Table]:
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
@@ -50,6 +52,7 @@ def read_parts(
         operators: uids of its operators; None for all.
         ledger: of the changelog, if it was read just now.
         tell: is told how many rows were read more, and their bytes in the files.
+        select: leaves some of the rows that it is given, all rows of an entry or none; None for all.
 
     Yields:
         Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
@@ -60,7 +63,7 @@ def read_parts(
     """
     if point.checkpoint is None:
         return
-    reader = _Reader(point, key_groups, operators, ledger=ledger, tell=tell)
+    reader = _Reader(point, key_groups, operators, ledger=ledger, tell=tell, select=select)
     for base in reader.bases():
         try:
             tables = list(reader.rows_of(base))
@@ -202,8 +205,10 @@ class _Reader:
         ledger: Ledger | None = None,
         tell: Tell | None = None,
         threads: int = 1,
+        select: Select | None = None,
     ) -> None:
         self.point = point
+        self.select = select
         self.threads = threads
         self.tell = tell
         self.key_groups = key_groups
@@ -321,7 +326,8 @@ class _Reader:
         if self.operators is not None and not _only(table["operator"], self.operators):
             wanted = pc.is_in(table["operator"], value_set=pa.array(sorted(self.operators), pa.string()))
             mask = wanted if mask is None else pc.and_(mask, wanted)
-        return table if mask is None else table.filter(mask)
+        table = table if mask is None else table.filter(mask)
+        return table if self.select is None else self.select(table)
 
 
 def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:

@@ -106,6 +106,7 @@ class StageBuilder:
             part_max_bytes=self.settings.part_max_bytes,
             operators=frozenset(self.plan.uids[node] for node in stage.nodes),
             max_state_bytes=self.settings.max_state_bytes,
+            local_recovery=self.settings.local_recovery,
         )
         return KeyedStore(config, self.clock, open_backend(self.settings, job, stage.id, self.subtask))
 

@@ -144,6 +144,7 @@ class EpochReport:
         times_ms: how long it took to "read" from sources, to "process" elements, to "encode" changes and blocks, and to
             "write" parts and what sinks prepare.
         restored_ms: how long the subtask took to build its operators and take its state first; None when it held them.
+        kept: its keyed state was in memory from the attempt before, and only what changed since the checkpoint was read.
     """
 
     stage: int
@@ -161,6 +162,7 @@ class EpochReport:
     work_ms: float = 0.0
     moved: bool = False
     restored_ms: float | None = None
+    kept: bool = False
     metrics: list[MetricFigure] = field(default_factory=list)
     records_out: int = 0
     logged: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from changelog_engine.operators.context import TaskContext
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.kept_state import KeptState, is_doubtful
 from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import (
     MAX_WATERMARK,
@@ -89,6 +90,8 @@ class StageRuntime:
 
     def __post_init__(self) -> None:
         self.done: int | None = None
+        self.kept = False  # whether it began with state that was in memory
+        self._doubtful = False
         self._busy_ms = 0.0
         self._assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
         self._async = [op for op in self.operators.values() if isinstance(op, AsyncOperator)]
@@ -109,15 +112,21 @@ class StageRuntime:
             else None
         )
 
-    def start(self, order: EpochOrder, tell: Callable[[int, int], None] | None = None) -> None:
+    def start(
+        self,
+        order: EpochOrder,
+        tell: Callable[[int, int], None] | None = None,
+        kept: KeptState | None = None,
+    ) -> None:
         """Open the functions and take the state of the order's restore point (or none, for an empty start).
 
         Args:
             order: of the first epoch.
             tell: is told how many rows and bytes of the state have been read, as they are.
+            kept: what the subtask's keyed state was in the attempt before, if this process has it.
         """
         if self.store is not None:
-            self.store.load(order.restore, order.restored_operators, tell)
+            self.kept = self.store.load(order.restore, order.restored_operators, tell, kept)
         for operator in self.operators.values():
             operator.open()
         for exchange in self.exchanges:
@@ -153,7 +162,8 @@ class StageRuntime:
         """
         try:
             return self._run(order, data)
-        except BaseException:
+        except BaseException as error:
+            self._doubtful = is_doubtful(error)
             for operator in self.operators.values():
                 operator.abandon()
             raise
@@ -383,6 +393,10 @@ class StageRuntime:
         for exchange, offset in zip(self.exchanges, self.offsets, strict=False):
             sent.extend((offset + target, block) for target, block in exchange.blocks())
         return sent
+
+    def leave(self) -> KeptState | None:
+        """What of its keyed state the next attempt may use, once this runtime is closed; None for nothing."""
+        return None if self.store is None or self._doubtful else self.store.leave()
 
     def close(self) -> None:
         """Close the functions, readers and state: all of them, whichever fails.

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.conversion import clear_all, fill_versions
@@ -25,15 +28,16 @@ from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import give_parts, read_parts
+from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.state_types import REMOVED, restored_versions, spec_of
+from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
 from changelog_engine.state.backend import StateBackend, StateTable
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.sizes import TableSize, size_of_dict
-from changelog_engine.state.timer_table import TimerTable
+from changelog_engine.state.timer_table import Timer, TimerTable
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import TypeInformation
@@ -59,6 +63,7 @@ class StoreConfig:
         max_parallelism: number of key groups.
         part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
         operators: uids of the stage's operators; rows of others are not read.
+        local_recovery: the state may be left to the next attempt of this process.
         max_state_bytes: bound of one state in a full snapshot; None for none.
     """
 
@@ -73,6 +78,7 @@ class StoreConfig:
     part_max_bytes: int
     operators: frozenset[str]
     max_state_bytes: int | None = None
+    local_recovery: bool = False
 
 
 class KeyedStore:
@@ -110,6 +116,14 @@ class KeyedStore:
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None
         self._closed: list[Part] = []
+        self._declared: dict[tuple[str, str], StateSpec] = {}
+        self._unfinished: set[tuple[str, str]] = set()  # states whose declaration has failed
+        self._cursors = [self.cursor]
+        self._point: RestorePoint | None = None
+        self._kept_tables: dict[tuple[str, str], KeptTable] = {}  # that wait until they are declared
+        self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
+        keeps = self.changelog and config.local_recovery and type(self.backend) is HeapBackend
+        self._recent = RecentChanges() if keeps else None
 
     @property
     def tables(self) -> Mapping[tuple[str, str], StateTable]:
@@ -124,13 +138,18 @@ class KeyedStore:
     def state(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> Any:
         """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
         name = operator, spec.name
+        self._unfinished.add(name)
         found = self._described.get(name)
         versions = None if found is None else restored_versions(operator, found, spec, self.key_type)
-        state = self._handles.opened(operator, spec, scope)
+        kept = self._kept_table(name, spec)
+        state = self._handles.opened(operator, spec, scope, kept)
+        self._declared[name] = spec
         self.specs[name] = stored = state.stored
         namespaces = None if scope is None else scope.codec
         if namespaces is not None:
             self.namespaces[name] = namespaces
+        if scope is not None:
+            self._cursors.append(scope.cursor)
         waiting = self._pending.pop(name, None)
         if waiting and versions is None:  # the rows are of one with its name that was dropped, and cleared
             fill_state([fold_state(waiting)], stored, self.key_type, state.table, namespaces)
@@ -138,7 +157,26 @@ class KeyedStore:
             fill_versions(
                 waiting, versions, operator, stored, self.key_type, state.table, namespaces, state.log
             )
-        return self._handles.handle(state)
+        if self._recent is not None and isinstance(state.table, dict):
+            self._recent.declared(name, len(state.table))
+        handle = self._handles.handle(state)
+        self._unfinished.discard(name)
+        return handle
+
+    def _kept_table(self, name: tuple[str, str], spec: StateSpec) -> StateTable | None:
+        """The table that was kept for a state, if it is declared as it was; else its rows are read again."""
+        kept = self._kept_tables.pop(name, None)
+        if kept is None:
+            return None
+        if describe(spec, None) == describe(kept.declared, None) and spec.kind is kept.declared.kind:
+            return kept.table
+        assert self._point is not None
+        rows = group_by_state(
+            read_parts(self._point, self.config.key_groups, frozenset([name[0]]), select=_of_state(name[1]))
+        )
+        if name in rows:
+            self._pending[name] = rows[name]
+        return None
 
     def timers(
         self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False
@@ -147,11 +185,15 @@ class KeyedStore:
         name = operator, domain
         if scope is not None:
             self.namespaces[name] = scope.codec
+            self._cursors.append(scope.cursor)
         queue = self._handles.timers(operator, domain, scope, net)
         self._restore_timers(name)
         return queue
 
     def _restore_timers(self, name: tuple[str, str]) -> None:
+        kept = self._kept_timers.pop(name, None)
+        if kept is not None:
+            self.timer_tables[name].fill(kept)
         waiting = self._pending.pop(name, None)
         if waiting:
             timers = timers_of(waiting, self.key_type, self.namespaces.get(name))
@@ -162,16 +204,28 @@ class KeyedStore:
         point: RestorePoint | None,
         described: list[dict[str, Any]],
         tell: Callable[[int, int], None] | None = None,
-    ) -> None:
+        kept: KeptState | None = None,
+    ) -> bool:
         """Read the rows of a restore point; states take theirs when they are declared.
 
         Args:
             point: the restore point.
             described: Checkpoint.operators there.
             tell: see ``read_parts``.
+            kept: what the store of an attempt before left, if anything.
+
+        Returns:
+            Whether it could be used: what did not change since the checkpoint was not read.
         """
+        self._point, used = point, False
         if point is not None and point.checkpoint is not None:
             self._describe(described)
+            if kept is not None and self._recent is not None and kept.owner == self.config:
+                used = kept.roll_back(point, described, tell)
+        if kept is not None and used:
+            self._pending, self._kept_tables = kept.pending, kept.tables
+            self._kept_timers = {name: list(timers) for name, timers in kept.timers.items()}
+        elif point is not None and point.checkpoint is not None:
             root = self.backend.rows_folder()
             if root is None:
                 self._pending = group_by_state(
@@ -188,6 +242,28 @@ class KeyedStore:
                 )
         for timers in self.timer_tables:
             self._restore_timers(timers)
+        return used
+
+    def leave(self) -> KeptState | None:
+        """What this store leaves to that of the next attempt, which no longer uses this one; None for nothing."""
+        if self._recent is None or self._unfinished:
+            return None
+        tables = {
+            name: KeptTable(self._declared[name], self.specs[name], table, self.namespaces.get(name))
+            for name, table in self.tables.items()
+        }
+        return KeptState(
+            owner=self.config,
+            key_type=self.key_type,
+            key_groups=self.config.key_groups,
+            changes=self._recent,
+            buffer=self.buffer,
+            tables={**self._kept_tables, **tables},
+            timers={**self._kept_timers, **self.timer_tables},
+            timer_namespaces=self.namespaces,
+            pending=self._pending,
+            cursors=self._cursors,
+        )
 
     def take(self, tables: Iterable[Any], described: list[dict[str, Any]]) -> None:
         """Keep log rows for the states that will be declared; see load."""
@@ -219,6 +295,11 @@ class KeyedStore:
             lineage and lineage[-1].attempt == order.attempt
         ):  # a new process within the attempt: go on counting
             self._sequence, self._part_number = order.operator_state.get("log", (0, 0))
+        if self._recent is not None:
+            self._recent.begin(order)
+            for name, timers in self.timer_tables.items():
+                if isinstance(timers, dict):
+                    self._recent.declared(name, len(timers))
 
     def position(self) -> tuple[int, int]:
         """Next sequence number and the last part's number, for the checkpoint."""
@@ -227,6 +308,8 @@ class KeyedStore:
     def begin_epoch(self, order: EpochOrder) -> None:
         """What is written from now on belongs to the order's next checkpoint."""
         self._checkpoint_id = order.checkpoint_id
+        if self._recent is not None:
+            self._recent.next_epoch(order)
 
     def flush_when_full(self) -> None:
         """Encode waiting mutations when there are many, so that the barrier finds few."""
@@ -245,6 +328,8 @@ class KeyedStore:
                 self._flush()
             if order.kind.barrier:
                 self._close_part()
+                if self._recent is not None:
+                    self._recent.barrier(order, self._lengths())
         elif order.kind.barrier:
             sizes = StateSizes(self.config.max_state_bytes)
             began_ms, written_ms = monotonic_ms(), self._write_ms
@@ -285,6 +370,11 @@ class KeyedStore:
             return {}
         return found
 
+    def _lengths(self) -> dict[tuple[str, str], int]:
+        """How many entries there are, in tables that are dicts."""
+        tables = {**self.tables, **self.timer_tables}
+        return {name: len(table) for name, table in tables.items() if isinstance(table, dict)}
+
     def close(self) -> None:
         """Let go of the state."""
         self.expiring.close()
@@ -294,7 +384,8 @@ class KeyedStore:
 
     def _flush(self) -> None:
         began_ms = monotonic_ms()
-        drained = self.buffer.drain()
+        drain = self.buffer.drain
+        drained = drain() if self._recent is None else self._recent.taken(drain)
         self._encode_ms += monotonic_ms() - began_ms
         for rows, columns in drained:
             self._write(rows, columns)
@@ -347,3 +438,7 @@ class KeyedStore:
             self._closed.append(self._writer.finish())
             self._writer = None
             self._write_ms += monotonic_ms() - began_ms
+
+
+def _of_state(state: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.filter(pc.equal(table["state"], state))

@@ -23,6 +23,7 @@ from changelog_engine.errors import StateLostError
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.forked import ends_in_forked_children
+from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.notes import teller
@@ -75,7 +76,7 @@ class Registry:
         with ends_in_forked_children():
             runtime, restored_ms = self._runtime(load_job, order, stage, subtask, notes)
             sent, report = runtime.run(order, data)
-            report.restored_ms = restored_ms
+            report.restored_ms, report.kept = restored_ms, restored_ms is not None and runtime.kept
             sent.append((0 if runtime.exchanges else -1, encode_report(report)))
             if order.kind.closes:
                 del self.held[stage, subtask]
@@ -96,8 +97,9 @@ class Registry:
         held = self.held.get((stage, subtask))
         if held is not None and held.attempt == order.attempt and held.runtime.done == order.epoch - 1:
             return held.runtime, None
+        kept = None
         if held is not None:
-            self._drop((stage, subtask))
+            kept = self._drop((stage, subtask), leaves=held.attempt < order.attempt)
         if order.committed_epoch != order.epoch - 1:
             raise StateLostError(
                 f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
@@ -107,7 +109,7 @@ class Registry:
         tell = teller(notes)
         runtime = self._build(load_job(), order, stage, subtask)
         try:
-            runtime.start(order, tell)
+            runtime.start(order, tell, kept)
         except BaseException:
             _close_quietly(runtime)
             raise
@@ -130,8 +132,14 @@ class Registry:
         """The runtime of a builder; explaining a replay puts its wrappers round the parts here."""
         return builder.build()
 
-    def _drop(self, name: tuple[int, int]) -> None:
-        _close_quietly(self.held.pop(name).runtime)
+    def _drop(self, name: tuple[int, int], leaves: bool = False) -> KeptState | None:
+        """Close a runtime; gives what it leaves to the next attempt, if it is to leave anything."""
+        runtime = self.held.pop(name).runtime
+        kept = runtime.leave() if leaves else None
+        _close_quietly(runtime)
+        if kept is not None:
+            kept.seal()
+        return kept
 
     def clear(self) -> None:
         """Drop everything."""

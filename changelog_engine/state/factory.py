@@ -86,14 +86,26 @@ class HandleFactory:
         self.tables: dict[_Name, StateTable] = {}
         self.timer_tables: dict[_Name, TimerTable] = {}
 
-    def opened(self, operator: str, spec: StateSpec, scope: NamespaceScope | None = None) -> OpenState:
-        """A state and its table, which is empty; with a scope, of namespaced state.
+    def opened(
+        self,
+        operator: str,
+        spec: StateSpec,
+        scope: NamespaceScope | None = None,
+        kept: StateTable | None = None,
+    ) -> OpenState:
+        """A state and its table; with a scope, of namespaced state.
+
+        Args:
+            operator: uid.
+            spec: the state.
+            scope: of its namespaces.
+            kept: its table, from an attempt before; None for an empty one of the backend.
 
         Raises:
             ConfigurationError: the backend gives no such table.
         """
         stored = stored_spec(spec)
-        table = self.tables[operator, spec.name] = self._table(operator, stored)
+        table = self.tables[operator, spec.name] = self._table(operator, stored) if kept is None else kept
         cursor, namespaces = (self._cursor, None) if scope is None else scope
         log = None if self._logs is None else self._logs.log_of(operator, stored, namespaces)
         return OpenState(operator, spec, stored, table, cursor, log)

@@ -180,8 +180,10 @@ class Sweep:
             left -= asked
 
     def close(self) -> None:
-        """Let go of the table."""
-        self._rest = iter(())
+        """Let go of the table: nothing of it is removed any more, whoever still has a handle."""
+        self._rest, self._table = iter(()), {}
+        if self._dict is not None:
+            self._dict = {}
 
     def _at(self, key: Any, until: int) -> None:
         cursor = self._cursor

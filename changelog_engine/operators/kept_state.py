@@ -1,0 +1,388 @@
+"""Local recovery: a subtask whose process lives keeps its state, and takes from storage what changed since the checkpoint.
+
+A store remembers which keys its mutations changed since the newest durable checkpoint (``RecentChanges``). After a failure
+the next attempt's store gets the tables of the last one's (``KeptState``). For the keys that changed, and for timers of the
+timestamps that changed, the rows of the checkpoint are read and folded as in any restore; all others stay.
+
+Invariants:
+    * A state is kept only where it is known which checkpoint of which attempt it was changed from, and by which mutations.
+      Where any of it is in doubt, all of it is restored from storage.
+    * Mutations are in the log before a table changes, so the log names at least the keys that differ.
+    * Whoever still holds a handle of the attempt before can change nothing: its cursors stand nowhere.
+    * The tables' sizes are compared with those at the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.changed_keys import ChangedKeys
+from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.conversion import TypeVersions
+from changelog_engine.changelog.fold import (
+    Pending,
+    by_state,
+    fill_state,
+    group_by_state,
+    identities_of,
+    timers_of,
+)
+from changelog_engine.changelog.model import RestorePoint
+from changelog_engine.codec.columns import as_strings
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.errors import RestoreError
+from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.ledger.reading import Tell, read_parts
+from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.state_types import REMOVED, restored_versions
+from changelog_engine.state.backend import TIMER_STATES, StateTable
+from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.timer_table import Timer
+from changelog_engine.types import TypeInformation
+
+log = logging.getLogger("changelog_engine")
+
+_FEW = 1_000  # keys; as many are always read
+_WORTH = 8  # where a larger share of all keys changed, a whole restore takes less time
+
+Name = tuple[str, str]
+Sizes = dict[Name, int]
+Drained = list[tuple[int, dict[str, Any]]]
+
+
+class CheckpointMark(NamedTuple):
+    """A durable checkpoint, and the attempt that made it."""
+
+    checkpoint: int
+    attempt: int
+
+
+def mark_of(point: RestorePoint | None) -> CheckpointMark | None:
+    """The checkpoint of a restore point; None for empty state."""
+    if point is None or point.checkpoint is None:
+        return None
+    return CheckpointMark(point.checkpoint, point.lineage[-1].attempt)
+
+
+class RecentChanges:
+    """Which keys changed since the newest checkpoint that is known to be durable, and since the barrier after it, if any.
+
+    Whether the checkpoint of a barrier was committed, the store hears with the next epoch, or, where the attempt fails
+    before that, from the next attempt, which starts from it or from the one before.
+    """
+
+    def __init__(self) -> None:
+        self._base: CheckpointMark | None = None
+        self._base_sizes: Sizes = {}
+        self._certain = True
+        self._open = ChangedKeys()
+        self._sealed: ChangedKeys | None = None  # what lies between the base and the last barrier
+        self._sealed_epoch = 0
+        self._sealed_mark: CheckpointMark | None = None
+        self._sealed_sizes: Sizes = {}
+        self._left_out = False  # a checkpoint since the base failed, so that one more barrier has its number
+
+    def begin(self, order: EpochOrder) -> None:
+        """The order's restore point is what was taken."""
+        self._base = mark_of(order.restore)
+
+    def declared(self, name: Name, size: int) -> None:
+        """A state has its table, as large as it is at the base and ever since."""
+        self._base_sizes[name] = self._sealed_sizes[name] = size
+
+    def taken(self, drain: Callable[[], Drained]) -> Drained:
+        """What is taken out of the logs, whose keys are kept. If that fails half-way, nothing is known any more.
+
+        Args:
+            drain: takes it out, or raises and leaves all of it.
+        """
+        self._certain = False
+        try:
+            drained = drain()
+        except Exception:
+            self._certain = True
+            raise
+        self._open.add(drained)
+        self._certain = True
+        return drained
+
+    def barrier(self, order: EpochOrder, sizes: Sizes) -> None:
+        """The epoch has ended with a barrier, and all mutations were added.
+
+        Args:
+            order: the epoch's.
+            sizes: of all tables.
+        """
+        self._sealed, self._open = self._open, ChangedKeys()
+        self._sealed_epoch, self._sealed_sizes = order.epoch, sizes
+        self._sealed_mark = None if self._left_out else CheckpointMark(order.checkpoint_id, order.attempt)
+
+    def next_epoch(self, order: EpochOrder) -> None:
+        """The attempt goes on: whether the last barrier's checkpoint is durable is known."""
+        if self._sealed is None:
+            return
+        if order.committed_epoch >= self._sealed_epoch:
+            self._base, self._base_sizes = mark_of(order.restore), self._sealed_sizes
+            self._left_out = False
+        else:
+            self._sealed.join(self._open)
+            self._open = self._sealed
+            self._left_out = True
+        self._sealed = None
+
+    def since(self, mark: CheckpointMark) -> tuple[list[ChangedKeys], Sizes] | None:
+        """What changed since a checkpoint, and the sizes of the tables then; None when that is not known."""
+        if self._sealed is not None and mark == self._sealed_mark:
+            changes, sizes = [self._open], self._sealed_sizes
+        elif mark == self._base:
+            changes = [self._open] if self._sealed is None else [self._sealed, self._open]
+            sizes = self._base_sizes
+        else:
+            return None
+        known = self._certain and all(each.complete for each in changes)
+        return (changes, sizes) if known else None
+
+
+class KeptTable(NamedTuple):
+    """The table of a state.
+
+    Args:
+        declared: the state as the user declared it.
+        stored: as it is kept.
+        table: its entries.
+        namespaces: of namespaced state.
+    """
+
+    declared: StateSpec
+    stored: StateSpec
+    table: StateTable
+    namespaces: NamespaceCodec | None
+
+
+@dataclass(kw_only=True)
+class KeptState:
+    """What a store leaves to that of the next attempt.
+
+    Args:
+        owner: whose state it is: equal to that of the store that takes it.
+        key_type: declared type of the keys.
+        key_groups: that the subtask owns.
+        changes: which keys changed.
+        buffer: the mutations that were not written yet.
+        tables: of the states that were declared in this attempt or one before.
+        timers: pending timers, in the order of their registration, by table.
+        timer_namespaces: of timers by namespace.
+        pending: rows of states that nobody declared.
+        cursors: of the subtask.
+    """
+
+    owner: object
+    key_type: TypeInformation | None
+    key_groups: range
+    changes: RecentChanges
+    buffer: ChangelogBuffer
+    tables: dict[Name, KeptTable]
+    timers: dict[Name, Iterable[Timer]]
+    timer_namespaces: Mapping[Name, NamespaceCodec]
+    pending: Pending
+    cursors: list[Cursor]
+    _identities: dict[Name, set[Any]] = field(default_factory=dict)
+    _versions: dict[Name, TypeVersions] = field(default_factory=dict)
+    _texts: dict[Name, list[pa.Array]] = field(default_factory=dict)
+    _stamps: dict[Name, set[int]] = field(default_factory=dict)
+
+    def seal(self) -> None:
+        """The attempt is over, its functions are closed: from now on nobody changes the state by the handles of then."""
+        for cursor in self.cursors:
+            cursor.leave()
+
+    def roll_back(self, point: RestorePoint, described: list[dict[str, Any]], tell: Tell | None) -> bool:
+        """Make the tables what they were at a checkpoint.
+
+        Args:
+            point: the checkpoint.
+            described: Checkpoint.operators there.
+            tell: see ``read_parts``.
+
+        Returns:
+            Whether it was possible. If not, the tables are of no use any more.
+
+        Raises:
+            CorruptChangelogError: what had to be read is missing or is not what it was.
+        """
+        mark = mark_of(point)
+        since = None if mark is None else self.changes.since(mark)
+        if since is None or not self._as_described(described):
+            return False
+        if not self._find(since[0]) or not self._worth_it():
+            return False
+        rows = self._rows(point, tell)
+        if not all(versions.plain(rows.get(name, [])) for name, versions in self._versions.items()):
+            return False
+        for name, identities in self._identities.items():
+            self._put_back(name, identities, rows.get(name, []))
+        for name, stamps in self._stamps.items():
+            self._put_back_timers(name, stamps, rows.get(name, []))
+        return self._as_large(since[1], point)
+
+    def _as_described(self, described: list[dict[str, Any]]) -> bool:
+        """Whether the checkpoint has every state in the type in which it is kept."""
+        for operator in described:
+            for state in operator.get("states", ()):
+                kept = self.tables.get((operator["uid"], state["name"]))
+                if state.get(REMOVED):
+                    return False
+                if kept is None:
+                    continue
+                found = {**state, "key_type": operator.get("key_type")}
+                try:
+                    versions = restored_versions(operator["uid"], found, kept.declared, self.key_type)
+                except RestoreError:
+                    return False
+                if versions.earlier or versions.newest.convert is not None:
+                    return False
+                self._versions[operator["uid"], state["name"]] = versions
+        return True
+
+    def _find(self, changes: list[ChangedKeys]) -> bool:
+        """Find the keys and timestamps that changed; False where the log is not whole."""
+        for waiting in self.buffer.logs:
+            waiting.collect()
+            name = waiting.operator, waiting.state
+            if len(waiting.keys) != len(waiting.values) or not self._has(name):
+                return False
+            if name[1] in TIMER_STATES:
+                self._stamps.setdefault(name, set()).update(waiting.values)
+            elif waiting.keys:
+                own = set(waiting.keys)
+                self._identities.setdefault(name, set()).update(own)
+                self._texts.setdefault(name, []).append(self._texts_of(name, own))
+        for each in changes:
+            for name, columns in each.tables().items():
+                if not self._has(name):
+                    return False
+                if name[1] in TIMER_STATES:
+                    stamps = columns["value"].cast(pa.int64()).to_pylist()
+                    self._stamps.setdefault(name, set()).update(stamps)
+                else:
+                    keys, namespaces = key_codec_for(self.key_type), self.tables[name].namespaces
+                    identities = identities_of(columns, keys, namespaces)
+                    self._identities.setdefault(name, set()).update(identities)
+                    self._texts.setdefault(name, []).append(as_strings(columns["key"]))
+        return True
+
+    def _has(self, name: Name) -> bool:
+        return name in (self.timers if name[1] in TIMER_STATES else self.tables)
+
+    def _texts_of(self, name: Name, identities: set[Any]) -> pa.Array:
+        """The texts of the keys of some identities."""
+        if self.tables[name].namespaces is not None:
+            identities = {identity[0] for identity in identities}
+        return as_strings(key_codec_for(self.key_type).texts(list(identities)))
+
+    def _worth_it(self) -> bool:
+        """Whether it is less work to read what changed again than everything."""
+        changed = sum(len(identities) for identities in self._identities.values())
+        whole = sum(len(kept.table) for kept in self.tables.values() if isinstance(kept.table, dict))
+        return changed <= max(_FEW, whole // _WORTH)
+
+    def _rows(self, point: RestorePoint, tell: Tell | None) -> Pending:
+        """The checkpoint's rows of what changed."""
+        wanted = {name: pa.concat_arrays(texts) for name, texts in self._texts.items()}
+        for name, stamps in self._stamps.items():
+            if stamps:
+                wanted[name] = pa.array(sorted(stamps), pa.int64()).cast(pa.string())
+        if not wanted:
+            return {}
+        operators = frozenset(operator for operator, _ in wanted)
+        return group_by_state(
+            read_parts(point, self.key_groups, operators, tell=tell, select=_selection(wanted))
+        )
+
+    def _put_back(self, name: Name, identities: set[Any], rows: list[pa.Table]) -> None:
+        kept = self.tables[name]
+        before: dict[Any, Any] = {}
+        if rows:
+            fill_state(rows, kept.stored, self.key_type, before, kept.namespaces)
+        if kept.namespaces is not None:  # rows of a key have namespaces that did not change
+            before = {identity: before[identity] for identity in before.keys() & identities}
+        table = kept.table
+        for identity in identities - before.keys():
+            table.pop(identity, None)
+        assert isinstance(table, dict)
+        table.update(before)
+
+    def _put_back_timers(self, name: Name, stamps: set[int], rows: list[pa.Table]) -> None:
+        timers = [timer for timer in self.timers[name] if timer[0] not in stamps]
+        timers += timers_of(rows, self.key_type, self.timer_namespaces.get(name))  # of one time, all are here
+        self.timers[name] = timers
+
+    def _as_large(self, sizes: Sizes, point: RestorePoint) -> bool:
+        """Whether the tables have as many entries as they had at the checkpoint."""
+        found = {name: len(kept.table) for name, kept in self.tables.items() if isinstance(kept.table, dict)}
+        for name, timers in self.timers.items():
+            self.timers[name] = found_timers = list(timers)
+            found[name] = len(found_timers)
+        for name, size in sizes.items():
+            if name in found and found[name] != size:
+                log.warning(
+                    "state %r of operator %r has %d entries after local recovery and had %d at checkpoint %s: the subtask's "
+                    "state is read from storage instead. Please report it",
+                    name[1],
+                    name[0],
+                    found[name],
+                    size,
+                    point.checkpoint,
+                )
+                return False
+        return True
+
+
+def is_doubtful(error: BaseException) -> bool:
+    """Whether an error may have come between a mutation's logging and the change of its table.
+
+    Errors of users' functions, of types, of sinks and of disks come where the engine calls them. What the interpreter raises
+    may come anywhere.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if not isinstance(each, Exception) or isinstance(each, (MemoryError, RecursionError)):
+            return True
+        waiting += [each.__cause__, each.__context__]
+    return False
+
+
+def _selection(wanted: dict[Name, pa.Array]) -> Callable[[pa.Table], pa.Table]:
+    """What leaves of rows those that are wanted: of states by key, of timers by timestamp."""
+
+    def select(table: pa.Table) -> pa.Table:
+        pieces = [table.slice(0, 0)]
+        for name, rows in by_state(table):
+            if name in wanted:
+                column = rows["value" if name[1] in TIMER_STATES else "key"]
+                pieces.append(rows.filter(_is_in(column, wanted[name])))
+        return pa.concat_tables(pieces)
+
+    return select
+
+
+def _is_in(column: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(column.type):
+        return pc.is_in(column, value_set=texts)
+    numbered = coded(column)
+    hits = np.append(pc.is_in(numbered.values, value_set=texts).to_numpy(zero_copy_only=False), False)
+    return pa.array(hits[numbered.codes])

@@ -1,0 +1,270 @@
+"""When a subtask keeps its state over a failure, and when all of it comes from storage (local recovery)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import Failure, Fault, Script
+
+from api.common import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.changelog import changed_keys
+from changelog_engine.changelog.model import RestorePoint, Segment
+from changelog_engine.errors import NoCurrentKeyError
+from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
+from changelog_engine.operators import kept_state, store
+from changelog_engine.operators.kept_state import CheckpointMark, RecentChanges
+from changelog_engine.operators.messages import EpochKind, EpochOrder
+from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.state.factory import HandleFactory
+from materializer.fold import state_at
+
+KEYS = 8
+NUMBERS = 96
+HANDLES: list[Any] = []  # of each attempt, which a careless program keeps
+
+
+class Count(KeyedProcessFunction):
+    """Counts, and raises once at each of some numbers, after it has changed something.
+
+    Args:
+        failures: number -> what to raise there.
+        late: a state is declared in the second attempt only.
+    """
+
+    def __init__(self, failures: dict[int, BaseException], late: bool = False) -> None:
+        self.failures = failures
+        self.late = late
+
+    def open(self, runtime_context: Any) -> None:
+        self.attempt = runtime_context.get_attempt_number()
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.LONG()))
+        if self.late and self.attempt:
+            self.more = runtime_context.get_state(ValueStateDescriptor("more", Types.LONG()))
+        HANDLES.append(self.count)
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        self.seen.put(value % 3, value)
+        if self.late and self.attempt:
+            self.more.update(value)
+        failure = self.failures.get(value)
+        if failure is not None and not self.attempt:
+            raise failure
+        yield value
+
+
+def graph(failures: dict[int, BaseException], **more: Any) -> JobGraph:
+    return keyed_job(
+        list(range(NUMBERS)),
+        Count(failures, **more),
+        key=lambda number: number % KEYS,
+        key_type=Types.LONG(),
+        parallelism=2,
+    )
+
+
+def run(
+    tmp_path: Any, failures: dict[int, BaseException], *faults: Failure, function: Any = None, **settings: Any
+) -> list[int]:
+    """Run the job; returns how many subtasks kept their state in each attempt after the first.
+
+    The sizes of epochs and barriers are so that a failure has epochs without a barrier before it.
+    """
+    HANDLES.clear()
+    given = {"local_recovery": True, **settings}
+    job = TestJob(tmp_path, Script((10,), (False, True), faults), **given)
+    job.run(graph(failures, **(function or {})))
+    assert sorted(job.output) == list(range(NUMBERS))
+    states = state_at(job.table()).states
+    assert states["process", "count"] == dict.fromkeys(range(KEYS), NUMBERS // KEYS)
+    assert states["process", "seen"] == {
+        key: {number % 3: number for number in range(key, NUMBERS, KEYS)} for key in range(KEYS)
+    }
+    return [
+        sum(report.kept for report in reports)
+        for reports in job.reports
+        if any(report.restored_ms is not None for report in reports)
+    ][1:]
+
+
+def test_after_an_exception_all_subtasks_keep_their_state(tmp_path):
+    assert run(tmp_path, {55: ValueError("no")}) == [2]
+
+
+def test_a_lost_subtask_restores_and_the_other_keeps_its_state(tmp_path):
+    assert run(tmp_path, {}, Failure(5, Fault.SUBTASK, 1, 1)) == [1]
+
+
+def test_one_failure_after_the_other(tmp_path):
+    faults = (Failure(5, Fault.SUBTASK, 0, 0), Failure(6, Fault.COMMIT_FAILS), Failure(7, Fault.COMMIT_LIES))
+    assert run(tmp_path, {}, *faults) == [2, 2, 2]
+
+
+def test_before_the_first_checkpoint_there_is_nothing_to_keep(tmp_path):
+    assert run(tmp_path, {15: ValueError("no")}) == [0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ({"local_recovery": False}),
+        ({"changelog": False}),
+        ({"state_backend": "rocksdb"}),
+    ],
+    ids=["switched off", "no changelog", "RocksDB"],
+)
+def test_where_it_is_off_or_impossible_all_is_restored(tmp_path, settings):
+    assert run(tmp_path, {55: ValueError("no")}, **settings) == [0]
+
+
+@pytest.mark.parametrize("failure", [MemoryError("no"), RecursionError("no"), SystemExit(1)], ids=repr)
+def test_what_may_come_between_log_and_table_leaves_doubt(tmp_path, failure):
+    assert run(tmp_path, {55: failure}) == [1]
+
+
+def test_a_state_that_is_declared_later_is_kept_too(tmp_path):
+    faults = (Failure(9, Fault.COMMIT_FAILS),)
+    assert run(tmp_path, {55: ValueError("no")}, *faults, function={"late": True}) == [2, 2]
+
+
+def test_where_most_keys_changed_all_is_restored(tmp_path):
+    with mock.patch.object(kept_state, "_FEW", 0):
+        assert run(tmp_path, {55: ValueError("no")}) == [0]
+
+
+def test_more_changed_keys_than_are_kept_are_restored(tmp_path):
+    few_bytes = mock.patch.object(changed_keys.ChangedKeys.__init__, "__defaults__", (8,))
+    with few_bytes, mock.patch.object(store, "FLUSH_ROWS", 2):
+        assert run(tmp_path, {55: ValueError("no")}) == [0]
+
+
+def test_tables_of_another_size_than_at_the_checkpoint_are_not_used(tmp_path, caplog):
+    put_back = kept_state.KeptState._put_back
+
+    def forget(kept: Any, name: Any, identities: set[Any], rows: Any) -> None:
+        put_back(kept, name, identities, rows)
+        kept.tables[name].table.popitem()
+
+    with mock.patch.object(kept_state.KeptState, "_put_back", forget), caplog.at_level(logging.WARNING):
+        assert run(tmp_path, {55: ValueError("no")}) == [0]
+    assert "Please report it" in caplog.text
+
+
+def test_a_handle_of_the_attempt_before_changes_nothing(tmp_path):
+    failing = {55: ValueError("no")}
+    assert run(tmp_path, failing) == [2]
+    assert len(HANDLES) == 4
+    for handle in HANDLES[:2]:
+        with pytest.raises(NoCurrentKeyError):
+            handle.update(99)
+
+
+def test_a_state_whose_declaration_failed_leaves_nothing_behind():
+    config = StoreConfig(
+        folder="/nowhere",
+        changelog=True,
+        stage=1,
+        subtask=0,
+        key_groups=range(16),
+        key_type=Types.LONG(),
+        timed=False,
+        max_parallelism=16,
+        part_max_bytes=1024,
+        operators=frozenset(["o"]),
+        local_recovery=True,
+    )
+    keyed = KeyedStore(config)
+    assert keyed.leave() is not None
+    failing = mock.patch.object(HandleFactory, "handle", side_effect=ValueError("no"))
+    with failing, pytest.raises(ValueError, match="no"):
+        keyed.state("o", StateSpec("s", StateKind.VALUE, Types.LONG()))
+    assert keyed.leave() is None
+
+
+def drained(*keys: int) -> list[tuple[int, dict[str, Any]]]:
+    """What a buffer gives for mutations of some keys."""
+    texts = pa.array([str(key) for key in keys])
+    return [(len(keys), {"operator": "o", "state": "s", "key": texts, "namespace": None})]
+
+
+def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1) -> EpochOrder:
+    """An order of an attempt whose newest checkpoint is the one before ``checkpoint``."""
+    line = (Segment(attempt, 1, checkpoint - 1),)
+    return EpochOrder(
+        run="r",
+        attempt=attempt,
+        restarts=0,
+        epoch=epoch,
+        kind=EpochKind.CHECKPOINT,
+        committed_epoch=committed,
+        restore=RestorePoint("t", checkpoint - 1, line, None),
+        restored_operators=[],
+        operator_state={},
+        shared_state={},
+        checkpoint_id=checkpoint,
+        positions={},
+        max_records=0,
+        budget_ms=0,
+    )
+
+
+def test_what_changed_since_which_checkpoint():
+    recent = RecentChanges()
+
+    def since(checkpoint: int, attempt: int = 1) -> set[str] | None:
+        found = recent.since(CheckpointMark(checkpoint, attempt))
+        return (
+            None
+            if found is None
+            else {
+                text
+                for each in found[0]
+                for rows in each.tables().values()
+                for text in rows["key"].to_pylist()
+            }
+        )
+
+    recent.begin(order(1, 0, 4))
+    recent.taken(lambda: drained(1, 2))
+    assert since(3) == {"1", "2"}
+    assert since(3, attempt=2) is None
+    recent.barrier(order(1, 0, 4), {})
+    assert (since(3), since(4)) == ({"1", "2"}, set())
+    recent.next_epoch(order(2, 1, 5))  # checkpoint 4 is durable
+    recent.taken(lambda: drained(3))
+    assert (since(3), since(4)) == (None, {"3"})
+    recent.barrier(order(2, 1, 5), {})
+    recent.taken(lambda: drained(4))
+    recent.next_epoch(order(3, 1, 5))  # checkpoint 5 failed and is left out
+    recent.taken(lambda: drained(5))
+    recent.barrier(order(3, 1, 5), {})
+    assert (since(4), since(5)) == (
+        {"3", "4", "5"},
+        None,
+    )  # nobody knows of which epoch a checkpoint 5 would be
+    recent.next_epoch(order(4, 3, 6))
+    assert since(5) == set()
+
+    def fail() -> Any:
+        raise ValueError("cannot be encoded")
+
+    with pytest.raises(ValueError, match="encoded"):
+        recent.taken(fail)
+    assert since(5) == set()  # all of it still waits in the logs
+
+    def interrupted() -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recent.taken(interrupted)
+    assert since(5) is None
