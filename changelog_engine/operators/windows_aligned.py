@@ -2,7 +2,8 @@
 
 Invariants:
     * State, timers, results and their order are those of ``WindowOperator`` with the same windows and trigger; only the way
-      there is shorter: windows are pairs of start and end, computed here, and timers are set when a window begins.
+      there is shorter: windows are pairs of start and end, computed here, and timers are set when a window begins. Those of
+      windows that a restore brought are set with each element: another trigger or lateness may have kept these.
 
 ``_run_tumbling`` runs once per record in most jobs with windows. Keep it free of what isn't needed.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.types.copies import IMMUTABLE, own
@@ -44,11 +44,13 @@ class AlignedWindowOperator(WindowOperator):
 
     net = True
     assigner: Any
-    cell: Any = None
 
     def open(self) -> None:
         super().open()
-        self.cell = None if self.listed else self.contents.cell
+        timers = self.timers.event if self.event_time else self.timers.processing
+        self._restored = max(
+            [pair[1][1] for _, pair in timers.table], default=MIN_WATERMARK
+        )  # the last one's end
 
     def run(
         self,
@@ -64,12 +66,10 @@ class AlignedWindowOperator(WindowOperator):
         longest = self.assigner.size + self.lateness
         if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
-        elif self.cell is not None and self.assigner.slide == self.assigner.size:
+        elif self.assigner.slide == self.assigner.size:
             self._run_tumbling(identities, values, times, out, out_times)
-        elif self.cell is not None:
-            self._run_sliding(identities, values, times, out, out_times)
         else:
-            self._run_lists(identities, values, times, out, out_times)
+            self._run_sliding(identities, values, times, out, out_times)
 
     def _due(self, queue: Any, until: int) -> Iterable[Any]:
         return queue.take_due(until)  # type: ignore[no-any-return] # nothing sets timers while these fire
@@ -91,13 +91,11 @@ class AlignedWindowOperator(WindowOperator):
         out: list[Any],
         out_times: list[int] | None,
     ) -> None:
-        """Combine elements in tumbling windows of event time."""
-        cursor, place, register = self.cursor, self.place, self.timers.event.register
-        value_of, update, combine = self.cell.value, self.cell.update, self.spec.contents.function
-        reducing = self.spec.contents.kind is StateKind.REDUCING
-        reduce = combine.reduce if reducing else None
+        """Add elements to tumbling windows of event time."""
+        cursor, place = self.cursor, self.place
+        begins, register = self.contents.begins, self.timers.event.register
         size, offset, lateness = self.assigner.size, self.assigner.offset, self.lateness
-        over = self.timers.watermark + 1  # windows that end by then have fired
+        restored, over = self._restored, self.timers.watermark + 1  # windows that end by then have fired
         gone = over - lateness  # windows that end by then take no elements any more
         start = end = MIN_WATERMARK
         window = (start, end)
@@ -111,20 +109,13 @@ class AlignedWindowOperator(WindowOperator):
                 self.late(value, time)
                 continue
             place.key = (cursor.key, window)
-            before = value_of()
-            if reduce is not None:
-                combined = value if before is None else reduce(before, value)
-                if combined is None:
-                    self.contents.add(value)  # raises: a reduction holds no None
-            else:
-                combined = combine.add(value, combine.create_accumulator() if before is None else before)
-            update(combined)
+            first = begins(value) or end <= restored
             if end <= over:
                 cursor.timestamp = time
                 self._fire(start, end, out, out_times)
-            elif before is None:
+            elif first:
                 register(end - 1)
-            if lateness and before is None:
+            if lateness and first:
                 register(end - 1 + lateness)
 
     def _run_sliding(
@@ -135,17 +126,15 @@ class AlignedWindowOperator(WindowOperator):
         out: list[Any],
         out_times: list[int] | None,
     ) -> None:
-        """Combine elements in sliding windows of event time."""
-        cursor, place, register = self.cursor, self.place, self.timers.event.register
-        value_of, update, combine = self.cell.value, self.cell.update, self.spec.contents.function
-        reducing = self.spec.contents.kind is StateKind.REDUCING
-        reduce = combine.reduce if reducing else None
+        """Add elements to sliding windows of event time."""
+        cursor, place = self.cursor, self.place
+        begins, register = self.contents.begins, self.timers.event.register
         assigner, lateness, watermark = self.assigner, self.lateness, self.timers.watermark
         size, slide, offset = assigner.size, assigner.slide, assigner.offset
-        over = watermark + 1
+        restored, over = self._restored, watermark + 1
         gone = over - lateness
         last = end = MIN_WATERMARK
-        windows: list[tuple[int, int]] = []  # of all times from last to end
+        windows: list[tuple[int, int]] = []  # of all times from last to end, those that take elements
         for cursor.key, time, value in zip(identities, times, values, strict=True):
             place.timestamp = time
             key = cursor.key
@@ -153,64 +142,22 @@ class AlignedWindowOperator(WindowOperator):
                 first = time - (time - offset) % slide
                 # Windows end at times of their own when they are not a whole number of slides long.
                 last, end = (first, first + slide) if size % slide == 0 else (time, time + 1)
-                windows = [(start, start + size) for start in range(first, time - size, -slide)]
-            taken = False
+                windows = [
+                    (start, start + size)
+                    for start in range(first, time - size, -slide)
+                    if start + size > gone
+                ]
             for window in windows:
-                if window[1] <= gone:
-                    continue
-                taken = True
                 place.key = (key, window)
-                before = value_of()
-                if reduce is not None:
-                    combined = value if before is None else reduce(before, value)
-                    if combined is None:
-                        self.contents.add(value)  # raises: a reduction holds no None
-                else:
-                    combined = combine.add(value, combine.create_accumulator() if before is None else before)
-                update(combined)
+                begun = begins(value) or window[1] <= restored
                 if window[1] <= over:
                     cursor.timestamp = time
                     self._fire(*window, out, out_times)
-                elif before is None:
+                elif begun:
                     register(window[1] - 1)
-                if lateness and before is None:
+                if lateness and begun:
                     register(window[1] - 1 + lateness)
-            if not taken and time + lateness <= watermark:
-                self.late(value, time)
-
-    def _run_lists(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int],
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
-        """Add elements to the lists of windows of event time."""
-        cursor, place = self.cursor, self.place
-        add, register = self.contents.add, self.timers.event.register
-        assigner, lateness, watermark = self.assigner, self.lateness, self.timers.watermark
-        size, slide, offset = assigner.size, assigner.slide, assigner.offset
-        over = watermark + 1
-        gone = over - lateness
-        for cursor.key, time, value in zip(identities, times, values, strict=True):
-            place.timestamp = time
-            taken = False
-            for start in range(time - (time - offset) % slide, time - size, -slide):
-                end = start + size
-                if end <= gone:
-                    continue
-                taken = True
-                place.key = (cursor.key, (start, end))
-                add(value)
-                if end <= over:
-                    cursor.timestamp = time
-                    self._fire(start, end, out, out_times)
-                else:
-                    register(end - 1)
-                if lateness:
-                    register(end - 1 + lateness)
-            if not taken and time + lateness <= watermark:
+            if not windows and time + lateness <= watermark:
                 self.late(value, time)
 
     def _run_processing_time(
@@ -218,7 +165,7 @@ class AlignedWindowOperator(WindowOperator):
     ) -> None:
         """Add elements to windows of processing time."""
         cursor, place, clock = self.cursor, self.place, self.timers.clock
-        add, register = self.contents.add, self.timers.processing.register
+        begins, register = self.contents.begins, self.timers.processing.register
         size, slide, offset = self.assigner.size, self.assigner.slide, self.assigner.offset
         place.timestamp = MIN_WATERMARK
         for index, value in enumerate(values):
@@ -228,8 +175,8 @@ class AlignedWindowOperator(WindowOperator):
             now = clock()
             for start in range(now - (now - offset) % slide, now - size, -slide):
                 place.key = (key, (start, start + size))
-                add(value)
-                register(start + size - 1)
+                if begins(value) or start + size <= self._restored:
+                    register(start + size - 1)
 
     def _fire(self, start: int, end: int, out: list[Any], out_times: list[int] | None) -> None:
         contents = self.contents.get()

@@ -21,6 +21,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from changelog_engine.codec.values import CLEARED
+from changelog_engine.state.backend import StateTable
 from changelog_engine.state.handles import (
     AggregatingHandle,
     CellHandle,
@@ -60,7 +61,7 @@ def general(handle: Any) -> None:
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _NUMBERS = itertools.count(1)
-_METHODS = ("value", "update", "get", "add", "put", "clear", "__getitem__", "__setitem__")
+_METHODS = ("value", "update", "get", "add", "begins", "put", "clear", "__getitem__", "__setitem__")
 
 
 @lru_cache(maxsize=1024)
@@ -111,6 +112,11 @@ def _all_logged(log: MutationLog | None, names: _Names, values: str) -> list[str
     if log.times is not None:
         lines.append("    log_times.extend([cursor.timestamp] * (more + 1))")
     return lines
+
+
+def _changed(table: StateTable) -> list[str]:
+    """The lines that tell a table of a changed list or map, which a dict of Python knows by itself."""
+    return [] if type(table) is dict else ["table[key] = entry"]
 
 
 def _cell_names(cell: CellHandle) -> _Names:
@@ -208,7 +214,10 @@ def _reducing(handle: ReducingHandle) -> tuple[str, _Names]:
         if handle._fits is None:
             add[-2:] = [*_admitted(cell, "present(value)")]
         add += ["key = cursor.key", *_logged(log, names, "value"), "table[key] = value"]
-    return _lines(0, ["def add(self, value):"]) + _lines(1, add), names
+    source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    return source + _lines(0, ["def begins(self, value):"]) + _lines(
+        1, [*add, "return before is None"]
+    ), names
 
 
 def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
@@ -217,7 +226,8 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
     names: _Names = {"cell_value": cell.value, "cell_update": cell.update, "function": handle._function}
     add = [
         "before = cell_value()",
-        "if before is None:",
+        "first = before is None",
+        "if first:",
         "    before = function.create_accumulator()",
         "value = function.add(value, before)",
     ]
@@ -227,9 +237,11 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
         names |= _cell_names(cell) | {"clear": cell.clear}
         add[0] = "before = get_entry(cursor.key)"
         log = cell._log if isinstance(cell, LoggingCell) else None
-        add += [*_admitted(cell, "clear()"), "key = cursor.key"]
+        add += [*_admitted(cell, "clear() or first"), "key = cursor.key"]
         add += [*_logged(log, names, "value"), "table[key] = value"]
-    return _lines(0, ["def add(self, value):"]) + _lines(1, add), names
+    source = _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return first"])
+    add = [line.replace("clear() or first", "clear()") for line in add]
+    return source + _lines(0, ["def add(self, value):"]) + _lines(1, add), names
 
 
 def _list(handle: ListHandle) -> tuple[str, _Names]:
@@ -260,11 +272,13 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
         *_logged(handle._log, names, "value" if freeze is None else "frozen", APPEND),
         "entry = get_entry(key)",
         "if entry is None:",
-        "    entry = [value]",
-        "else:",
-        "    entry.append(value)",
-        "table[key] = entry",
+        "    table[key] = [value]",
+        "    return BEGINS",
+        "entry.append(value)",
+        *_changed(handle._table),
     ]
+    begins = [line.replace("BEGINS", "True") for line in add] + ["return False"]
+    add = [line.replace(" BEGINS", "") for line in add]
     out = "[copy(value) for value in entry]" if handle._mutable else "entry.copy()"
     get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
     update = [
@@ -280,6 +294,7 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     update += ["key = cursor.key", *_all_logged(handle._log, names, "values" if freeze is None else "frozen")]
     update.append("table[key] = values")
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    source += _lines(0, ["def begins(self, value):"]) + _lines(1, begins)
     source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
     source += _clear(handle._log, names, CLEAR)
     return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
@@ -315,9 +330,10 @@ def _map(handle: MapHandle) -> tuple[str, _Names]:
             *_logged(handle._log, names, "value", PUT),
             "entry = get_entry(key)",
             "if entry is None:",
-            "    entry = {}",
+            "    table[key] = {map_key: value}",
+            "    return",
             "entry[map_key] = value",
-            "table[key] = entry",
+            *_changed(handle._table),
         ]
         source += _lines(0, ["def put(self, map_key, value):"]) + _lines(1, put)
         source += _lines(0, ["__setitem__ = put"])

@@ -13,6 +13,7 @@ why a cell that logs is a class of its own (docs/decisions/0018-a-backend-gives-
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -180,7 +181,25 @@ class CopyingCell(CellHandle):
         super().clear()
 
 
-class ReducingHandle:
+class AddingHandle(ABC):
+    """What reducing, aggregating and list state share: one more element goes to those that are there."""
+
+    @abstractmethod
+    def add(self, value: Any) -> None:
+        """Add one element."""
+
+    @abstractmethod
+    def held(self) -> Any:
+        """What the table has of the current key, or None."""
+
+    def begins(self, value: Any) -> bool:
+        """As ``add``; tells whether nothing was there before."""
+        first = self.held() is None
+        self.add(value)
+        return first
+
+
+class ReducingHandle(AddingHandle):
     """ReducingState: folds what is added with the reduce function."""
 
     def __init__(self, cell: Any, reduce: Callable[[Any, Any], Any], admission: Admission) -> None:
@@ -201,6 +220,8 @@ class ReducingHandle:
         """The folded value, or None before the first add."""
         return self._cell.value()
 
+    held = get
+
     def add(self, value: Any) -> None:
         """Fold one value in."""
         before = self._value()
@@ -216,7 +237,7 @@ class ReducingHandle:
         self._cell.clear()
 
 
-class AggregatingHandle:
+class AggregatingHandle(AddingHandle):
     """AggregatingState: keeps the aggregate function's accumulator."""
 
     def __init__(self, cell: Any, function: Any) -> None:
@@ -227,6 +248,9 @@ class AggregatingHandle:
     def cell(self) -> Any:
         """The state under it, which holds the accumulator."""
         return self._cell
+
+    def held(self) -> Any:
+        return self._cell.value()
 
     def get(self) -> Any:
         """The aggregate's result, or None before the first add."""
@@ -245,7 +269,7 @@ class AggregatingHandle:
         self._cell.clear()
 
 
-class ListHandle:
+class ListHandle(AddingHandle):
     """ListState over a table of lists.
 
     It logs one mutation per element: ``append``, or ``replace`` (the list becomes just this element).
@@ -262,6 +286,9 @@ class ListHandle:
         self._fits = admission.fits
         self._log = log
         self._freeze = None if log is None or not admission.mutable else admission.freeze
+
+    def held(self) -> Any:
+        return self._table.get(self._cursor.key)
 
     def get(self) -> list[Any]:
         """The elements in order; an empty list when there are none."""

@@ -12,12 +12,19 @@ from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.programs import Program
 from support.script import DriverKilled, Failure, Fault, Script
+from support.window_jobs import graph as window_graph
+from support.window_jobs import spec as window_spec
 
 from api.common import Time
 from api.common.typeinfo import Types
 from api.datastream import KeyedBroadcastProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from api.datastream.window import CountTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
+from api.datastream.window import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from api.datastream.window_functions import ProcessWindowFunction
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import (
@@ -274,3 +281,20 @@ def test_case_26_broadcast_state_stays_with_its_operator(tmp_path: Path) -> None
     refused_by_driver(job, gone, words, restore=savepoint)
     found = killed(job, gone, 1, restore=savepoint, ignore_unclaimed_state=True)
     assert [dict(entry[2][0]) for entry in found] == [{}] * 3
+
+
+@pytest.mark.parametrize("slide", [10, 5])
+def test_windows_that_another_trigger_kept_fire_at_their_end(tmp_path: Path, slide: int) -> None:
+    """Nothing but their lateness had set a timer for them."""
+    elements = [("a", 1, "x"), ("a", 8, "y"), ("a", 40, "z")]
+    assigner = SlidingEventTimeWindows(10, slide)
+
+    def job_graph(trigger: Any, lateness: int) -> JobGraph:
+        return window_graph(elements, window_spec(assigner, trigger, allowed_lateness_ms=lateness))
+
+    job = TestJob(tmp_path, Script((1,)))
+    assert killed(job, job_graph(CountTrigger.of(9), 5), 1) == []
+    job.outputs.clear()
+    job.run(job_graph(None, 0))
+    fired = [(start, texts) for _, start, texts in job.output]
+    assert (0, "xy") in fired

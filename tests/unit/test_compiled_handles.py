@@ -78,12 +78,12 @@ class Last:
 
 CALLS = {
     StateKind.VALUE: [("value",), ("update", VALUES), ("update", VALUES), ("clear",)],
-    StateKind.REDUCING: [("get",), ("add", VALUES), ("add", VALUES), ("clear",)],
-    StateKind.AGGREGATING: [("get",), ("add", VALUES), ("add", VALUES), ("clear",)],
+    StateKind.REDUCING: [("get",), ("add", VALUES), ("begins", VALUES), ("clear",)],
+    StateKind.AGGREGATING: [("get",), ("add", VALUES), ("begins", VALUES), ("clear",)],
     StateKind.LIST: [
         ("get",),
         ("add", VALUES),
-        ("add", VALUES),
+        ("begins", VALUES),
         ("update", st.lists(VALUES, max_size=3)),
         ("clear",),
     ],
