@@ -331,6 +331,9 @@ def test_mutations_are_what_they_say(
             check_engine(each)
         else:
             check_states(each, keyed in KEYED[4:])
+    if not found.start:  # nothing was before the replay
+        roots = [record_of(each.cause) for each in found.mutations]
+        assert not any(isinstance(root, UnknownCause) and "set before" in root.reason for root in roots)
     assert len(found.text())
     assert all(len(line) <= 80 for line in found.text().splitlines()[2:])
     check_outputs(now, job, at, start, keyed, twice)
