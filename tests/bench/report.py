@@ -278,6 +278,16 @@ GOALS = (
         )
         for share, most in (("p50", 40), ("p99", None), ("p999", 250))
     ),
+    *(
+        Goal(
+            f"files of snapshots that were made beside, {name} keys",
+            ("barrier",),
+            _field("barrier", f"{name}_with_snapshot_files"),
+            "files",
+            1,
+        )
+        for name in ("few", "many")
+    ),
     Goal(
         "acknowledgement, p50, many keys against few",
         ("barrier",),
