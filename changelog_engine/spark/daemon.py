@@ -375,8 +375,8 @@ class Daemon:
             numpy_random = sys.modules.get("numpy.random")  # numpy 1 imports it along, and it draws
             if numpy_random is not None:
                 numpy_random.seed()
-            if not self._background:
-                _name_process(f"task {os.environ[PIN_VARIABLE]}/{subtask}")
+            pin = os.environ[PIN_VARIABLE]
+            _name_process(pin if self._background else f"task {pin}/{subtask}")
             serve(link, broadcasts)
             status = 0
         except BaseException:

@@ -277,7 +277,8 @@ def _workers(processes: list[Process]) -> dict[str, list[int]]:
     for process in processes:
         daemon = by_pid.get(process.parent)
         if process.pin is not None and daemon is not None and daemon.pin == process.pin:
-            pin = process.name.removeprefix(NAMED) if process.name.startswith(NAMED) else process.pin
+            named = process.name.startswith((NAMED, _BACKGROUND))  # else by a daemon of its own
+            pin = process.name.removeprefix(NAMED) if named else process.pin
             if pin.count("/") == 2 or pin.startswith(_BACKGROUND):  # else it was forked this moment
                 found.setdefault(pin, []).append(process.pid)
     return found
