@@ -25,15 +25,17 @@ PAYMENTS = 6_000
 def test_killed_in_the_middle(kafka: KafkaServer, tmp_path: Path) -> None:
     create_topics(kafka.bootstrap_servers, "killed-")
     write(kafka.bootstrap_servers, "killed-", PAYMENTS)
-    options = often_killed(tmp_path / "log") | {"python.fn-execution.bundle.size": 200}
+    options = often_killed(tmp_path / "log")
+    small, large = ({"python.fn-execution.bundle.size": size} for size in (50, 400))
     arguments = (JOB, kafka.bootstrap_servers, "--bounded", "--prefix", "killed-")
-    with Driver(*arguments, options=options, work=tmp_path) as driver:
+    # The first sessions come after two fifths of the payments: more than thirty epochs are left when it is killed.
+    with Driver(*arguments, options=options | small, work=tmp_path) as driver:
         driver.wait_for(lambda: kafka.consume_committed("killed-sessions"), what="sessions")
         driver.kill()
         driver.wait_gone()
     wanted = expected_of(PAYMENTS)
     assert 0 < len(kafka.consume_committed("killed-sessions")) < len(wanted.sessions)
-    with Driver(*arguments, options=options, work=tmp_path) as driver:
+    with Driver(*arguments, options=options | large, work=tmp_path) as driver:
         assert driver.end() == 0, driver.output
     assert wrong_outputs(wanted, **written(kafka, "killed-")) == []
     assert wrong_state(wanted, tmp_path / "log" / "card-payments" / "changelog") == []
