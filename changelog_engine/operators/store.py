@@ -261,7 +261,7 @@ class KeyedStore:
             tables={**self._kept_tables, **tables},
             timers={**self._kept_timers, **self.timer_tables},
             timer_namespaces=self.namespaces,
-            pending=self._pending,
+            pending=dict(self._pending),  # closing forgets them
             cursors=self._cursors,
         )
 

@@ -137,6 +137,35 @@ def test_a_state_that_is_declared_later_is_kept_too(tmp_path):
     assert run(tmp_path, {55: ValueError("no")}, *faults, function={"late": True}) == [2, 2]
 
 
+class Lazy(KeyedProcessFunction):
+    """Declares a state where it is first used, as window functions do: with the first elements, and with the last ones."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: int, ctx: Any) -> Iterator[Any]:
+        if not 2 * KEYS <= value < NUMBERS - KEYS:
+            total = self.context.get_state(ValueStateDescriptor("total", Types.LONG()))
+            total.update((total.value() or 0) + 1)
+            yield value, total.value()
+
+
+def test_state_that_nobody_has_declared_yet_outlives_two_failures(tmp_path):
+    faults = (Failure(5, Fault.GONE), Failure(7, Fault.COMMIT_FAILS), Failure(8, Fault.COMMIT_FAILS))
+    job = TestJob(tmp_path, Script((10,), (False, True), faults), local_recovery=True)
+    job.run(
+        keyed_job(
+            list(range(NUMBERS)),
+            Lazy(),
+            key=lambda number: number % KEYS,
+            key_type=Types.LONG(),
+            parallelism=2,
+        )
+    )
+    assert sorted(job.output)[-KEYS:] == [(value, 3) for value in range(NUMBERS - KEYS, NUMBERS)]
+    assert state_at(job.table()).states["process", "total"] == dict.fromkeys(range(KEYS), 3)
+
+
 def test_where_most_keys_changed_all_is_restored(tmp_path):
     with mock.patch.object(kept_state, "_FEW", 0):
         assert run(tmp_path, {55: ValueError("no")}) == [0]
