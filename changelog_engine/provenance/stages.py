@@ -142,15 +142,16 @@ def _load_only(store: KeyedStore, groups: range, wanted: Any) -> None:
     load, config = store.load, store.config
     narrowed = {**vars(config), "key_groups": groups}
 
-    def narrow_load(point: Any, described: Any, tell: Any) -> None:
+    def narrow_load(point: Any, described: Any, tell: Any, kept: Any = None) -> bool:
         if not groups:
             store.take([], described)
-            return
+            return False
         store.config = type(config)(**narrowed)
-        load(point, described, tell)
+        load(point, described, tell)  # nothing is kept for a replay
         store.config = config
         for name in store._pending:
             filter_pending(name)
+        return False
 
     def filter_pending(name: tuple[str, str]) -> None:
         text = store.buffer._key_codec.texts([wanted])[0]
