@@ -427,6 +427,7 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
                 return
             if not message:  # the daemon ended, or needs this worker no more
                 return
+            fork_server.keep_from_programs(descriptors)
             told.update(_named(each) for each in message.split(b"\n")[1:])
             _know(told)
             with socket.socket(fileno=descriptors[0]) as connection:

@@ -120,6 +120,7 @@ def accept(listening: socket.socket) -> Asking | None:
         if daemon is None:
             raise ConnectionError("somebody else's")
         size, descriptors, _, _ = socket.recv_fds(connection, _INT.size, _DESCRIPTORS)
+        keep_from_programs(descriptors)
         length = _INT.unpack(size + exactly(connection, _INT.size - len(size)))[0]
         if len(descriptors) != _DESCRIPTORS or not 0 <= length <= _LONGEST:
             raise ConnectionError("not a request")
@@ -148,6 +149,15 @@ def _sibling(connection: socket.socket) -> int | None:
         if user == os.geteuid() and parent == os.getppid():
             return int(process)
     return None
+
+
+def keep_from_programs(descriptors: Iterable[int]) -> None:
+    """Close descriptors that came over a socket in what this process starts, as Python does with all others.
+
+    A program that a user's function leaves running would hold a worker's link and connection: its end would not be heard.
+    """
+    for each in descriptors:
+        os.set_inheritable(each, False)
 
 
 def exactly(connection: socket.socket, size: int) -> bytes:

@@ -31,7 +31,7 @@ LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
-# draw random numbers, write to standard output.
+# draw random numbers, write to standard output, leave a program running.
 PROGRAM = """
 import os, signal, struct, sys
 from changelog_engine.spark import daemon, fork_server
@@ -70,6 +70,8 @@ def run(connection):
             connection.sendall(struct.pack("!2d", random.random(), numpy.random.random()))
         elif asked == b"w":
             os.write(1, os.environ[daemon.PIN_VARIABLE].encode())
+        elif asked == b"l":
+            os.posix_spawn("/bin/sleep", ["sleep", "60"], {}, setpgroup=0)
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -430,6 +432,30 @@ def test_one_daemon_forks_the_workers_of_all_stages(tmp_path: Path) -> None:
     wait_gone(others)
     for each in (first, second, connection):
         each.close()
+
+
+@pytest.mark.parametrize("stage", [0, 1], ids=["own", "of the daemon that forks for all"])
+def test_a_workers_end_is_heard_while_a_program_runs_that_a_function_left(tmp_path: Path, stage: int) -> None:
+    daemons = [Spark(tmp_path, False, f"0/{number}") for number in range(2)]
+    connections = [each.connect() for each in daemons]
+    begin(connections[0], 0)  # its daemon forks for all from now on
+    end(connections[0])
+    worker = begin(connections[stage], 1)
+    children = Path(f"/proc/{worker}/task/{worker}/children")
+    connections[stage].sendall(b"l")
+    wait_for(lambda: children.read_text() != "", "the program to run", LONGEST_S)
+    program = int(children.read_text())
+    try:
+        connections[stage].sendall(b"x")
+        assert connections[stage].recv(1) == b""
+        with daemons[stage].connect() as connection:
+            assert run(connection, 1) != worker
+        assert is_running(program)
+    finally:
+        os.kill(program, signal.SIGKILL)
+    for connection, each in zip(connections, daemons, strict=True):
+        connection.close()
+        each.end()
 
 
 NAME = """
