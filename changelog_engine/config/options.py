@@ -395,7 +395,7 @@ EPOCH_TARGET = Option(
     "changelog.epoch.target",
     "duration",
     None,
-    "Target time of one epoch, and where nothing waits the time from one to the next; unset: adaptive.",
+    "Target time of one epoch, and where nothing waits from one to the next (until a checkpoint, or 30 s); unset: adaptive.",
 )
 EPOCH_TIMEOUT = Option(
     "changelog.epoch.timeout",

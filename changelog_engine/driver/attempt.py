@@ -102,7 +102,7 @@ class AttemptRun:
             if not self._progress.finished and not self._sinks_wait:
                 rest_ms = self._pace.rest_ms(records, self._next_timer_ms)
                 if rest_ms:
-                    self._control.wait(rest_ms)
+                    self._control.rest(rest_ms)
 
     def _next_kind(self) -> EpochKind | None:
         """What the next epoch is for; None when there is nothing left to do."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from changelog_engine.clock import Deadline
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.savepoints.requests import SavepointRequests
+
+_LOOK_S = 0.1
 
 
 class JobControl:
@@ -59,6 +62,19 @@ class JobControl:
     def wait(self, wait_ms: float) -> None:
         """Wait; a job that is to stop waits no longer."""
         self._stopping.wait(wait_ms / 1000)
+
+    def rest(self, rest_ms: float) -> None:
+        """Wait between two epochs; a job of which anything is asked rests a tenth of a second at most."""
+        deadline = Deadline(rest_ms / 1000)
+        while left_s := deadline.left_s:
+            self._stopping.wait(min(left_s, _LOOK_S))
+            if self._asked:
+                return
+
+    @property
+    def _asked(self) -> bool:
+        others = self.savepoints.waiting or self.rescales.waiting is not None
+        return self.stopping or others or self._failure is not None
 
     def fail(self, failure: ChangelogEngineError) -> None:
         """Fail the attempt at its next epoch: something beside the job failed for good."""

@@ -91,7 +91,8 @@ class Pace:
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
         """How long to wait before the next epoch: a little when there was nothing to read, and longer when that goes on.
 
-        Where an epoch's target was asked for, and nothing waits to be read, for the rest of it too.
+        Where an epoch's target was asked for, and nothing waits to be read, for the rest of it too, at most until a
+        checkpoint is due, and never so long that Spark ends an idle worker.
 
         Args:
             records: how many the last epoch read.
@@ -101,7 +102,8 @@ class Pace:
             self._idle_ms = 0
             if self._asked_ms is None or not self._caught_up:
                 return 0.0
-            rest_ms = max(0.0, self._asked_ms - self._last_ms)
+            due_ms = self._barriers.left_ms(self._clock.monotonic_ms(), self._last_ms)
+            rest_ms = max(0.0, min(self._asked_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
         else:
             self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
             rest_ms = self._idle_ms

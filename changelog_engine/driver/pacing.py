@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from changelog_engine.clock import MonotonicMs
@@ -89,6 +90,13 @@ class BarrierClock:
             return False
         at = now_ms + expected_ms
         return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
+
+    def left_ms(self, now_ms: MonotonicMs, expected_ms: float) -> float:
+        """How long until an epoch that then starts and takes about this long is due; infinite without checkpoints."""
+        if self.interval_ms is None:
+            return math.inf
+        begins_ms = max(self._due_ms - 1.5 * expected_ms, self._ended_ms + self.min_pause_ms - expected_ms)
+        return max(0.0, begins_ms - now_ms)
 
     def completed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
         """A checkpoint is done; the next is due an interval after its barrier."""

@@ -368,6 +368,7 @@ class DeltaLog:
         known = self.last_checkpoint_version()
         try:
             if self.storage.local is None:
+                self._refuse_damaged(self.storage.list(LOG))
                 table = self._open()
                 table.create_checkpoint()
                 table.cleanup_metadata()
@@ -397,7 +398,9 @@ class DeltaLog:
             with contextlib.suppress(FileNotFoundError):  # before the list, which then has what it points to
                 Path(scratch, LAST_CHECKPOINT).write_bytes(self.storage.read(LAST_CHECKPOINT))
             begins, newest = last_checkpoint_version(LocalDisk(scratch)), -1
-            for entry in self.storage.list(LOG):
+            entries = self.storage.list(LOG)
+            self._refuse_damaged(entries)  # or a new checksum would vouch for what it says
+            for entry in entries:
                 match = NUMBERED.match(entry.name)
                 if match and int(match[1]) >= begins:  # what came before is in that Delta checkpoint
                     (log / entry.name).symlink_to(self.storage.place(f"{LOG}/{entry.name}"))

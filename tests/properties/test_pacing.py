@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -76,6 +77,9 @@ def test_barriers_keep_to_interval_and_pause(interval: int, pause: int, duration
     last_end, last_barrier = now - pause, now
     for duration in durations:
         due = clock.due(now, duration)
+        left_ms = clock.left_ms(now, duration)
+        assert due == (left_ms == 0)
+        assert clock.due(now + left_ms, duration)
         barrier = now + duration
         if due:
             assert barrier - last_end >= pause
@@ -89,7 +93,9 @@ def test_barriers_keep_to_interval_and_pause(interval: int, pause: int, duration
 
 
 def test_no_interval_means_no_barrier() -> None:
-    assert not BarrierClock(None, 0, 0).due(10**9, 10**9)
+    clock = BarrierClock(None, 0, 0)
+    assert not clock.due(10**9, 10**9)
+    assert clock.left_ms(10**9, 10**9) == math.inf
 
 
 def test_without_a_strategy_checkpointing_decides() -> None:

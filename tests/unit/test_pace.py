@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from support.jobs import OneClock
 
+from changelog_engine.driver import control as control_module
+from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.pace import Pace
+from changelog_engine.errors import StorageError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.operators.messages import EpochReport, SourceReport
 
@@ -41,6 +44,49 @@ def test_after_an_epoch_that_read(
     target_ms: int | None, behind: list[int | None], timer_ms: int | None, rest: float
 ) -> None:
     assert rest_ms(target_ms, behind, 2, timer_ms) == rest
+
+
+@pytest.mark.parametrize(
+    ("target_ms", "interval_ms", "pause_ms", "rest"),
+    [
+        (10_000, 2_000, 0, 1_955),  # a checkpoint is due before
+        (10_000, 2_000, 3_000, 1_955),  # the pause before the first one is over
+        (500, 2_000, 0, 470),
+        (600_000, None, 0, 30_000),  # Spark ends a worker that was idle for a minute
+    ],
+)
+def test_a_long_target_keeps_nothing_waiting(
+    target_ms: int, interval_ms: int | None, pause_ms: int, rest: float
+) -> None:
+    settings = JobSettings(
+        epoch_target_ms=target_ms, checkpoint_interval_ms=interval_ms, min_pause_ms=pause_ms
+    )
+    plan: Any = None
+    pace = Pace(plan, settings, OneClock(lambda: 1_000))
+    pace.observe(True, 30.0, 2, [EpochReport(0, 0, read={"s": SourceReport(1, 0, None)})])
+    assert pace.rest_ms(2, None) == rest
+
+
+@pytest.mark.parametrize("asked", ["stop", "fail", "savepoint", "rescale"])
+def test_a_rest_ends_when_something_is_asked(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    plan: Any = None
+    control = JobControl(None, plan, lambda plan: None)
+    if asked == "stop":
+        control.stop()
+    elif asked == "fail":
+        control.fail(StorageError("broken"))
+    elif asked == "savepoint":
+        monkeypatch.setattr(type(control.savepoints), "waiting", True)
+    else:
+        monkeypatch.setattr(type(control.rescales), "waiting", object())
+    monkeypatch.setattr(control_module, "Deadline", lambda after_s: Endless())
+    control.rest(1.0)  # or this would never return
+
+
+class Endless:
+    """A deadline that never passes."""
+
+    left_s = 0.001
 
 
 @pytest.mark.parametrize("target_ms", [None, 200])

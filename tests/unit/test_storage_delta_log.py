@@ -10,6 +10,8 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from changelog_engine.changelog.rows import SCHEMA
@@ -183,6 +185,13 @@ def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) 
         assert caught.value.path == str(checkpoint)
     checkpoint.write_bytes(whole)
     log.commit([add("g")], ["f0"])
+    rows = pq.read_table(checkpoint)
+    pq.write_table(
+        rows.filter(pc.not_equal(pc.struct_field(rows["add"], "path").fill_null(""), "f1")), checkpoint
+    )
+    with pytest.raises(CorruptChangelogError):  # no other one is made of it, with a good checksum
+        log.maintain(every=1)
+    checkpoint.write_bytes(whole)
     assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 3
     assert len(deltalake.DeltaTable(str(tmp_path)).file_uris()) == 3  # other readers pass the checksum over
 
