@@ -17,7 +17,8 @@ Invariants:
     * Nothing that was imported before a fork runs a thread of its own then, but for allocators, which know of forks, or has
       drawn random numbers: workers would draw the same.
     * A subtask has one worker, which has one connection at a time.
-    * The connection of a worker that has ended is closed, or Spark would wait for it.
+    * The connection of a worker that has ended is closed, or Spark would wait for it: also while processes live that it
+      has forked.
     * A worker whose task failed ends, as PySpark's does; one that Spark has killed (its task was cancelled) too.
     * A worker that holds state stays although Spark closes all connections: it does after a minute without tasks.
     * Functions that aren't the engine's get PySpark's own daemon.
@@ -78,6 +79,7 @@ class _Worker:
         waiting: connections whose tasks come next: Spark gave up a task that still runs, and began another.
         holds_state: whether it does.
         killed: it may have said that it is done before that; it gets no more tasks.
+        process: a descriptor that can be read from when the process has ended; None where there is no such thing.
     """
 
     def __init__(self, pid: int, link: socket.socket) -> None:
@@ -87,6 +89,7 @@ class _Worker:
         self.waiting: deque[socket.socket] = deque()
         self.holds_state = False
         self.killed = False
+        self.process = _process(pid)
         self.told = 0  # so many of the daemon's broadcast variables
 
 
@@ -220,7 +223,7 @@ class Daemon:
             self._to_kill -= 1
             worker.killed = True
             with suppress(OSError):
-                os.kill(worker.pid, signal.SIGKILL)
+                _kill(worker)
 
     def _number(self, subtask: int) -> int:
         """Whose worker runs a task of this partition."""
@@ -239,6 +242,8 @@ class Daemon:
         worker = self._workers[subtask] = _Worker(pid, ours)
         worker.told = len(self._broadcasts)  # the fork took them along
         self._watch(ours.fileno(), 1, lambda: self._hear(subtask, worker))
+        if worker.process is not None:
+            self._watch(worker.process, 2, lambda: self._see_end(subtask, worker))
         return worker
 
     def _prepare(self) -> None:
@@ -320,31 +325,52 @@ class Daemon:
             return
         except OSError:
             said = b""
-        if said and worker.killed:
+        if not said:
+            self._end(subtask, worker)
             return
-        connection, worker.connection = worker.connection, None
-        if connection is not None:
-            self._unwatch(connection.fileno())
-            if self._to_kill and not worker.killed and _is_closed(connection):
-                self._to_kill -= 1  # the worker was faster
-        if said:
-            state, *broadcasts = said.split(b"\n")
-            worker.holds_state = state == _HOLDS_STATE
-            self._broadcasts += [each for each in broadcasts if each not in self._broadcasts]
-            if connection is not None:
-                self._wait_for_task(connection)
-            if worker.waiting:
-                self._give(worker, worker.waiting.popleft())
+        if worker.killed:
             return
+        connection = self._take_connection(worker)
+        state, *broadcasts = said.split(b"\n")
+        worker.holds_state = state == _HOLDS_STATE
+        self._broadcasts += [each for each in broadcasts if each not in self._broadcasts]
         if connection is not None:
+            self._wait_for_task(connection)
+        if worker.waiting:
+            self._give(worker, worker.waiting.popleft())
+
+    def _see_end(self, subtask: int, worker: _Worker) -> None:
+        """A worker's process is gone: a child that a function forked may hold its link and its connection."""
+        assert worker.process is not None
+        if _is_ready(worker.process, select.POLLIN):  # and not what had this number a moment ago
+            self._end(subtask, worker)
+
+    def _end(self, subtask: int, worker: _Worker) -> None:
+        """A worker has ended; its tasks that wait are for the next one."""
+        connection = self._take_connection(worker)
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)  # whoever holds it
             connection.close()
         self._forget(subtask, worker)
         for waiting in worker.waiting:
             self._wait_for_task(waiting)
 
+    def _take_connection(self, worker: _Worker) -> socket.socket | None:
+        """The connection of a task that has ended."""
+        connection, worker.connection = worker.connection, None
+        if connection is not None:
+            self._unwatch(connection.fileno())
+            if self._to_kill and not worker.killed and _is_closed(connection):
+                self._to_kill -= 1  # the worker was faster
+        return connection
+
     def _forget(self, subtask: int, worker: _Worker) -> None:
         self._unwatch(worker.link.fileno())
         worker.link.close()
+        if worker.process is not None:
+            self._unwatch(worker.process)
+            os.close(worker.process)
         del self._workers[subtask]
 
     def _end_idle_workers(self) -> None:
@@ -370,6 +396,8 @@ class Daemon:
                 for each in (other.link, other.connection, *other.waiting):
                     if each is not None:
                         each.close()
+                if other.process is not None:
+                    os.close(other.process)
             with open(os.devnull) as nothing:
                 os.dup2(nothing.fileno(), 0)
             numpy_random = sys.modules.get("numpy.random")  # numpy 1 imports it along, and it draws
@@ -398,6 +426,21 @@ def _forked() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts allocators' threads
         return os.fork()
+
+
+def _process(pid: int) -> int | None:
+    """A descriptor of a process: unlike its number, never another one's."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # an old kernel, or it has ended, and its link says so
+            return os.pidfd_open(pid)
+    return None
+
+
+def _kill(worker: _Worker) -> None:
+    if worker.process is None:
+        os.kill(worker.pid, signal.SIGKILL)
+    elif sys.platform == "linux":
+        signal.pidfd_send_signal(worker.process, signal.SIGKILL)
 
 
 def order_of_workers(count: int) -> bytes:
@@ -563,8 +606,12 @@ def _check_secret(connection: socket.socket) -> None:
 
 def _is_closed(connection: socket.socket) -> bool:
     """Whether the other side has closed it."""
+    return _is_ready(connection.fileno(), _CLOSED)
+
+
+def _is_ready(descriptor: int, mask: int) -> bool:
     looked = select.poll()
-    looked.register(connection.fileno(), _CLOSED)
+    looked.register(descriptor, mask)
     return bool(looked.poll(0))
 
 

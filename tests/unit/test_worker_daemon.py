@@ -31,7 +31,7 @@ LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
-# draw random numbers, write to standard output, leave a program running.
+# draw random numbers, write to standard output, leave a program running, or a fork of itself.
 PROGRAM = """
 import os, signal, struct, sys
 from changelog_engine.spark import daemon, fork_server
@@ -72,6 +72,9 @@ def run(connection):
             os.write(1, os.environ[daemon.PIN_VARIABLE].encode())
         elif asked == b"l":
             os.posix_spawn("/bin/sleep", ["sleep", "60"], {}, setpgroup=0)
+        elif asked == b"c":
+            if os.fork() == 0:
+                signal.pause()
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -434,25 +437,41 @@ def test_one_daemon_forks_the_workers_of_all_stages(tmp_path: Path) -> None:
         each.close()
 
 
+def child_of(worker: int) -> int:
+    children = Path(f"/proc/{worker}/task/{worker}/children")
+    wait_for(lambda: children.read_text() != "", "a child to run", LONGEST_S)
+    return int(children.read_text())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the number of a child is read in /proc")
+@pytest.mark.parametrize("leaves", [b"l", b"c"], ids=["program", "fork"])
 @pytest.mark.parametrize("stage", [0, 1], ids=["own", "of the daemon that forks for all"])
-def test_a_workers_end_is_heard_while_a_program_runs_that_a_function_left(tmp_path: Path, stage: int) -> None:
+def test_a_workers_end_is_heard_while_a_child_runs_that_a_function_left(
+    tmp_path: Path, stage: int, leaves: bytes
+) -> None:
+    """It ended by itself, or was killed since its task was given up."""
     daemons = [Spark(tmp_path, False, f"0/{number}") for number in range(2)]
     connections = [each.connect() for each in daemons]
     begin(connections[0], 0)  # its daemon forks for all from now on
     end(connections[0])
-    worker = begin(connections[stage], 1)
-    children = Path(f"/proc/{worker}/task/{worker}/children")
-    connections[stage].sendall(b"l")
-    wait_for(lambda: children.read_text() != "", "the program to run", LONGEST_S)
-    program = int(children.read_text())
-    try:
-        connections[stage].sendall(b"x")
-        assert connections[stage].recv(1) == b""
-        with daemons[stage].connect() as connection:
-            assert run(connection, 1) != worker
-        assert is_running(program)
-    finally:
-        os.kill(program, signal.SIGKILL)
+    spark, connection, left = daemons[stage], connections[stage], []
+    worker = begin(connection, 1)
+    connection.sendall(leaves)
+    left.append(child_of(worker))
+    os.kill(worker, signal.SIGKILL)
+    assert connection.recv(1) == b""
+
+    connection = spark.connect()
+    other = begin(connection, 1)
+    connection.sendall(leaves)
+    left.append(child_of(other))
+    connection.sendall(b"s")
+    spark.give_up(connection)
+    with spark.connect() as connection:
+        assert run(connection, 1) not in (worker, other)
+    for child in left:
+        assert is_running(child)
+        os.kill(child, signal.SIGKILL)
     for connection, each in zip(connections, daemons, strict=True):
         connection.close()
         each.end()
