@@ -15,6 +15,8 @@ _SOURCE_BUDGET_MS = 1_000
 _ONE_BY_ONE = 32  # so many records, in thread mode
 # An epoch that took so long may be followed by one in which a worker is idle for Spark's minute.
 _NEAR_A_MINUTE_MS = 30_000
+_MOST_IN_A_CHECKPOINT = 1_000  # epochs, where nothing waits
+_LONGEST_APART_MS = 1_000
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
@@ -32,8 +34,10 @@ class Pace:
 
     def __init__(self, plan: JobPlan, settings: JobSettings, clock: Clock) -> None:
         interval = settings.checkpoint_interval_ms
-        self._asked_ms = settings.epoch_target_ms
-        target_ms = self._asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
+        asked_ms = settings.epoch_target_ms
+        # A checkpoint keeps where each epoch since the last one ended.
+        self._apart_ms = asked_ms or min((interval or 0) / _MOST_IN_A_CHECKPOINT, _LONGEST_APART_MS)
+        target_ms = asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
         self._clock = clock
         self._sizer = EpochSizer(target_ms / 1000, FIRST_RECORDS, settings.epoch_max_records)
         self._barriers = BarrierClock(interval, settings.min_pause_ms, clock.monotonic_ms())
@@ -91,8 +95,9 @@ class Pace:
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
         """How long to wait before the next epoch: a little when there was nothing to read, and longer when that goes on.
 
-        Where an epoch's target was asked for, and nothing waits to be read, for the rest of it too, at most until a
-        checkpoint is due, and never so long that Spark ends an idle worker.
+        Where nothing waits to be read, epochs are as far apart as their target, where one was asked for, else a thousandth
+        of the time between checkpoints. A checkpoint that is due does not wait, nor is the rest so long that Spark ends an
+        idle worker.
 
         Args:
             records: how many the last epoch read.
@@ -100,10 +105,10 @@ class Pace:
         """
         if records:
             self._idle_ms = 0
-            if self._asked_ms is None or not self._caught_up:
+            if not self._caught_up or self._apart_ms <= self._last_ms:
                 return 0.0
             due_ms = self._barriers.left_ms(self._clock.monotonic_ms(), self._last_ms)
-            rest_ms = max(0.0, min(self._asked_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
+            rest_ms = max(0.0, min(self._apart_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
         else:
             self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
             rest_ms = self._idle_ms

@@ -49,14 +49,17 @@ def test_after_an_epoch_that_read(
 @pytest.mark.parametrize(
     ("target_ms", "interval_ms", "pause_ms", "rest"),
     [
+        (None, 600_000, 0, 570),  # a checkpoint keeps where each epoch ended: a thousand at most
+        (None, 86_400_000, 0, 970),
+        (None, 20_000, 0, 0),
         (10_000, 2_000, 0, 1_955),  # a checkpoint is due before
         (10_000, 2_000, 3_000, 1_955),  # the pause before the first one is over
         (500, 2_000, 0, 470),
         (600_000, None, 0, 30_000),  # Spark ends a worker that was idle for a minute
     ],
 )
-def test_a_long_target_keeps_nothing_waiting(
-    target_ms: int, interval_ms: int | None, pause_ms: int, rest: float
+def test_a_rest_by_target_and_interval(
+    target_ms: int | None, interval_ms: int | None, pause_ms: int, rest: float
 ) -> None:
     settings = JobSettings(
         epoch_target_ms=target_ms, checkpoint_interval_ms=interval_ms, min_pause_ms=pause_ms
