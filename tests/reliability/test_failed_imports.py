@@ -96,9 +96,9 @@ def test_case_42_a_start_from_pickled_values_says_so_before_it_loads_them(
     said_first: list[bool] = []
     inner = KeyedStore.load
 
-    def load(store: KeyedStore, *given: Any) -> None:
+    def load(store: KeyedStore, *given: Any) -> bool:
         said_first.append("pickled values" in caplog.text)
-        inner(store, *given)
+        return inner(store, *given)
 
     monkeypatch.setattr(KeyedStore, "load", load)
     caplog.set_level(logging.INFO, logger="changelog_engine")
