@@ -160,22 +160,28 @@ class SparkEpochRunner:
         return self._reports(collected)
 
     def _watch(self, ended: threading.Event, timeout_s: float) -> None:
-        """Cancel an epoch that takes too long, or whose executors are lost: Spark would have tasks wait for these."""
+        """Cancel an epoch that takes too long, or whose executors are lost: Spark would have tasks wait for these.
+
+        Again and again until it has ended: Spark cancels what has begun, and the epoch may still be about to.
+        """
         deadline = Deadline(timeout_s)
-        while not ended.wait(deadline.left_s if self._placement is None else min(deadline.left_s, _LOOK_S)):
+        wait_s = deadline.left_s if self._placement is None else min(deadline.left_s, _LOOK_S)
+        while not ended.wait(wait_s):
+            wait_s = _LOOK_S
             lost: list[str] = []
             with contextlib.suppress(*LOST):  # the epoch's own failure says more
                 lost = [] if self._placement is None else self._placement.lost()
             if not lost and not deadline.passed:
                 continue
             with self._cancel_lock:  # not the next epoch
-                if not ended.is_set() and self._cancelled is None:
+                if ended.is_set():
+                    return
+                if self._cancelled is None:
                     self._cancelled = (
                         _lost_words(lost) if lost else f"the epoch took longer than {timeout_s:.0f} s"
                     )
-                    with contextlib.suppress(*LOST):
-                        self.context.cancelJobGroup(self.run_id)
-            return
+                with contextlib.suppress(*LOST):
+                    self.context.cancelJobGroup(self.run_id)
 
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: the processes of further subtasks start, and import what they need."""

@@ -199,16 +199,26 @@ def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
 
 def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epoch_job, "_LOOK_S", 0.001)
-    lost: list[list[str]] = [[], [], ["executor_10.0.0.1_1"]]
+    gone = ["executor_10.0.0.1_1"]
+    lost = [[], [], gone, gone]
     runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
     runner._cancel_lock, runner._cancelled = threading.Lock(), None
     runner.context, runner.run_id = mock.Mock(), "run"
     runner._placement = mock.Mock(lost=lambda: lost.pop(0))
-    runner._watch(threading.Event(), 1000)
+    ended, cancelled = threading.Event(), []
+
+    def cancel(group: str) -> None:
+        cancelled.append(group)
+        if len(cancelled) == 2:  # Spark had not heard of the epoch's job before
+            ended.set()
+
+    runner.context.cancelJobGroup = cancel
+    runner._watch(ended, 1000)
     assert runner._cancelled == "executors were lost: executor_10.0.0.1_1"
-    runner.context.cancelJobGroup.assert_called_once_with("run")
-    runner._cancelled, runner._placement = None, None
-    runner._watch(threading.Event(), 0.001)
+    assert cancelled == ["run", "run"]
+    ended, runner._cancelled, runner._placement = threading.Event(), None, None
+    cancelled.clear()
+    runner._watch(ended, 0.001)
     assert runner._cancelled == "the epoch took longer than 0 s"
     runner._cancelled, ended = None, threading.Event()
     runner._placement = mock.Mock(lost=lambda: ended.set() or ["executor_10.0.0.1_1"])
