@@ -134,6 +134,12 @@ class BackgroundTasks:
             StorageError: a task was lost, or ``stop`` was called.
             SparkEndedError: Spark ended.
         """
+        if self._executors is None:
+            return self._map(function, tasks)
+        with self._executors.kept(lambda: self._cancel(self._group, future=False)):
+            return self._map(function, tasks)
+
+    def _map(self, function: Callable[[T], R], tasks: Sequence[T]) -> list[R]:
         command = CloudPickleSerializer().dumps(
             (
                 _Task(function, options_in_use(), self._niceness, self._lock_path),
@@ -197,9 +203,12 @@ class BackgroundTasks:
                     return
                 time.sleep(_PAUSE_S)
 
-    def _cancel(self, group: str) -> None:
+    def _cancel(self, group: str, future: bool = True) -> None:
         with contextlib.suppress(*LOST):
-            self._context._jsc.sc().cancelJobGroupAndFutureJobs(group, "the job has ended")
+            if future:
+                self._context._jsc.sc().cancelJobGroupAndFutureJobs(group, "the job has ended")
+            else:
+                self._context.cancelJobGroup(group)
 
     def _active(self) -> int:
         """How many tasks run, by the scheduler: the tracker hears of a task's start some time later, or not at all."""

@@ -10,9 +10,10 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pyspark import SparkContext
@@ -25,6 +26,7 @@ log = logging.getLogger("changelog_engine")
 
 _PATIENCE_S = 60.0  # for an executor to come
 _AGAIN_S = 600.0  # from then on until one is asked for again
+_LOOK_S = 5.0  # from one look to the next whether one is still there
 
 
 class ExecutorsWanted(NamedTuple):
@@ -71,8 +73,13 @@ class OwnExecutors:
 
     @staticmethod
     def may_come(context: SparkContext, wanted: ExecutorsWanted) -> bool:
-        """Whether a session can have such executors."""
-        return wanted.most > 0 and dynamic_allocation(context.getConf().get)
+        """Whether a session can have such executors.
+
+        Spark keeps as many of each profile as of the default one at least: more than are wanted, and they never went.
+        """
+        setting = context.getConf().get
+        least = int(setting("spark.dynamicAllocation.minExecutors") or 0)
+        return dynamic_allocation(setting) and max(1, least) <= wanted.most
 
     @property
     def tasks_at_once(self) -> int:
@@ -105,6 +112,38 @@ class OwnExecutors:
             came = False
         self._not_before = None if came else Deadline(_AGAIN_S, self._clock)
         return came
+
+    @contextlib.contextmanager
+    def kept(self, give_up: Callable[[], None]) -> Iterator[None]:
+        """Within it tasks run there: they are given up when the executors go, and none comes again for so long.
+
+        Args:
+            give_up: cancels the tasks; called from another thread, once.
+        """
+        ended = threading.Event()
+        threading.Thread(target=self._watch, args=(ended, give_up), name="executors", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def _watch(self, ended: threading.Event, give_up: Callable[[], None]) -> None:
+        patience = Deadline(self._patience_s, self._clock)
+        while not ended.wait(_LOOK_S):
+            with contextlib.suppress(*LOST):  # the tasks' own failure says more
+                if self._there():
+                    patience = Deadline(self._patience_s, self._clock)
+            if patience.passed:
+                self._not_before = Deadline(_AGAIN_S, self._clock)
+                log.warning(
+                    "the executor for the %s is gone, and no other one came within %.0f s: it is asked for again in %.0f "
+                    "minutes",
+                    self._name,
+                    self._patience_s,
+                    _AGAIN_S / 60,
+                )
+                give_up()
+                return
 
     def _awaited(self, group: str) -> bool:
         """Run a task that does nothing: while it waits for an executor, Spark asks for one."""

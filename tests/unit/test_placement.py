@@ -18,8 +18,8 @@ from support.graphs import keyed_job
 from api.common import Types
 from changelog_engine.errors import ConfigurationError, EpochFailedError, StorageError
 from changelog_engine.graph.plan import plan_job
-from changelog_engine.spark import epoch_job
-from changelog_engine.spark.background import _locked, side_by_side, spare_location
+from changelog_engine.spark import epoch_job, own_executors
+from changelog_engine.spark.background import BackgroundTasks, _locked, side_by_side, spare_location
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
@@ -30,6 +30,7 @@ from changelog_engine.spark.session import (
 )
 
 EXECUTORS = "spark.executor.instances"
+LEAST = "spark.dynamicAllocation.minExecutors"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 
 
@@ -224,6 +225,54 @@ def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytes
     runner._placement = mock.Mock(lost=lambda: ended.set() or ["executor_10.0.0.1_1"])
     runner._watch(ended, 1000)
     assert runner._cancelled is None, "the epoch had ended: the next one is not cancelled for it"
+
+
+def test_a_snapshot_whose_executor_goes_for_good_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its task would wait for one to the job's end, and no other snapshot be made."""
+    monkeypatch.setattr(own_executors, "_LOOK_S", 0.001)
+    context, given_up = mock.MagicMock(master="spark://host:7077"), threading.Event()
+    context.getConf().get.side_effect = DYNAMIC.get
+    executors = own_executors.OwnExecutors(context, own_executors.ExecutorsWanted(), "upkeep", 0.01)
+    executors._profile = mock.Mock(id=lambda: 1)
+    profiles = [1, 0]
+
+    def listed(active: bool) -> mock.Mock:
+        found = profiles[:]
+        return mock.Mock(
+            size=lambda: len(found), apply=lambda n: mock.Mock(resourceProfileId=lambda: found[n])
+        )
+
+    context._jsc.sc().statusStore().executorList = listed
+    tasks = BackgroundTasks(context, "upkeep", executors=executors)
+    assert tasks.ready()
+    context.cancelJobGroup.side_effect = lambda group: given_up.set()
+
+    def answer(tasks: BackgroundTasks, command: bytes, task: int) -> bool:
+        return given_up.wait(task)
+
+    monkeypatch.setattr(BackgroundTasks, "_run", answer)
+    assert tasks.map(str, [0.2]) == [False]
+    profiles.remove(1)
+    assert tasks.map(str, [60]) == [True]
+    context.cancelJobGroup.assert_called_once_with(tasks._group)
+    assert not tasks.ready(), "another runner makes the next one"
+
+
+@pytest.mark.parametrize(
+    ("most", "conf", "may"),
+    [
+        (1, DYNAMIC, True),
+        (1, {}, False),
+        (0, DYNAMIC, False),
+        (1, {**DYNAMIC, LEAST: "2"}, False),
+        (2, {**DYNAMIC, LEAST: "2"}, True),
+    ],
+)
+def test_which_sessions_have_executors_for_snapshots(most: int, conf: dict[str, str], may: bool) -> None:
+    """Spark has ``minExecutors`` of each profile, and never takes those away."""
+    context = mock.MagicMock()
+    context.getConf().get.side_effect = conf.get
+    assert own_executors.OwnExecutors.may_come(context, own_executors.ExecutorsWanted(most)) == may
 
 
 def test_what_the_installation_says_counts_unless_the_job_says_it(
