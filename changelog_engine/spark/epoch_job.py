@@ -33,7 +33,7 @@ from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.own_executors import ExecutorsWanted, OwnExecutors
 from changelog_engine.spark.pinned import PinnedFunctions
-from changelog_engine.spark.placement import Placement
+from changelog_engine.spark.placement import Placement, Setting
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.session import epoch_slots
 from changelog_engine.spark.shipping import ShippedJob
@@ -52,6 +52,7 @@ _GROUP_PROPERTIES = (
 _LONGEST_NAME = 120
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
 _BYPASS = ("spark.shuffle.sort.bypassMergeThreshold", 200)  # Spark's default
+_SORT = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
 
 
 class SparkEpochRunner:
@@ -88,7 +89,7 @@ class SparkEpochRunner:
         self._byte_array: Any = byte_array_tag(context)
         # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
         self._serializer: Any = jvm.org.apache.spark.serializer.JavaSerializer(self._scala_context.conf())
-        self._bypassed = int(context.getConf().get(_BYPASS[0]) or _BYPASS[1])
+        self._bypassed = bypassed(context.getConf().get)
         names = {node.id: node.name for node in self.plan.graph.nodes}
         self._stage_names = {
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
@@ -453,6 +454,19 @@ class SparkEpochRunner:
 def _subtasks(plan: JobPlan) -> Iterator[tuple[int, int]]:
     """Stage and subtask of all that the plan has."""
     return ((stage.id, subtask) for stage in plan.stages for subtask in range(stage.parallelism))
+
+
+def bypassed(setting: Setting) -> int:
+    """Up to how many partitions Spark leaves each as one stream of its serializer, to which nothing is appended.
+
+    Args:
+        setting: gives the value of a ``spark.*`` key; None for one that is not set.
+    """
+    if (setting("spark.shuffle.push.enabled") or "").lower() == "true":  # merges the streams of several tasks
+        return 0
+    if (setting("spark.shuffle.manager") or _SORT[0]) not in _SORT:  # may do so
+        return 0
+    return int(setting(_BYPASS[0]) or _BYPASS[1])
 
 
 def _lost_words(lost: list[str]) -> str:
