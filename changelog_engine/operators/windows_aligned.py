@@ -52,6 +52,10 @@ class AlignedWindowOperator(WindowOperator):
             [pair[1][1] for _, pair in timers.table], default=MIN_WATERMARK
         )  # the last one's end
 
+    def resume(self, watermark: int) -> None:
+        super().resume(watermark)
+        self._restored = max(self._restored, watermark + 1)  # timers of windows that end by then have fired
+
     def run(
         self,
         identities: list[Any],

@@ -45,7 +45,7 @@ class OpenSession:
         span: start and end as the map of windows and the timers have them; None when they have not heard of it.
         text: of that span.
         home: text of the window that holds the contents.
-        at: time of the element that changed it last, ms.
+        at: time of the element that changed it last, ms; ``MIN_WATERMARK`` of one that was read and has had none since.
     """
 
     __slots__ = ("at", "end", "home", "span", "start", "state", "text")
@@ -160,6 +160,8 @@ class SessionWindowOperator(WindowOperator):
                     session.at = time
                     changed.pop(session, None)
                     changed[session] = None
+                elif session.at == MIN_WATERMARK:
+                    self._wake(session, time)
                 place.key = session.state
                 add(value)
             if session.end - 1 <= watermark:
@@ -168,6 +170,14 @@ class SessionWindowOperator(WindowOperator):
                 self._act(TriggerResult.FIRE, window, pair, session.state, out, out_times)
         if len(changed) >= _MOST_CHANGED:
             self._settle(watermark)
+
+    def _wake(self, session: OpenSession, time: int) -> None:
+        """The first element is in a session that was read: another trigger or lateness may have set other timers for it."""
+        session.at = time
+        own, last = (session.state[0], session.span), session.end - 1
+        wanted = {last, last + self.lateness} if last > self.timers.watermark else {last + self.lateness}
+        if any((timestamp, own) not in self.timers.event.table for timestamp in wanted):
+            self._changed[session] = None
 
     def _touched(self, key: Any, time: int, end: int, newest: OpenSession) -> OpenSession | None:
         """A key's session that overlaps or touches a span that begins before the newest one; several become one."""
@@ -243,11 +253,17 @@ class SessionWindowOperator(WindowOperator):
                     register(last)
                 if lateness:
                     register(last + lateness)
+            elif before == (start, end):
+                place.key = key, before
+                if last > watermark or not lateness:
+                    register(last)
+                if lateness:
+                    register(last + lateness)
             else:
                 session.span = span = start, end
                 rename(session.text, text, session.home)
                 old, new = (key, before), (key, span)
-                if last > watermark:
+                if last > watermark or not lateness:
                     move((before[1] - 1, old), (last, new))
                 if lateness:
                     move((before[1] - 1 + lateness, old), (last + lateness, new))

@@ -38,8 +38,9 @@ from changelog_engine.graph.nodes import (
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.testing.harness import OperatorHarness
 from changelog_engine.types import TypeInformation
-from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
+from changelog_engine.windowing.spec import CONTENTS, Firing, WindowSpec, contents_spec
 from materializer.fold import state_at
 from materializer.materialize import materialize
 
@@ -298,3 +299,39 @@ def test_windows_that_another_trigger_kept_fire_at_their_end(tmp_path: Path, sli
     job.run(job_graph(None, 0))
     fired = [(start, texts) for _, start, texts in job.output]
     assert (0, "xy") in fired
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_sessions_that_another_trigger_kept_fire_at_their_end(tmp_path: Path, lateness: int) -> None:
+    """An element that made none of them longer set no timer."""
+    elements = [("a", 1, "x"), ("a", 1, "y"), ("a", 40, "z")]
+
+    def job_graph(trigger: Any, lateness: int) -> JobGraph:
+        return window_graph(
+            elements, window_spec(EventTimeSessionWindows(10), trigger, allowed_lateness_ms=lateness)
+        )
+
+    job = TestJob(tmp_path, Script((1,)))
+    assert killed(job, job_graph(CountTrigger.of(9), 5), 1) == []
+    job.outputs.clear()
+    job.run(job_graph(None, lateness))
+    assert [(start, texts) for _, start, texts in job.output] == [(1, "xy"), (40, "z")]
+    assert not state_at(job.table()).states.get(("window", CONTENTS))
+
+
+def test_windows_that_were_kept_longer_go_when_an_element_comes() -> None:
+    """Their timers had fired before a second restore, and nothing removed them any more."""
+
+    def harness(lateness: int) -> OperatorHarness:
+        spec = window_spec(TumblingEventTimeWindows(10), allowed_lateness_ms=lateness)
+        return OperatorHarness(window_graph([], spec), "window")
+
+    with harness(0) as first, harness(25) as windows:
+        first.process_element(("a", 1, "x"), 1)
+        windows.restore(first.snapshot())
+        windows.process_watermark(20)
+        windows.restore(windows.snapshot())
+        windows.process_element(("a", 2, "y"), 2)
+        windows.process_watermark(40)
+        assert windows.output == [("a", 0, "x"), ("a", 0, "xy")]
+        assert windows.state(CONTENTS) == {}
