@@ -493,9 +493,10 @@ def _import_all() -> ModuleType:
         import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
 
         import_module(f"{API}.datastream")  # a user's functions need it
-        import_module("pyarrow").array(
-            [0]
-        )  # pyarrow imports pandas with its first array, where there is pandas
+        from changelog_engine.spark.files import FILES_VARIABLE
+
+        if FILES_VARIABLE not in os.environ:  # the job's files may have a pandas of their own
+            import_module("pyarrow").array([0])  # imports pandas, where there is one
     return pyspark
 
 

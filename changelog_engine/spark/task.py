@@ -113,9 +113,9 @@ class WarmUp:
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker
 
-        pa.array([0])  # pyarrow imports pandas with its first array, where there is pandas
         with contextlib.suppress(Exception):  # the first epoch says it with the operator's name
             self.job.value.functions_of(set(self.nodes))
+        pa.array([0])  # imports pandas, where there is one: that of the job's files before others
         list(data)  # PySpark ends a worker whose task left input unread, and what it imported would be gone
         yield worker.__name__.encode()
 

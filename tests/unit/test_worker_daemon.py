@@ -22,8 +22,8 @@ from unittest import mock
 import pytest
 from servers.process import wait_for
 
-from changelog_engine.spark import daemon, garbage, pinned
-from changelog_engine.spark.files import WorkerFiles
+from changelog_engine.spark import daemon, garbage, pinned, task
+from changelog_engine.spark.files import FILES_VARIABLE, WorkerFiles
 
 INT = struct.Struct("!i")
 MODULE = "changelog_engine.spark.daemon"
@@ -395,8 +395,30 @@ def test_what_was_imported_before_the_fork_runs_no_thread_and_workers_draw_their
     spark.end()
 
 
-def is_imported(daemon: Spark) -> bool:
-    return "/pyarrow/" in Path(f"/proc/{daemon.process.pid}/maps").read_text()
+def is_imported(daemon: Spark, package: str = "pyarrow") -> bool:
+    return f"/{package}/" in Path(f"/proc/{daemon.process.pid}/maps").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process has loaded is listed in /proc")
+@pytest.mark.parametrize("files", [{}, {FILES_VARIABLE: "changelog-files-0"}], ids=["none", "files"])
+def test_pandas_is_imported_before_the_fork_unless_the_jobs_files_may_have_it(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    """Packages of ``set_python_requirements`` come before those that are installed."""
+    spark = Spark(tmp_path, False, more={"IMPORTS": "all", **files})
+    with spark.connect() as connection:
+        run(connection, 0)
+    assert (is_imported(spark), is_imported(spark, "pandas")) == (True, not files)
+    spark.end()
+
+
+def test_a_process_that_is_made_ready_has_the_jobs_files_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(task.pa, "array", lambda given: called.append("array"))
+    job = mock.Mock()
+    job.value.functions_of = lambda nodes: called.append("functions")
+    assert len(list(task.WarmUp(job, frozenset())(0, []))) == 1
+    assert called == ["functions", "array"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sockets have names in a file system")
