@@ -12,7 +12,8 @@ Invariants:
       ``ELEMENTS_A_KEY`` counts as several keys, which the checks after it do without.
     * A sweep leaves the cursor as it found it.
     * Nothing is checked before ``due_ms``: no entry can have expired then, because a round through the table saw the
-      earliest access, and later ones are later. When the clock is set back, what expires meanwhile is removed later.
+      earliest access, and later ones are later. When the clock is set back, what expires meanwhile is removed later, by a
+      time to live at most: the end of an epoch notices.
 """
 
 from __future__ import annotations
@@ -168,7 +169,10 @@ class Sweep:
             self.check_some(min(records * self.ttl.incremental_size, len(self._dict)))
 
     def end_epoch(self) -> None:
-        """The check that stands for the compaction filter."""
+        """The check that stands for the compaction filter; a clock that was set back begins the rounds anew."""
+        if self.due_ms - self._clock() > self.ttl.ttl_ms:
+            self.due_ms = self._earliest = _ALWAYS
+            self._rest = iter(())
         every = self.ttl.filter_entries
         if self.incremental or not every:
             return

@@ -65,6 +65,26 @@ def test_incremental_cleanup_goes_round_a_few_keys_at_a_time(bench):
     assert sorted(b.logged()) == sorted(("clear", f"k{number}") for number in range(10))
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_clock_that_is_set_back_does_not_end_the_cleanup(bench, on_disk):
+    """It rested until the time of the wrong clock."""
+    b = bench(table=DiskTable(), filter_entries=10) if on_disk else bench(incremental_size=3)
+    years = 1_000 * TTL
+    b.now += years
+    b.state.update(0)
+    for _ in range(3):
+        b.state.value()
+        b.store.expiring.end_epoch(False)
+    b.now -= years
+    fill(b, 10)
+    b.store.expiring.end_epoch(False)
+    b.now += TTL
+    for _ in range(10):
+        b.key("a").state.value()
+        b.store.expiring.end_epoch(False)
+    assert len(b.table) == 1  # that of the wrong time
+
+
 def test_incremental_cleanup_of_elements_and_map_entries(bench):
     b = bench(StateKind.LIST, incremental_size=5)
     b.state.add(1)
@@ -167,7 +187,7 @@ def test_the_check_of_a_table_on_disk_reads_the_clock_after_so_many_entries(benc
     fill(b, 10)
     b.readings = 0
     b.store.expiring.end_epoch(False)
-    assert b.readings == 3  # for 4, 4 and 2 entries
+    assert b.readings == 4  # whether it was set back; for 4, 4 and 2 entries
 
 
 def test_full_snapshots_leave_expired_entries_out_where_they_shall(bench):
