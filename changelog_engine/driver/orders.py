@@ -82,8 +82,8 @@ class EpochOrders:
 
         def order(stage: int, subtask: int) -> EpochOrder:
             planned = job.plan.stages[stage]
-            kept = {} if last is None else last.operator_state.get(planned.uid, {})
-            merged = self._merged.get(planned.uid) if last is start.checkpoint else None
+            kept = {} if last is None or not restores else last.operator_state.get(planned.uid, {})
+            merged = self._merged.get(planned.uid) if restores and last is start.checkpoint else None
             sinks, beside = ({}, {}) if prepared is None else job.sinks.restored(prepared, planned, subtask)
             return common._replace(
                 operator_state=kept.get(str(subtask), {}) if merged is None else merged,

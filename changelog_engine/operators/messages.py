@@ -69,8 +69,8 @@ class EpochOrder(NamedTuple):
             ``epoch - 1`` may restore only if this is it; else the job must rewind.
         restore: where the state is found.
         restored_operators: Checkpoint.operators there, to compare declared states with.
-        operator_state: small non-keyed state of this subtask at the restore point.
-        shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state).
+        operator_state: small non-keyed state of this subtask at the restore point; empty where it may not restore.
+        shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state); as operator_state.
         checkpoint_id: the number that the next checkpoint will have.
         positions: source uid -> split id -> position, for the splits this subtask reads.
         max_records: how many elements each source of this subtask may read.

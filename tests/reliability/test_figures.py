@@ -13,6 +13,7 @@ from api.datastream.functions import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.driver.figures import PARTS
+from changelog_engine.driver.orders import EpochOrders
 from changelog_engine.state.sizes import size_of_dict
 
 
@@ -62,6 +63,22 @@ def test_rows_of_checkpoints_tell_what_happened_since_the_one_before(tmp_path):
     assert sum(each["sources"][uid][0] for each in figures for uid in each["sources"]) == 20
     assert all(set(each["times_ms"]) == set(PARTS) for each in figures)
     assert all(sum(ms for ms, _ in each["stages"].values()) > 0 for each in figures)
+
+
+def test_only_orders_by_which_state_can_be_restored_carry_small_state(tmp_path, monkeypatch):
+    """It has where each epoch since the checkpoint before ended: much, when epochs are short."""
+    carried, of = [], EpochOrders.of
+
+    def noted(orders, epoch):
+        order = of(orders, epoch)
+        each = order(0, 0)
+        carried.append((each.epoch - each.committed_epoch, bool(each.operator_state)))
+        return order
+
+    monkeypatch.setattr(EpochOrders, "of", noted)
+    seen_job(tmp_path, Script(sizes=(3,), barriers=(False, False, True)))
+    assert {True, False} <= {some for _, some in carried}
+    assert not [epoch for epoch, some in carried if some and epoch > 1]
 
 
 def test_rows_of_full_snapshots_are_not_mutations(tmp_path):
