@@ -205,6 +205,13 @@ class KeptState:
         for cursor in self.cursors:
             cursor.leave()
 
+    def let_go(self) -> None:
+        """Nobody uses it: its memory is free for what is read instead."""
+        for kept in self.tables.values():
+            if isinstance(kept.table, dict):
+                kept.table.clear()
+        self.tables, self.timers, self.pending = {}, {}, {}
+
     def roll_back(self, point: RestorePoint, described: list[dict[str, Any]], tell: Tell | None) -> bool:
         """Make the tables what they were at a checkpoint.
 

@@ -124,6 +124,7 @@ class KeyedStore:
         self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
         keeps = self.changelog and config.local_recovery and type(self.backend) is HeapBackend
         self._recent = RecentChanges() if keeps else None
+        self._left = False  # whether the tables are the next attempt's
 
     @property
     def tables(self) -> Mapping[tuple[str, str], StateTable]:
@@ -225,7 +226,9 @@ class KeyedStore:
         if kept is not None and used:
             self._pending, self._kept_tables = kept.pending, kept.tables
             self._kept_timers = {name: list(timers) for name, timers in kept.timers.items()}
-        elif point is not None and point.checkpoint is not None:
+        elif kept is not None:
+            kept.let_go()
+        if not used and point is not None and point.checkpoint is not None:
             root = self.backend.rows_folder()
             if root is None:
                 self._pending = group_by_state(
@@ -248,6 +251,7 @@ class KeyedStore:
         """What this store leaves to that of the next attempt, which no longer uses this one; None for nothing."""
         if self._recent is None or self._unfinished:
             return None
+        self._left = True
         tables = {
             name: KeptTable(self._declared[name], self.specs[name], table, self.namespaces.get(name))
             for name, table in self.tables.items()
@@ -378,6 +382,11 @@ class KeyedStore:
     def close(self) -> None:
         """Let go of the state."""
         self.expiring.close()
+        # Handles have the tables as well, and stay until garbage is looked for.
+        if type(self.backend) is HeapBackend and not self._left:
+            for table in (*self.tables.values(), *self.timer_tables.values()):
+                if isinstance(table, dict):
+                    table.clear()
         self._handles.close()
         self.backend.close()
         self._pending.clear()

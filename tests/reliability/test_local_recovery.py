@@ -198,25 +198,48 @@ def test_a_handle_of_the_attempt_before_changes_nothing(tmp_path):
             handle.update(99)
 
 
-def test_a_state_whose_declaration_failed_leaves_nothing_behind():
-    config = StoreConfig(
-        folder="/nowhere",
-        changelog=True,
-        stage=1,
-        subtask=0,
-        key_groups=range(16),
-        key_type=Types.LONG(),
-        timed=False,
-        max_parallelism=16,
-        part_max_bytes=1024,
-        operators=frozenset(["o"]),
-        local_recovery=True,
+LONGS = StateSpec("s", StateKind.VALUE, Types.LONG())
+
+
+def one_store(local_recovery: bool = True) -> KeyedStore:
+    """A store that nothing was restored into."""
+    return KeyedStore(
+        StoreConfig(
+            folder="/nowhere",
+            changelog=True,
+            stage=1,
+            subtask=0,
+            key_groups=range(16),
+            key_type=Types.LONG(),
+            timed=False,
+            max_parallelism=16,
+            part_max_bytes=1024,
+            operators=frozenset(["o"]),
+            local_recovery=local_recovery,
+        )
     )
-    keyed = KeyedStore(config)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_state_that_no_attempt_uses_any_more_is_not_in_memory_beside_the_next_ones(leaves):
+    keyed = one_store(leaves)
+    handle = keyed.state("o", LONGS)
+    keyed.cursor.key = 1
+    handle.update(5)
+    table = keyed.tables["o", "s"]
+    kept = keyed.leave()
+    keyed.close()
+    assert table == ({1: 5} if leaves else {})
+    assert not one_store(leaves).load(None, [], kept=kept)  # an empty start: it is of no use
+    assert table == {}  # although a function has the handle
+
+
+def test_a_state_whose_declaration_failed_leaves_nothing_behind():
+    keyed = one_store()
     assert keyed.leave() is not None
     failing = mock.patch.object(HandleFactory, "handle", side_effect=ValueError("no"))
     with failing, pytest.raises(ValueError, match="no"):
-        keyed.state("o", StateSpec("s", StateKind.VALUE, Types.LONG()))
+        keyed.state("o", LONGS)
     assert keyed.leave() is None
 
 
