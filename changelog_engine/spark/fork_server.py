@@ -144,8 +144,8 @@ def _sibling(connection: socket.socket) -> int | None:
     """The process at the other side, if it is of this user and this one's parent has started it."""
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     process, user, _ = _PEER.unpack(given)
-    with suppress(OSError), open(f"/proc/{process}/stat") as file:
-        parent = int(file.read().rpartition(")")[2].split()[1])
+    with suppress(OSError), open(f"/proc/{process}/stat", "rb") as file:
+        parent = int(file.read().rpartition(b")")[2].split()[1])  # behind a name, which may be any bytes
         if user == os.geteuid() and parent == os.getppid():
             return int(process)
     return None

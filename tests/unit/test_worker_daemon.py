@@ -22,7 +22,7 @@ from unittest import mock
 import pytest
 from servers.process import wait_for
 
-from changelog_engine.spark import daemon, garbage, pinned, task
+from changelog_engine.spark import daemon, fork_server, garbage, pinned, task
 from changelog_engine.spark.files import FILES_VARIABLE, WorkerFiles
 
 INT = struct.Struct("!i")
@@ -548,6 +548,21 @@ def test_a_daemon_that_gets_no_worker_from_the_other_forks_by_itself(tmp_path: P
         each.end()
     for connection in (first, second, third):
         connection.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are listed in /proc")
+def test_a_daemon_may_have_any_name() -> None:
+    """As with an interpreter whose name is cut in the middle of a letter."""
+    name = Path("/proc/self/comm")
+    before = name.read_bytes()
+    ours, theirs = socket.socketpair()
+    try:
+        name.write_bytes(b"pyth\xc3")
+        assert fork_server._sibling(ours) == os.getpid()
+    finally:
+        name.write_bytes(before.strip())
+        ours.close()
+        theirs.close()
 
 
 def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
