@@ -159,7 +159,7 @@ _REMOVES = frozenset((DELETE_TIMER, REMOVE))
 
 
 def _net(table: pa.Table) -> pa.Table:
-    """The net changes of windows' timers or of the map of merging windows, what was removed before what was added."""
+    """Net changes of windows' timers or of the map of merging windows: what was removed, sorted, before what was added."""
     name = table["state"][0].as_py() if table.num_rows else None
     if name not in _OF_THE_ENGINE:
         return table
@@ -176,11 +176,12 @@ def _net(table: pa.Table) -> pa.Table:
     for place, operation in zip(places, operations, strict=True):
         first.setdefault(place, operation)
     groups: dict[Any, int] = {}
-    kept = [
-        (groups.setdefault(place[:2], len(groups)), operations[index] in _ADDS, index)
-        for place, index in sorted(last.items(), key=lambda item: item[1])
-        if operations[index] in _ADDS or first[place] in _REMOVES
-    ]
+    kept = []
+    for place, index in sorted(last.items(), key=lambda item: item[1]):
+        adds = operations[index] in _ADDS
+        if adds or first[place] in _REMOVES:
+            order = (index, "") if adds else (-1, place[2])  # in which entries go has no meaning
+            kept.append((groups.setdefault(place[:2], len(groups)), *order, index))
     return table.take(pa.array([index for *_, index in sorted(kept)], pa.int64())).combine_chunks()
 
 

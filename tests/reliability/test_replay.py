@@ -32,6 +32,7 @@ from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
 from changelog_engine.operators.windows_sessions import SessionWindowOperator
+from changelog_engine.provenance.explain import Replays
 from changelog_engine.replay.job import ReplayReport, replay_graph
 from changelog_engine.testing import At, Checkpoint, Crash, Pause, ScriptedSource, Watermark
 from changelog_engine.windowing.spec import Firing
@@ -400,6 +401,21 @@ def test_what_windows_keep_account_of_is_compared_by_net_changes(
         states = {each.state for each in replay(job, sessions(6), 2).mutations}
         assert states >= {"event time timers", "__merging_windows"}
     assert counts[1] < 0.8 * counts[0]
+
+
+def test_sessions_that_grow_in_turns_are_explained(tmp_path: Path) -> None:
+    """The operator takes their old selves out of its account in one order, the replay that explains in another."""
+    times = [0, 100, 3, 103, 6, 500]
+    elements = [("a", time, f"{place},") for place, time in enumerate(times)]
+
+    def sessions() -> JobGraph:
+        return window_job(elements, Case(StateKind.LIST, Firing.APPLY, 5).spec(), 1_000)
+
+    job = TestJob(tmp_path, Script((2, 3, 1), (True,)))
+    job.run(sessions())
+    found = Replays(sessions(), job.settings, 2, None, str(tmp_path / "job")).key("a", None, None, 1)
+    assert found.equal, found.text()
+    assert replay(job, sessions(), 1).equal
 
 
 class ByNumber(TimestampAssigner):
