@@ -17,6 +17,7 @@ _ONE_BY_ONE = 32  # so many records, in thread mode
 _NEAR_A_MINUTE_MS = 30_000
 _MOST_IN_A_CHECKPOINT = 1_000  # epochs, where nothing waits
 _LONGEST_APART_MS = 1_000
+_REST_UP_TO_MS = 100  # and where nothing waits, the driver rests as long as an epoch took, up to so much for both
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
@@ -37,6 +38,7 @@ class Pace:
         asked_ms = settings.epoch_target_ms
         # A checkpoint keeps where each epoch since the last one ended.
         self._apart_ms = asked_ms or min((interval or 0) / _MOST_IN_A_CHECKPOINT, _LONGEST_APART_MS)
+        self._rest_up_to_ms = 0 if asked_ms else _REST_UP_TO_MS
         target_ms = asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
         self._clock = clock
         self._sizer = EpochSizer(target_ms / 1000, FIRST_RECORDS, settings.epoch_max_records)
@@ -95,7 +97,8 @@ class Pace:
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:
         """How long to wait before the next epoch: a little when there was nothing to read, and longer when that goes on.
 
-        Where nothing waits to be read, epochs are as far apart as their target, where one was asked for, else a thousandth
+        Where nothing waits to be read, epochs are as far apart as their target, where one was asked for; else twice as far
+        as they are long, up to a tenth of a second, so that a job with little to do keeps no machine busy, and a thousandth
         of the time between checkpoints. A checkpoint that is due does not wait, nor is the rest so long that Spark ends an
         idle worker.
 
@@ -105,10 +108,11 @@ class Pace:
         """
         if records:
             self._idle_ms = 0
-            if not self._caught_up or self._apart_ms <= self._last_ms:
+            apart_ms = max(self._apart_ms, min(2 * self._last_ms, self._rest_up_to_ms))
+            if not self._caught_up or apart_ms <= self._last_ms:
                 return 0.0
             due_ms = self._barriers.left_ms(self._clock.monotonic_ms(), self._last_ms)
-            rest_ms = max(0.0, min(self._apart_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
+            rest_ms = max(0.0, min(apart_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
         else:
             self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
             rest_ms = self._idle_ms

@@ -31,7 +31,7 @@ def rest_ms(
 @pytest.mark.parametrize(
     ("target_ms", "behind", "timer_ms", "rest"),
     [
-        (None, [0, 0], None, 0),  # as soon as there may be something to read
+        (None, [0, 0], None, 30),  # as long as the epoch was
         (200, [0, 0], None, 170),  # epochs as long as was asked for
         (200, [0, 7], None, 0),  # not while something waits
         (200, [0, None], None, 0),  # or may wait
@@ -51,7 +51,9 @@ def test_after_an_epoch_that_read(
     [
         (None, 600_000, 0, 570),  # a checkpoint keeps where each epoch ended: a thousand at most
         (None, 86_400_000, 0, 970),
-        (None, 20_000, 0, 0),
+        (None, 20_000, 0, 30),  # as long as the epoch was
+        (None, 75_000, 0, 45),
+        (None, 10, 0, 0),  # a checkpoint is due
         (10_000, 2_000, 0, 1_955),  # a checkpoint is due before
         (10_000, 2_000, 3_000, 1_955),  # the pause before the first one is over
         (500, 2_000, 0, 470),
