@@ -17,7 +17,7 @@ _ONE_BY_ONE = 32  # so many records, in thread mode
 _NEAR_A_MINUTE_MS = 30_000
 _MOST_IN_A_CHECKPOINT = 1_000  # epochs, where nothing waits
 _LONGEST_APART_MS = 1_000
-_REST_UP_TO_MS = 100  # and where nothing waits, the driver rests as long as an epoch took, up to so much for both
+_REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, up to so much for both
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
