@@ -59,7 +59,7 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
     Raises:
         UsageError: it is none of the three, has other columns, or has something in them that is not of its type; names the
             row.
-        RestoreError: there is no such operator or state; the message names the nearest one.
+        RestoreError: there is no such operator or state; the error suggests the closest match.
     """
     suffix = Path(path).suffix.lower()
     table, rows, names = None, [], []

@@ -159,7 +159,7 @@ def differences(
         allow_pickle: load pickled values, which runs what is in them. They are compared byte by byte without.
 
     Raises:
-        RestoreError: there is no such checkpoint, operator or state; the message names the nearest one.
+        RestoreError: there is no such checkpoint, operator or state; the error suggests the closest match.
         CorruptChangelogError: a file is missing or damaged.
     """
     known = open_ledger(path)

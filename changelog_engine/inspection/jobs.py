@@ -173,7 +173,7 @@ def list_jobs(base: str) -> list[JobSummary]:
     """The jobs and savepoints right below a base path, by name. A damaged one is listed as such.
 
     Raises:
-        StorageError: there is no such folder, or it is a job's own; the message names the nearest one.
+        StorageError: there is no such folder, or it is a job's own; the error suggests the closest match.
     """
     storage = open_storage(base)
     if not storage.exists():

@@ -181,7 +181,7 @@ def key_history(
         allow_pickle: load pickled values, which runs what is in them.
 
     Raises:
-        RestoreError: there is no such checkpoint, operator or state, and the message names the nearest one; or no
+        RestoreError: there is no such checkpoint, operator or state, and the error suggests the closest match; or no
             operator has such keys.
         CorruptChangelogError: a file is missing or damaged.
     """

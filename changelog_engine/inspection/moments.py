@@ -100,7 +100,7 @@ class StateOverTime:
             None: all that is kept of the branch.
 
     Raises:
-        RestoreError: there is no such operator or state; the message names the nearest one.
+        RestoreError: there is no such operator or state; the error suggests the closest match.
         ConfigurationError: it has more rows than are kept in memory.
         CorruptChangelogError: a file is missing or damaged.
     """

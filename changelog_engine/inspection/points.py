@@ -53,7 +53,7 @@ def open_point(path: str, at: At = None) -> Point:
         at: see ``ledger.points``; None for the newest checkpoint.
 
     Raises:
-        RestoreError: there is no such checkpoint; the message names the nearest one.
+        RestoreError: there is no such checkpoint; the error suggests the closest match.
         StorageError, ForeignPathError, FormatVersionError: see ``open_ledger``.
     """
     ledger = open_ledger(path)

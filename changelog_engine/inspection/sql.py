@@ -59,7 +59,7 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
 
     Raises:
         EnvironmentNotReadyError: DuckDB is not installed.
-        ConfigurationError: the query is wrong. Where a view is not there, the message names the nearest one.
+        ConfigurationError: the query is wrong. Where a view is not there, the error suggests the closest match.
         RestoreError, CorruptChangelogError: as ``inspection.states.states_at``.
     """
     try:

@@ -202,7 +202,7 @@ def entries_at(
         limit: the most that the page has; None for all.
 
     Raises:
-        RestoreError: there is no such checkpoint, operator or state; the message names the nearest one.
+        RestoreError: there is no such checkpoint, operator or state; the error suggests the closest match.
         CorruptChangelogError: a file is missing or damaged.
     """
     ledger, checkpoint = open_point(path, at)

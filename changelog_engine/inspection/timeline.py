@@ -192,7 +192,7 @@ class Timeline(Displayed):
             end: the last one, likewise.
 
         Raises:
-            RestoreError: there is no such checkpoint; the message names the nearest one.
+            RestoreError: there is no such checkpoint; the error suggests the closest match.
         """
         bounds: list[int | None] = []
         for at, later in ((start, True), (end, False)):

@@ -182,7 +182,7 @@ class Lineage:
                 ``ledger.points``.
 
         Raises:
-            RestoreError: there is no such checkpoint; the message names the nearest one.
+            RestoreError: there is no such checkpoint; the error suggests the closest match.
             CorruptChangelogError: its row can't be read.
         """
         wanted = restore.strip()

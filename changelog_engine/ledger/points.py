@@ -58,7 +58,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
         at: see above; None for the newest checkpoint.
 
     Raises:
-        RestoreError: there is no such checkpoint; the message names the nearest one.
+        RestoreError: there is no such checkpoint; the error suggests the closest match.
     """
     text = "latest" if at is None else str(at).strip()
     if not _is_point(text):

@@ -48,9 +48,8 @@ class AlignedWindowOperator(WindowOperator):
     def open(self) -> None:
         super().open()
         timers = self.timers.event if self.event_time else self.timers.processing
-        self._restored = max(
-            [pair[1][1] for _, pair in timers.table], default=MIN_WATERMARK
-        )  # the last one's end
+        ends = [pair[1][1] for _, pair in timers.table]
+        self._restored = max(ends, default=MIN_WATERMARK)
 
     def resume(self, watermark: int) -> None:
         super().resume(watermark)

@@ -51,8 +51,9 @@ _GROUP_PROPERTIES = (
 )
 _LONGEST_NAME = 120
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
-_BYPASS = ("spark.shuffle.sort.bypassMergeThreshold", 200)  # Spark's default
-_SORT = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
+_BYPASS = "spark.shuffle.sort.bypassMergeThreshold"
+_BYPASSED = 200  # its default
+_SORT_MANAGERS = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
 
 
 class SparkEpochRunner:
@@ -259,7 +260,7 @@ class SparkEpochRunner:
             if not self._placement.executors:
                 return []  # what the cluster has is for the epochs first
             if self._elsewhere is None:
-                own = OwnExecutors(self.context, self._executors, f"upkeep of {self.plan.graph.name}")
+                own = OwnExecutors(self.context, self._executors, self._upkeep)
                 self._elsewhere = self._tasks(own)
             found.append(self._elsewhere)
         locations: list[str] = []
@@ -283,8 +284,12 @@ class SparkEpochRunner:
         return found
 
     def _tasks(self, executors: OwnExecutors | None = None) -> BackgroundTasks:
-        name = f"upkeep of {self.plan.graph.name}"
-        return BackgroundTasks(self.context, name, files=self._files, executors=executors)
+        return BackgroundTasks(self.context, self._upkeep, files=self._files, executors=executors)
+
+    @property
+    def _upkeep(self) -> str:
+        """What Spark's interface says of tasks beside the epochs."""
+        return f"upkeep of {self.plan.graph.name}"
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
@@ -380,9 +385,8 @@ class SparkEpochRunner:
     def _shuffle(self, stage: Any, partitions: int, shuffles: list[int]) -> Any:
         pairs = self._pairwise(stage).asJavaPairRDD()
         moved = pairs.partitionBy(self._partitioner(partitions, 0))
-        if (
-            partitions <= self._bypassed
-        ):  # above, Spark sorts what is serialized, which Java's serializer does not allow
+        # With more partitions Spark sorts what is serialized, which Java's serializer does not allow.
+        if partitions <= self._bypassed:
             moved.rdd().setSerializer(self._serializer)
         shuffles.append(moved.rdd().dependencies().head().shuffleId())
         return self._python_rdd.valueOfPair(moved).rdd()
@@ -464,9 +468,9 @@ def bypassed(setting: Setting) -> int:
     """
     if (setting("spark.shuffle.push.enabled") or "").lower() == "true":  # merges the streams of several tasks
         return 0
-    if (setting("spark.shuffle.manager") or _SORT[0]) not in _SORT:  # may do so
+    if (setting("spark.shuffle.manager") or _SORT_MANAGERS[0]) not in _SORT_MANAGERS:  # may do so
         return 0
-    return int(setting(_BYPASS[0]) or _BYPASS[1])
+    return int(setting(_BYPASS) or _BYPASSED)
 
 
 def _lost_words(lost: list[str]) -> str:

@@ -21,6 +21,7 @@ from pyspark import SparkContext
 from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.spark.jvm import LOST, byte_array_tag
 from changelog_engine.spark.placement import dynamic_allocation
+from changelog_engine.spark.session import task_cpus
 
 log = logging.getLogger("changelog_engine")
 
@@ -67,7 +68,7 @@ class OwnExecutors:
         self._name = name
         self._patience_s = patience_s
         self._clock = clock
-        self._task_cpus = int(context.getConf().get("spark.task.cpus") or 1)
+        self._task_cpus = task_cpus(context.getConf().get)
         self._profile: Any = None
         self._not_before: Deadline | None = None
 
@@ -149,10 +150,9 @@ class OwnExecutors:
         """Run a task that does nothing: while it waits for an executor, Spark asks for one."""
         context = self._context
         context.setJobGroup(group, f"waiting for an executor: {self._name}", interruptOnCancel=True)
-        scala = context._jsc.sc()
-        nothing: Any = context._jvm
-        elements = nothing.PythonUtils.toSeq([bytearray(b"")])
-        rdd = self.own(scala.makeRDD(elements, 1, byte_array_tag(context)))
+        jvm: Any = context._jvm
+        elements = jvm.PythonUtils.toSeq([bytearray(b"")])
+        rdd = self.own(context._jsc.sc().makeRDD(elements, 1, byte_array_tag(context)))
         late = threading.Event()
 
         def give_up() -> None:
@@ -194,11 +194,11 @@ class OwnExecutors:
     def _profile_of(self) -> Any:
         """The profile; Spark keeps each for good, so that of a job before is taken again."""
         jvm: Any = self._context._jvm
-        room = jvm.org.apache.spark.resource
-        executor = room.ExecutorResourceRequests().cores(self._wanted.cores * self._task_cpus)
+        resource = jvm.org.apache.spark.resource
+        executor = resource.ExecutorResourceRequests().cores(self._wanted.cores * self._task_cpus)
         if self._wanted.memory_bytes is not None:
             executor = executor.memory(f"{max(1, self._wanted.memory_bytes // 2**20)}m")
-        tasks = room.TaskResourceRequests().cpus(self._task_cpus)
-        profile = room.ResourceProfileBuilder().require(executor).require(tasks).build()
+        tasks = resource.TaskResourceRequests().cpus(self._task_cpus)
+        profile = resource.ResourceProfileBuilder().require(executor).require(tasks).build()
         known = self._context._jsc.sc().resourceProfileManager().getEquivalentProfile(profile)
         return known.get() if known.isDefined() and known.get().id() else profile

@@ -94,9 +94,8 @@ class TimerQueue:
         if type(table) is not HeapTimers:
             return of_whole_ms(self.register, whole_ms)
         add, added = table.add, table.added
-        logged = (
-            log if log is not None else MutationLog(of_map=False, explicit=True, timed=False)
-        )  # the latter gets nothing
+        # Without a log, what stands for it gets nothing.
+        logged = log if log is not None else MutationLog(of_map=False, explicit=True, timed=False)
         keys, values, operations, times = logged.keys, logged.values, logged.operations, logged.times
         assert operations is not None
 

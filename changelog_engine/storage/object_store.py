@@ -223,9 +223,8 @@ class ObjectStore(Storage):
 
     @cached_property
     def _client(self) -> ObstoreClient:
-        from changelog_engine.storage.obstore_client import (
-            ObstoreClient,
-        )  # loads obstore, local disks do without
+        # Loads obstore, which local disks do without.
+        from changelog_engine.storage.obstore_client import ObstoreClient
 
         return ObstoreClient(self.root, self._file_systems.delta_options(self.root))
 

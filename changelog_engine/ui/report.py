@@ -73,7 +73,7 @@ def make_report(
         checkpoints: how many of the newest are listed.
 
     Raises:
-        RestoreError: there is no such checkpoint; the message names the nearest one. Or there is none at all.
+        RestoreError: there is no such checkpoint; the error suggests the closest match. Or there is none at all.
         CorruptChangelogError: a file is missing or damaged.
     """
     job = OpenedJob(path)
