@@ -15,10 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from servers.kafka import KafkaServer
 from servers.process import ServerMissing
 
-from engine import EngineBench
 from kafka_bench import connector
 from paced import Arrivals, listen
-from peers import Peers
+from peers import BesidePeers
 from processes import MeasurementError, result_line
 
 HERE = Path(__file__).parent
@@ -29,18 +28,8 @@ _WARM_UP_S = 8
 Run = Callable[[str, list[str], Callable[[], bool]], Any]
 
 
-class LatencyBench:
-    """Runs the keyed count of kafka_count.py and paced_count.py at a steady pace until enough results have come.
-
-    Args:
-        engine: runs it here.
-        peers: have PyFlink's environment.
-    """
-
-    def __init__(self, engine: EngineBench, peers: Peers) -> None:
-        self.engine = engine
-        self.peers = peers
-        self.sizes = engine.sizes
+class LatencyBench(BesidePeers):
+    """Runs the keyed count of kafka_count.py and paced_count.py at a steady pace until enough results have come."""
 
     def here(self) -> dict[str, Any]:
         """Without a broker, and where Kafka is installed from topic to topic, at least once and exactly once."""

@@ -34,28 +34,18 @@ from support.card_payments import (
     wrong_state,
 )
 
-from engine import EngineBench
 from kafka_bench import connector
 from keyed_count import leave_own_folder, report
 from log_figures import read_log
-from peers import Peers
+from peers import BesidePeers
 from processes import Outcome, measure, result_line
 from subtasks_cpu import subtasks_cpu
 
 _PREFIX = "measured-"
 
 
-class PaymentsBench:
-    """Runs it in each engine.
-
-    Args:
-        engine: runs it here.
-        peers: have PyFlink's environment.
-    """
-
-    def __init__(self, engine: EngineBench, peers: Peers) -> None:
-        self.engine = engine
-        self.peers = peers
+class PaymentsBench(BesidePeers):
+    """Runs it in each engine."""
 
     def spark(self) -> dict[str, Any] | None:
         """On Spark; None where there is no broker."""

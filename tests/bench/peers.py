@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine import EngineBench
 from first_records import Notes
 from log_figures import percentile
 from processes import Outcome, measure, result_line
@@ -226,3 +227,17 @@ def _prototype_result(output: str) -> dict[str, Any] | None:
 
 def _workers_of_this_python() -> dict[str, str]:
     return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+class BesidePeers:
+    """A measurement that is made here and in PyFlink.
+
+    Args:
+        engine: runs it here.
+        peers: have PyFlink's environment.
+    """
+
+    def __init__(self, engine: EngineBench, peers: Peers) -> None:
+        self.engine = engine
+        self.peers = peers
+        self.sizes = engine.sizes

@@ -9,28 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from engine import EngineBench
 from large_values import CHARACTERS
 from log_figures import Log, acknowledgement_ms, percentile, read_log, steady_records_per_s
-from peers import Peers
+from peers import BesidePeers
 
 HERE = Path(__file__).parent
 _BACKEND = {"state.backend.type": "rocksdb"}
 _BOUNDED = {"state.backend.rocksdb.memory.fixed-per-slot": "256mb", "changelog.rocksdb.cache-size": "64mb"}
 
 
-class RocksDBBench:
-    """Runs it here, and the keyed count in PyFlink.
-
-    Args:
-        engine: runs it here.
-        peers: have PyFlink's environment.
-    """
-
-    def __init__(self, engine: EngineBench, peers: Peers) -> None:
-        self.engine = engine
-        self.peers = peers
-        self.sizes = engine.sizes
+class RocksDBBench(BesidePeers):
+    """Runs it here, and the keyed count in PyFlink."""
 
     def count(self) -> dict[str, Any]:
         """The keyed count, its state in RocksDB."""
