@@ -92,10 +92,13 @@ os.environ.setdefault(
     "SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *class_archive.archive_options(makes=False)))
 )
 
-if os.environ.get("TEST_STATE_BACKEND"):
-    from support.backends import run_all_jobs_on
 
-    run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
+def pytest_configure() -> None:
+    """Put all jobs on another state backend; pytest itself has imported the fixtures of `support.backends` by now."""
+    if os.environ.get("TEST_STATE_BACKEND"):
+        from support.backends import run_all_jobs_on
+
+        run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -116,7 +116,7 @@ LOCAL_RECOVERY = Option(
     "bool",
     False,
     "After a failure, processes that live keep their state and read from storage only what changed since the checkpoint: "
-    "with the changelog, and state on the heap. Elsewhere nothing happens.",
+    "with the changelog, and state on the heap or in RocksDB. Elsewhere nothing happens.",
     older=("state.backend.local-recovery",),
 )
 CHECKPOINT_STORAGE = Option(

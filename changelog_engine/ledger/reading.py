@@ -81,6 +81,7 @@ def give_parts(
     key_groups: range,
     operators: frozenset[str] | None = None,
     tell: Tell | None = None,
+    select: Select | None = None,
 ) -> Taken:
     """As ``read_parts``, with no more than one file's rows, or a million and a part of the log, in memory.
 
@@ -93,6 +94,7 @@ def give_parts(
         key_groups: see ``read_parts``.
         operators: see ``read_parts``.
         tell: see ``read_parts``.
+        select: see ``read_parts``.
 
     Returns:
         What ``take`` made of them.
@@ -102,7 +104,7 @@ def give_parts(
     """
     if point.checkpoint is None:
         return take(())
-    reader = _Reader(point, key_groups, operators, tell=tell)
+    reader = _Reader(point, key_groups, operators, tell=tell, select=select)
     for base in reader.bases():
         try:
             return take(reader.all_rows(base, CONDENSE_ROWS))

@@ -9,7 +9,7 @@ Invariants:
       Where any of it is in doubt, all of it is restored from storage.
     * Mutations are in the log before a table changes, so the log names at least the keys that differ.
     * Whoever still holds a handle of the attempt before can change nothing: its cursors stand nowhere.
-    * The tables' sizes are compared with those at the checkpoint.
+    * The sizes of tables that know theirs, those on the heap, are compared with those at the checkpoint.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, restored_versions
-from changelog_engine.state.backend import TIMER_STATES, StateTable
+from changelog_engine.state.backend import TIMER_STATES, KeptBackend, StateTable
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timer_table import Timer
 from changelog_engine.types import TypeInformation
@@ -177,6 +177,7 @@ class KeptState:
         key_type: declared type of the keys.
         key_groups: that the subtask owns.
         changes: which keys changed.
+        backend: has the tables.
         buffer: the mutations that were not written yet.
         tables: of the states that were declared in this attempt or one before.
         timers: pending timers, in the order of their registration, by table.
@@ -189,6 +190,7 @@ class KeptState:
     key_type: TypeInformation | None
     key_groups: range
     changes: RecentChanges
+    backend: KeptBackend
     buffer: ChangelogBuffer
     tables: dict[Name, KeptTable]
     timers: dict[Name, Iterable[Timer]]
@@ -211,6 +213,7 @@ class KeptState:
             if isinstance(kept.table, dict):
                 kept.table.clear()
         self.tables, self.timers, self.pending = {}, {}, {}
+        self.backend.close()
 
     def roll_back(self, point: RestorePoint, described: list[dict[str, Any]], tell: Tell | None) -> bool:
         """Make the tables what they were at a checkpoint.
@@ -228,7 +231,7 @@ class KeptState:
         """
         mark = mark_of(point)
         since = None if mark is None else self.changes.since(mark)
-        if since is None or not self._as_described(described):
+        if since is None or not self.backend.is_whole() or not self._as_described(described):
             return False
         if not self._find(since[0]) or not self._worth_it():
             return False
@@ -300,6 +303,7 @@ class KeptState:
         """Whether it is less work to read what changed again than everything."""
         changed = sum(len(identities) for identities in self._identities.values())
         whole = sum(len(kept.table) for kept in self.tables.values() if isinstance(kept.table, dict))
+        whole += sum(int(size.entries or 0) for size in self.backend.sizes().values())
         return changed <= max(_FEW, whole // _WORTH)
 
     def _rows(self, point: RestorePoint, tell: Tell | None) -> Pending:
@@ -325,8 +329,11 @@ class KeptState:
         table = kept.table
         for identity in identities - before.keys():
             table.pop(identity, None)
-        assert isinstance(table, dict)
-        table.update(before)
+        if isinstance(table, dict):
+            table.update(before)
+            return
+        for identity, entry in before.items():
+            table[identity] = entry
 
     def _put_back_timers(self, name: Name, stamps: set[int], rows: list[pa.Table]) -> None:
         timers = [timer for timer in self.timers[name] if timer[0] not in stamps]

@@ -27,11 +27,11 @@ from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.ledger.reading import give_parts, read_parts
+from changelog_engine.ledger.reading import Select, Tell, give_parts, read_parts
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
-from changelog_engine.state.backend import StateBackend, StateTable
+from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
@@ -122,7 +122,7 @@ class KeyedStore:
         self._point: RestorePoint | None = None
         self._kept_tables: dict[tuple[str, str], KeptTable] = {}  # that wait until they are declared
         self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
-        keeps = self.changelog and config.local_recovery and type(self.backend) is HeapBackend
+        keeps = self.changelog and config.local_recovery and isinstance(self.backend, KeptBackend)
         self._recent = RecentChanges() if keeps else None
         self._left = False  # whether the tables are the next attempt's
 
@@ -171,13 +171,28 @@ class KeyedStore:
             return None
         if describe(spec, None) == describe(kept.declared, None) and spec.kind is kept.declared.kind:
             return kept.table
-        assert self._point is not None
-        rows = group_by_state(
-            read_parts(self._point, self.config.key_groups, frozenset([name[0]]), select=_of_state(name[1]))
-        )
+        assert self._point is not None and isinstance(self.backend, KeptBackend)
+        self.backend.remove(kept.table)
+        rows = self._rows(self._point, frozenset([name[0]]), select=_of_state(name[1]))
         if name in rows:
             self._pending[name] = rows[name]
         return None
+
+    def _rows(
+        self,
+        point: RestorePoint,
+        operators: frozenset[str],
+        tell: Tell | None = None,
+        select: Select | None = None,
+    ) -> Pending:
+        """The subtask's rows of a restore point, where the backend wants them to wait."""
+        root, groups = self.backend.rows_folder(), self.config.key_groups
+        if root is None:
+            return group_by_state(read_parts(point, groups, operators, tell=tell, select=select))
+        folder = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
+        return give_parts(
+            lambda tables: spilled(tables, LocalFolder(root, folder)), point, groups, operators, tell, select
+        )
 
     def timers(
         self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False
@@ -204,7 +219,7 @@ class KeyedStore:
         self,
         point: RestorePoint | None,
         described: list[dict[str, Any]],
-        tell: Callable[[int, int], None] | None = None,
+        tell: Tell | None = None,
         kept: KeptState | None = None,
     ) -> bool:
         """Read the rows of a restore point; states take theirs when they are declared.
@@ -226,23 +241,12 @@ class KeyedStore:
         if kept is not None and used:
             self._pending, self._kept_tables = kept.pending, kept.tables
             self._kept_timers = {name: list(timers) for name, timers in kept.timers.items()}
+            self.backend.close()
+            self.backend = self._handles.backend = kept.backend
         elif kept is not None:
             kept.let_go()
         if not used and point is not None and point.checkpoint is not None:
-            root = self.backend.rows_folder()
-            if root is None:
-                self._pending = group_by_state(
-                    read_parts(point, self.config.key_groups, self.config.operators, tell=tell)
-                )
-            else:
-                name = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
-                self._pending = give_parts(
-                    lambda tables: spilled(tables, LocalFolder(root, name)),
-                    point,
-                    self.config.key_groups,
-                    self.config.operators,
-                    tell,
-                )
+            self._pending = self._rows(point, self.config.operators, tell)
         for timers in self.timer_tables:
             self._restore_timers(timers)
         return used
@@ -251,6 +255,7 @@ class KeyedStore:
         """What this store leaves to that of the next attempt, which no longer uses this one; None for nothing."""
         if self._recent is None or self._unfinished:
             return None
+        assert isinstance(self.backend, KeptBackend)
         self._left = True
         tables = {
             name: KeptTable(self._declared[name], self.specs[name], table, self.namespaces.get(name))
@@ -261,6 +266,7 @@ class KeyedStore:
             key_type=self.key_type,
             key_groups=self.config.key_groups,
             changes=self._recent,
+            backend=self.backend,
             buffer=self.buffer,
             tables={**self._kept_tables, **tables},
             timers={**self._kept_timers, **self.timer_tables},
@@ -388,7 +394,8 @@ class KeyedStore:
                 if isinstance(table, dict):
                     table.clear()
         self._handles.close()
-        self.backend.close()
+        if not self._left:
+            self.backend.close()
         self._pending.clear()
 
     def _flush(self) -> None:

@@ -100,18 +100,22 @@ class Registry:
         kept = None
         if held is not None:
             kept = self._drop((stage, subtask), leaves=held.attempt < order.attempt)
-        if order.committed_epoch != order.epoch - 1:
-            raise StateLostError(
-                f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
-                f"{order.epoch - 1}, which is newer than the last checkpoint"
-            )
         began = monotonic_s()
-        tell = teller(notes)
-        runtime = self._build(load_job(), order, stage, subtask)
         try:
-            runtime.start(order, tell, kept)
+            if order.committed_epoch != order.epoch - 1:
+                raise StateLostError(
+                    f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
+                    f"{order.epoch - 1}, which is newer than the last checkpoint"
+                )
+            runtime = self._build(load_job(), order, stage, subtask)
+            try:
+                runtime.start(order, teller(notes), kept)
+            except BaseException:
+                _close_quietly(runtime)
+                raise
         except BaseException:
-            _close_quietly(runtime)
+            if kept is not None:
+                kept.let_go()
             raise
         self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
         return runtime, (monotonic_s() - began) * 1000

@@ -100,3 +100,18 @@ class StateBackend(ABC):
 
     def close(self) -> None:  # optional
         """Let go of everything; nothing is asked of the backend or its tables afterwards. By default nothing happens."""
+
+
+class KeptBackend(StateBackend):
+    """A backend of the engine's own that another attempt of the process may go on with, tables and all (local recovery).
+
+    Timers are on the heap, and the next attempt asks for new tables of them.
+    """
+
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Whether every table has all that was put into it: False where a write may have been done by half."""
+
+    @abstractmethod
+    def remove(self, table: StateTable) -> None:
+        """Nobody uses this table of the backend any more."""

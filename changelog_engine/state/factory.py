@@ -79,7 +79,7 @@ class HandleFactory:
     """
 
     def __init__(self, backend: StateBackend, cursor: Cursor, logs: Logs | None, expiring: TtlStates) -> None:
-        self._backend = backend
+        self.backend = backend
         self._cursor = cursor
         self._logs = logs
         self._expiring = expiring
@@ -146,7 +146,7 @@ class HandleFactory:
     def _table(self, operator: str, spec: StateSpec) -> StateTable:
         what = f"a table for state {spec.name!r} of operator {operator!r}"
         try:
-            table = self._backend.table(operator, spec.name, spec.kind)
+            table = self.backend.table(operator, spec.name, spec.kind)
         except ChangelogEngineError:
             raise
         except Exception as error:
@@ -166,7 +166,7 @@ class HandleFactory:
     def _timer_table(self, operator: str, domain: str) -> TimerTable:
         what = f"a table for the timers {domain!r} of operator {operator!r}"
         try:
-            table = self._backend.timer_table(operator, domain)
+            table = self.backend.timer_table(operator, domain)
         except ChangelogEngineError:
             raise
         except Exception as error:
@@ -182,7 +182,7 @@ class HandleFactory:
         return table
 
     def _refused(self, what: str) -> ConfigurationError:
-        return ConfigurationError(f"the state backend {type(self._backend).__qualname__} {what}: see {PAGE}")
+        return ConfigurationError(f"the state backend {type(self.backend).__qualname__} {what}: see {PAGE}")
 
 
 def _handle(state: OpenState) -> Any:

@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.state.backend import StateBackend, StateTable, TableSize
+from changelog_engine.state.backend import KeptBackend, StateTable, TableSize
 from changelog_engine.state.rocksdb_maps import RocksMapTable
 from changelog_engine.state.rocksdb_store import RocksStore
 from changelog_engine.state.rocksdb_tables import RocksTable
 
 
-class RocksDBBackend(StateBackend):
+class RocksDBBackend(KeptBackend):
     """Keeps every state of one subtask in a RocksDB database on the local disk, and the timers on the heap.
 
     Args:
@@ -34,12 +34,14 @@ class RocksDBBackend(StateBackend):
         self._cache_bytes = cache_bytes
         self._tables: list[RocksTable] = []
         self._names: list[tuple[str, str]] = []
+        self._numbered = 0  # tables, with those that were removed
 
     def table(self, operator: str, state: str, kind: StateKind) -> StateTable:
         if self._store is None:
             self._store = self._open_store()
         table_class = RocksMapTable if kind is StateKind.MAP else RocksTable
-        table = table_class(self._store, len(self._tables), self._room)
+        table = table_class(self._store, self._numbered, self._room)
+        self._numbered += 1
         self._tables.append(table)
         self._names.append((operator, state))
         return table
@@ -56,6 +58,17 @@ class RocksDBBackend(StateBackend):
             self._names[0] if len(self._names) == 1 else (operators.pop() if len(operators) == 1 else "", "")
         )
         return {name: self._store.size()}
+
+    def is_whole(self) -> bool:
+        """See KeptBackend."""
+        return all(table.whole for table in self._tables)
+
+    def remove(self, table: StateTable) -> None:
+        """See KeptBackend."""
+        assert isinstance(table, RocksTable)
+        table.clear()
+        place = self._tables.index(table)
+        del self._tables[place], self._names[place]
 
     def end_epoch(self) -> None:
         for table in self._tables:

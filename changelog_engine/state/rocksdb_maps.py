@@ -184,6 +184,11 @@ class RocksMapTable(RocksTable):
         self._forget_found()
         super().end_epoch()
 
+    def clear(self) -> None:
+        """See RocksTable."""
+        self._replaced.clear()
+        super().clear()
+
     def spill(self) -> None:
         """See RocksTable."""
         self._forget_found()

@@ -4,6 +4,7 @@ Invariants:
     * What ``get`` gives is the last entry that was set, wherever it lies: changed entries go before cached ones, those
       before the store.
     * An entry that was changed in place and set again is written again.
+    * ``whole`` is False from the moment a write fails: what was half-way between memory and the store may be in neither.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 from changelog_engine.state.backend import KeyIdentity
 from changelog_engine.state.entry_bytes import dump, load
-from changelog_engine.state.identity_bytes import decode, encode
+from changelog_engine.state.identity_bytes import after, decode, encode
 from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
 
 FIRST_SIZE = 4096  # bytes of an entry as long as none was seen: the first cache is small
@@ -40,6 +41,7 @@ class RocksTable:
         self._changed_get = self._changed.get
         self._cached_get = self._cached.get
         self._limit = self._entries_of(FIRST_SIZE)
+        self.whole = True
 
     def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
         """See StateTable."""
@@ -86,7 +88,17 @@ class RocksTable:
     def write_back(self) -> None:
         """Write what changed."""
         if self._changed:
+            self.whole = False
             self._limit = self._entries_of(self._write(self._sorted()))
+            self.whole = True
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._changed.clear()
+        self._cached.clear()
+        writer = BatchWriter(self._store)
+        writer.delete_range(self._prefix, after(self._prefix))
+        writer.finish()
 
     def _sorted(self) -> list[KeyIdentity]:
         try:

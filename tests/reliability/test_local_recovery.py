@@ -9,6 +9,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from support.backends import backend_settings
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.script import Failure, Fault, Script
@@ -18,13 +19,14 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog import changed_keys
 from changelog_engine.changelog.model import RestorePoint, Segment
-from changelog_engine.errors import NoCurrentKeyError
+from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.operators import kept_state, store
 from changelog_engine.operators.kept_state import CheckpointMark, RecentChanges
 from changelog_engine.operators.messages import EpochKind, EpochOrder
 from changelog_engine.operators.store import KeyedStore, StoreConfig
 from changelog_engine.state.factory import HandleFactory
+from changelog_engine.state.rocksdb_store import RocksStore
 from materializer.fold import state_at
 
 KEYS = 8
@@ -97,17 +99,23 @@ def run(
     ][1:]
 
 
-def test_after_an_exception_all_subtasks_keep_their_state(tmp_path):
-    assert run(tmp_path, {55: ValueError("no")}) == [2]
+@pytest.fixture(params=["hashmap", "rocksdb"])
+def backend(request, tmp_path):
+    """What is kept is kept in both of the engine's backends."""
+    return backend_settings(request.param, tmp_path)
+
+
+def test_after_an_exception_all_subtasks_keep_their_state(tmp_path, backend):
+    assert run(tmp_path, {55: ValueError("no")}, **backend) == [2]
 
 
 def test_a_lost_subtask_restores_and_the_other_keeps_its_state(tmp_path):
     assert run(tmp_path, {}, Failure(5, Fault.SUBTASK, 1, 1)) == [1]
 
 
-def test_one_failure_after_the_other(tmp_path):
+def test_one_failure_after_the_other(tmp_path, backend):
     faults = (Failure(5, Fault.SUBTASK, 0, 0), Failure(6, Fault.COMMIT_FAILS), Failure(7, Fault.COMMIT_LIES))
-    assert run(tmp_path, {}, *faults) == [2, 2, 2]
+    assert run(tmp_path, {}, *faults, **backend) == [2, 2, 2]
 
 
 def test_before_the_first_checkpoint_there_is_nothing_to_keep(tmp_path):
@@ -119,22 +127,21 @@ def test_before_the_first_checkpoint_there_is_nothing_to_keep(tmp_path):
     [
         ({"local_recovery": False}),
         ({"changelog": False}),
-        ({"state_backend": "rocksdb"}),
     ],
-    ids=["switched off", "no changelog", "RocksDB"],
+    ids=["switched off", "no changelog"],
 )
 def test_where_it_is_off_or_impossible_all_is_restored(tmp_path, settings):
     assert run(tmp_path, {55: ValueError("no")}, **settings) == [0]
 
 
 @pytest.mark.parametrize("failure", [MemoryError("no"), RecursionError("no"), SystemExit(1)], ids=repr)
-def test_what_may_come_between_log_and_table_leaves_doubt(tmp_path, failure):
-    assert run(tmp_path, {55: failure}) == [1]
+def test_what_may_come_between_log_and_table_leaves_doubt(tmp_path, failure, backend):
+    assert run(tmp_path, {55: failure}, **backend) == [1]
 
 
-def test_a_state_that_is_declared_later_is_kept_too(tmp_path):
+def test_a_state_that_is_declared_later_is_kept_too(tmp_path, backend):
     faults = (Failure(9, Fault.COMMIT_FAILS),)
-    assert run(tmp_path, {55: ValueError("no")}, *faults, function={"late": True}) == [2, 2]
+    assert run(tmp_path, {55: ValueError("no")}, *faults, function={"late": True}, **backend) == [2, 2]
 
 
 class Lazy(KeyedProcessFunction):
@@ -164,6 +171,24 @@ def test_state_that_nobody_has_declared_yet_outlives_two_failures(tmp_path):
     )
     assert sorted(job.output)[-KEYS:] == [(value, 3) for value in range(NUMBERS - KEYS, NUMBERS)]
     assert state_at(job.table()).states["process", "total"] == dict.fromkeys(range(KEYS), 3)
+
+
+def test_a_database_that_could_not_be_written_is_not_used_again(tmp_path):
+    write, left = RocksStore.write, iter(range(20))
+
+    def fails_once(database: RocksStore, batch: Any) -> None:
+        write(database, batch)
+        if next(left, None) == 19:  # after the first checkpoints
+            raise DiskFullError("full", "/nowhere", 0, 0, 0)
+
+    with mock.patch.object(RocksStore, "write", fails_once):
+        assert run(tmp_path, {}, **backend_settings("rocksdb", tmp_path)) == [1]
+
+
+def test_databases_that_nobody_uses_any_more_are_gone(tmp_path, backend):
+    run(tmp_path, {55: ValueError("no")}, Failure(9, Fault.COMMIT_FAILS), **backend)
+    left = list(tmp_path.glob("changelog-engine-*/*"))
+    assert left == []
 
 
 def test_where_most_keys_changed_all_is_restored(tmp_path):

@@ -54,11 +54,13 @@ class Count(KeyedProcessFunction):
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_state_is_kept_over_an_exception_and_a_lost_process(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, backend: str
 ) -> None:
     env = environment(
         tmp_path / "log",
+        state__backend__type=backend,
         execution__state_recovery__from_local="true",
         restart_strategy__type="fixed-delay",
         restart_strategy__fixed_delay__attempts=5,
