@@ -109,6 +109,27 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         """The message as text; bytes that are none become U+FFFD, as in Java."""
         return bytes(message).decode(self._charset, "replace")
 
+    def serialize_all(self, elements: list[str]) -> list[bytes]:
+        """As `serialize` for each of them, in less time."""
+        if self._is_utf_8() and set(map(type, elements)) == {str}:
+            try:
+                return list(map(str.encode, elements))
+            except UnicodeEncodeError:  # half of a surrogate pair
+                pass
+        return [self.serialize(element) for element in elements]
+
+    def deserialize_all(self, messages: list[bytes]) -> list[str]:
+        """As `deserialize` for each of them, in less time."""
+        if self._is_utf_8() and set(map(type, messages)) == {bytes}:
+            try:
+                return list(map(bytes.decode, messages))
+            except UnicodeDecodeError:
+                pass
+        return [self.deserialize(message) for message in messages]
+
+    def _is_utf_8(self) -> bool:
+        return codecs.lookup(self._charset).name == "utf-8"
+
     def get_produced_type(self) -> TypeInformation:
         """``Types.STRING()``."""
         return Types.STRING()

@@ -24,6 +24,33 @@ def hook_of(given: Any, name: str) -> Callable[..., Any] | None:
     return found if callable(found) and getattr(found, "does_nothing", False) is not True else None
 
 
+def bulk_of(given: Any, name: str) -> Callable[[list[Any]], list[Any]] | None:
+    """What does for a list what a method does for one value, in less time; None where there is nothing for that.
+
+    It is the method of that name and ``_all``, beside the other one in the class that has it: one that overrides the other
+    alone is called for each value.
+
+    Example:
+        >>> class Texts:
+        ...     def read(self, value):
+        ...         return value.decode()
+        ...     def read_all(self, values):
+        ...         return [value.decode() for value in values]
+        >>> class Loud(Texts):
+        ...     def read(self, value):
+        ...         return value.decode().upper()
+        >>> bulk_of(Texts(), "read")([b"a", b"b"]), bulk_of(Loud(), "read")
+        (['a', 'b'], None)
+    """
+    if name in getattr(given, "__dict__", ()):
+        return None
+    bulk = f"{name}_all"
+    owner = next((each for each in type(given).__mro__ if name in vars(each) or bulk in vars(each)), None)
+    if owner is None or not {name, bulk} <= vars(owner).keys():
+        return None
+    return hook_of(given, bulk)
+
+
 def pairs_of(entries: Any) -> Iterable[tuple[Any, Any]]:
     """The pairs of a dict, of anything else with ``items()``, or of an iterable of pairs."""
     items = hook_of(entries, "items")

@@ -9,10 +9,12 @@ Invariants:
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.codec.identities import KeyIdentity
@@ -29,7 +31,7 @@ KeyGroups = npt.NDArray[np.int32]
 
 
 class _Checksums(dict[Any, int]):
-    """CRC-32 of key texts, remembered; forgets all when full."""
+    """CRC-32 of keys that are made into text first, remembered; forgets all when full."""
 
     def __missing__(self, identity: KeyIdentity) -> int:
         if len(self) >= _MAX_REMEMBERED:
@@ -81,11 +83,22 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
         except OverflowError:
             pass  # declared integers of any size
     elif int not in kinds:
-        found = map(_checksums.__getitem__, identities)  # drives our own code
-        sums = np.fromiter(found, np.uint32, len(identities))
+        sums = np.fromiter(_sums(identities, kinds), np.uint32, len(identities))
         return (sums % np.uint32(max_parallelism)).astype(np.int32)
     groups = (key_group(identity, max_parallelism) for identity in identities)
     return np.fromiter(groups, np.int32, len(identities))
+
+
+def _sums(identities: list[Any], kinds: set[type]) -> Iterable[int]:
+    """CRC-32 of each key's text. What is text already is summed up sooner than a dict of this size can be asked."""
+    if kinds == {bytes}:
+        return map(zlib.crc32, identities)  # drives our own code, as do those below
+    if kinds == {str}:
+        try:
+            return list(map(zlib.crc32, map(orjson.dumps, identities)))  # canonical texts
+        except TypeError:  # half of a surrogate pair
+            pass
+    return map(_checksums.__getitem__, identities)
 
 
 def key_groups_of_ints(identities: npt.NDArray[np.int64], max_parallelism: int) -> KeyGroups:

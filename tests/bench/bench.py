@@ -55,6 +55,7 @@ def main() -> int:
     state_history = HistoryBench(engine)
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
     latency, rocksdb = LatencyBench(engine, peers), RocksDBBench(engine, peers)
+    kafka = KafkaBench(peers, work, sizes)
     parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
         "engine": engine.throughput,
@@ -82,7 +83,8 @@ def main() -> int:
         "async": AsyncBench().rates,
         "files": FilesBench(work).rates,
         "jdbc": JdbcBench(work).rates,
-        "kafka": KafkaBench(peers, work, sizes).run,
+        "kafka": kafka.run,
+        "loop_kafka": kafka.loop,
         "barrier": BarrierBench(engine).acknowledgements,
         "rocksdb": rocksdb.count,
         "rocksdb_large": rocksdb.large,

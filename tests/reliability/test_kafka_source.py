@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,46 @@ def test_conformance_with_transactions(kafka: KafkaServer) -> None:
     check_source(made.set_property("isolation.level", "read_committed").build()._source, expected)
     source = builder(kafka, topic).set_bounded(LATEST).build()._source
     assert len(read_some(source)) == 2 * len(expected), "read_uncommitted is the default, as in Java"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_partitions_of_one_worker_in_turns(kafka: KafkaServer, seed: int) -> None:
+    """Many records of several partitions come through one consumer, with what was aborted between them."""
+    chance = random.Random(seed)
+    topic = kafka.create_topic(partitions=3)
+    producer = kafka.producer(transactional_id=topic, linger_ms=5)
+    producer.init_transactions(30)
+    expected: dict[int, list[tuple[str, int]]] = {partition: [] for partition in range(3)}
+    for commit in (True, False, True, True, False):
+        producer.begin_transaction()
+        for partition in range(3):
+            first, count = chance.randrange(10**6), chance.choice([0, 1, 2_000, 4_500])
+            records = [(f"é{number}", number) for number in range(first, first + count)]
+            for value, time in records:
+                producer.produce(topic, value, partition=partition, timestamp=time)
+            expected[partition] += records if commit else []
+        producer.flush(30)
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    made = builder(kafka, topic).set_bounded(LATEST).set_property("isolation.level", "read_committed")
+    source = made.build()._source
+    splits = source.splits(1)
+    readers = {split.id: source.reader(split) for split in splits}
+    positions = {split.id: split.start for split in splits}
+    found: dict[str, list[tuple[str, int]]] = {split.id: [] for split in splits}
+    left = set(positions)
+    while left:
+        split = chance.choice(sorted(left))
+        most = chance.choice([1, 64, 1_999, 2_001, 32_768])
+        if found[split] and chance.random() < 0.1:  # a rewind
+            positions[split], found[split] = next(each.start for each in splits if each.id == split), []
+        values, positions[split], finished, times, _ = readers[split].read(positions[split], most)
+        assert len(values) <= most
+        found[split] += zip(values, times, strict=True)
+        if finished:
+            left.discard(split)
+    for reader in readers.values():
+        reader.close()
+    assert found == {f"{topic}-{partition}": records for partition, records in expected.items()}
 
 
 def test_an_open_transaction_ends_what_is_committed(kafka: KafkaServer) -> None:
@@ -416,8 +457,8 @@ def test_a_busy_partition_does_not_fill_the_memory(
     at = second.start
     for _ in range(50):
         _, at, _, _, _ = idle.read(at, 50)
-        held = source._fetcher._partitions[topic, 0].stored
-        assert len(held) <= 200
+        held = source._fetcher._partitions[topic, 0].held
+        assert held <= 200
     while len(values) < 2_000:
         found, position, _, _, _ = busy.read(position, 300)
         values = [*values, *found]

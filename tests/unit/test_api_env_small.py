@@ -208,6 +208,18 @@ class TestSchemas:
                 make("klingon")
         assert Encoder.simple_string_encoder("ascii").charset_name == "ascii"
 
+    @pytest.mark.parametrize("charset", ["UTF-8", "utf8", "ascii", "utf-16"])
+    def test_many_simple_strings_are_as_one_after_the_other(self, charset):
+        schema = SimpleStringSchema(charset)
+        for texts in ([], ["a", "é", ""], ["a", "\ud800", "b"], ["\0", "\u2028", "😀"]):
+            assert schema.serialize_all(texts) == [schema.serialize(text) for text in texts]
+        for messages in ([], [b"a", "é".encode(), b""], [b"a", b"\xff", b"b"], [b"a", bytearray(b"b")]):
+            assert schema.deserialize_all(messages) == [schema.deserialize(each) for each in messages]
+        with pytest.raises(TypeMismatchError, match="int"):
+            schema.serialize_all(["a", 1])
+        with pytest.raises(TypeError):
+            schema.deserialize_all([b"a", None])
+
     def test_a_serializer_has_both_ways(self):
         class Half(TypeSerializer[int]):
             def serialize(self, element, stream):

@@ -22,7 +22,13 @@ identities = st.one_of(
 
 
 @settings(deadline=None)
-@given(st.lists(identities), st.integers(1, 32768))
+@given(
+    st.lists(identities)
+    | st.lists(st.text(st.characters(codec=None)))
+    | st.lists(st.text(st.sampled_from('a"\\\n\x00\x7f\x1f\u2028é😀\ud800')))
+    | st.lists(st.binary().map(repr).map(str.encode)),
+    st.integers(1, 32768),
+)
 def test_bulk_equals_single(ids, max_parallelism):
     groups = key_groups(ids, max_parallelism)
     assert groups.dtype == np.int32

@@ -16,6 +16,7 @@ from changelog_engine.connectors.kafka.clients import (
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.errors import ConnectorError, TypeMismatchError
+from changelog_engine.graph.hooks import bulk_of
 from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
@@ -46,6 +47,15 @@ class RecordSchema:
         self.select_topic = select_topic
         self.value_schema = value_schema
         self.key_schema = key_schema
+
+    def records_of(self, elements: Sequence[Any]) -> tuple[list[str], list[Any], list[Any]]:
+        """Topics, values and keys of elements."""
+        count = len(elements)
+        topics = (
+            [self.topic_of(element) for element in elements] if self.topic is None else [self.topic] * count
+        )
+        keys = [None] * count if self.key_schema is None else _serialized(self.key_schema, elements)
+        return topics, _serialized(self.value_schema, elements), keys
 
     def topic_of(self, element: Any) -> str:
         """The topic that an element goes to."""
@@ -113,28 +123,37 @@ class RecordProducer:
         Raises:
             ConnectorError: one before was not delivered.
         """
-        produce, value_of = self._client.produce, schema.value_schema.serialize
-        key_of = None if schema.key_schema is None else schema.key_schema.serialize
-        topic, where = schema.topic, _ANY_PARTITION if partition is None else partition
-        times = iter(timestamps) if timestamps is not None else None
-        for element in elements:
-            to = topic if topic is not None else schema.topic_of(element)
-            key = None if key_of is None else key_of(element)
-            when = 0 if times is None else next(times)
-            value = value_of(element)
-            while True:
-                try:
-                    # By position, which costs half of what names do; to librdkafka 0 is now.
-                    produce(to, value, key, where, None, None, when if when > 0 else 0)
-                    break
-                except BufferError:
-                    self.poll(_POLL_S)
-                except self._kafka.KafkaException as error:
-                    self.poll()
-                    raise failure(
-                        self._properties, f"writing to topic {to!r}", error, self._troubles
-                    ) from None
+        topics, values, keys = schema.records_of(elements)
+        where = _ANY_PARTITION if partition is None else partition
+        # To librdkafka 0 is now.
+        times = [0] * len(values) if timestamps is None else [time if time > 0 else 0 for time in timestamps]
+        produce = self._client.produce
+        for topic, value, key, time in zip(topics, values, keys, times, strict=True):
+            try:
+                # By position, which costs half of what names do.
+                produce(topic, value, key, where, None, None, time)
+            except BufferError:
+                self._send_later(topic, value, key, where, time)
+            except self._kafka.KafkaException as error:
+                raise self._refused(topic, error) from None
         self.poll()
+
+    def _send_later(self, topic: str, *record: Any) -> None:
+        """Hand a record over that had no room; its fields are those of ``produce``."""
+        value, key, where, time = record
+        while True:
+            self.poll(_POLL_S)
+            try:
+                self._client.produce(topic, value, key, where, None, None, time)
+                return
+            except BufferError:
+                continue
+            except self._kafka.KafkaException as error:
+                raise self._refused(topic, error) from None
+
+    def _refused(self, topic: str, error: Any) -> ConnectorError:
+        self.poll()
+        return self.failure(f"writing to topic {topic!r}", error)
 
     def poll(self, wait_s: float = 0) -> None:
         """Take reports on deliveries.
@@ -190,3 +209,11 @@ class RecordProducer:
             )
         partitions = sorted(found.partitions)
         return int(partitions[subtask % len(partitions)])
+
+
+def _serialized(schema: Any, elements: Sequence[Any]) -> list[Any]:
+    bulk = bulk_of(schema, "serialize")
+    if bulk is not None and type(elements) is list:
+        return bulk(elements)
+    serialize = schema.serialize
+    return [serialize(element) for element in elements]

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -19,7 +21,7 @@ from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import ConnectorError
-from changelog_engine.graph.hooks import hook_of
+from changelog_engine.graph.hooks import bulk_of, hook_of
 from changelog_engine.types import Row
 from changelog_engine.types.typeinfo import shown_bytes
 
@@ -29,6 +31,9 @@ _WAIT_S = 0.01
 _LONGER_WAIT_S = 0.1  # for records that are known to be there
 _DRY_S = 0.05  # so long after a fetch without records the next one doesn't wait
 _STORED = 65_536
+_AT_ONCE = (
+    2_000  # more at once leave the processor's caches before they are decoded, which costs half as much again
+)
 _CLOSE_TIMEOUT_S = 10.0
 
 
@@ -51,7 +56,8 @@ class _Partition:
         self.topic = topic
         self.partition = partition
         self.next = offset  # where the next record that is given out lies, or after a gap
-        self.stored: deque[Any] = deque()
+        self.stored: deque[list[Any]] = deque()  # records as they arrived, in pieces
+        self.held = 0  # records in them
         self.end: int | None = None  # nothing between the last record and here; None when not known
         self.error: Any = None
         self.paused = False
@@ -89,11 +95,21 @@ class Fetcher:
         self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._dry_at = 0.0
+        self._plenty = False  # the last fetch gave as many records as it may
         self._uncommitted: dict[TopicPartition, int] = {}
         self.readers = 0
 
-    def take(self, topic: str, partition: int, offset: int, most: int) -> tuple[list[Any], int]:
-        """The next records of a partition, and the offset after them.
+    def take(
+        self, topic: str, partition: int, offset: int, most: int, waits: bool = True
+    ) -> tuple[list[Any], int]:
+        """The next records of a partition, some of those that are there, and the offset after them.
+
+        Args:
+            topic: whose.
+            partition: whose.
+            offset: of the first one.
+            most: how many at most.
+            waits: a few milliseconds when none are there.
 
         Raises:
             ConnectorError: the partition can't be read there.
@@ -103,26 +119,30 @@ class Fetcher:
             place = self._turn(topic, partition, offset)
             self._fetch(place, most, _LONGER_WAIT_S)
         elif not place.stored and place.error is None:
-            self._fetch(place, most, self._wait_s(place))
+            self._fetch(place, most, self._wait_s(place) if waits else 0.0, waits)
         if not place.stored:
             if place.error is not None:
                 raise self._lost(place)
             if place.end is not None:
                 place.next = max(place.next, place.end)
             return [], place.next
-        stored = place.stored
-        if len(stored) <= most:
-            records = list(stored)
-            stored.clear()
+        records = place.stored.popleft()
+        if len(records) > most:
+            place.stored.appendleft(records[most:])
+            records = records[:most]
+        place.held -= len(records)
+        place.next = records[-1].offset() + 1
+        if not place.stored:
             if place.paused:
                 self._consumer.resume([self._kafka.TopicPartition(topic, partition)])
                 place.paused = False
-        else:
-            records = [stored.popleft() for _ in range(most)]
-        place.next = records[-1].offset() + 1
-        if not stored and place.end is not None:
-            place.next = max(place.next, place.end)
+            if place.end is not None:
+                place.next = max(place.next, place.end)
         return records, place.next
+
+    def at_hand(self, topic: str, partition: int) -> bool:
+        """Whether the next records of a partition are there, as far as can be told without waiting."""
+        return self._plenty or self._partitions[topic, partition].held > 0
 
     def _wait_s(self, place: _Partition) -> float:
         """How long to wait for records: longer when the broker has said that there are more."""
@@ -147,9 +167,10 @@ class Fetcher:
         place = self._partitions[topic, partition] = _Partition(topic, partition, offset)
         return place
 
-    def _fetch(self, wanted: _Partition, most: int, wait_s: float) -> None:
+    def _fetch(self, wanted: _Partition, most: int, wait_s: float, waits: bool = True) -> None:
         """Put records that have arrived into store; wait for some of the wanted partition."""
         deadline = Deadline(wait_s)
+        most = min(most, _AT_ONCE)
         step_s = 0.0  # at first: consume() waits until it has as many as it may give
         self._check()
         while True:
@@ -161,32 +182,62 @@ class Fetcher:
             except self._kafka.KafkaException as error:
                 raise self._failure("reading", error) from None
             self._store(arrived)
-            if wanted.stored or wanted.error is not None or wanted.end is not None or not left_s:
+            self._plenty = len(arrived) == most
+            if wanted.stored or wanted.error is not None or wanted.end is not None:
+                break
+            if not left_s and not self._plenty:  # what is at hand is taken: so much is bounded
                 break
             step_s = _WAIT_S
-        if not arrived:
+        if not arrived and waits:
             self._dry_at = monotonic_s()
 
     def _store(self, arrived: list[Any]) -> None:
+        if any(map(self._kafka.Message.error, arrived)):
+            arrived = self._without_errors(arrived)
+        for topic, partition, records in self._runs(arrived):
+            place = self._partitions.get((topic, partition))
+            if place is None:
+                continue
+            if records[0].offset() < place.next:
+                records = [record for record in records if record.offset() >= place.next]
+                if not records:
+                    continue
+            place.stored.append(records)
+            place.held += len(records)
+            if place.end is not None and records[-1].offset() >= place.end:
+                place.end = None
+            if place.held > _STORED and not place.paused:
+                self._consumer.pause([self._kafka.TopicPartition(topic, partition)])
+                place.paused = True
+
+    def _runs(self, arrived: list[Any]) -> Iterator[tuple[str, int, list[Any]]]:
+        """The records in their order, those of one partition that follow each other together."""
+        message = self._kafka.Message
+        topics, partitions = list(map(message.topic, arrived)), list(map(message.partition, arrived))
+        if arrived and topics.count(topics[0]) == partitions.count(partitions[0]) == len(arrived):
+            yield topics[0], partitions[0], arrived
+            return
+        for (topic, partition), run in groupby(
+            zip(topics, partitions, arrived, strict=True), itemgetter(0, 1)
+        ):
+            yield topic, partition, [record for *_, record in run]
+
+    def _without_errors(self, arrived: list[Any]) -> list[Any]:
+        """The records; what else arrived is noted."""
+        records: list[Any] = []
         for record in arrived:
+            error = record.error()
+            if error is None:
+                records.append(record)
+                continue
             place = self._partitions.get((record.topic(), record.partition()))
             if place is None:
                 continue
-            error = record.error()
-            if error is not None:
-                if error.code() == self._kafka.KafkaError._PARTITION_EOF:
-                    place.end = record.offset()
-                elif not error.retriable():
-                    place.error = error
-                continue
-            if record.offset() >= place.next:
-                place.stored.append(record)
-                place.end = None
-        if arrived:
-            for place in self._partitions.values():
-                if len(place.stored) > _STORED and not place.paused:
-                    self._consumer.pause([self._kafka.TopicPartition(place.topic, place.partition)])
-                    place.paused = True
+            if error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                place.end = record.offset()
+            elif not error.retriable():
+                place.error = error
+        return records
 
     def _check(self) -> None:
         if self._troubles.final is not None:
@@ -289,16 +340,24 @@ class PartitionReader(SplitReader):
             offset, stop = position
             if offset >= stop:
                 return Range((), position, True, ())
-        records, following = self._fetcher.take(self._topic, self._partition, offset, max_records)
-        finished = False
-        if stop is not None and following >= stop:
-            finished = True
-            while records and records[-1].offset() >= stop:
-                records.pop()
-            following = stop
-        values, times, aside, ended = self._decode(self._topic, self._partition, records)
-        after = following if stop is None else [following, stop]
-        return Range(values, after, finished or ended, times, aside)
+        values: list[Any] = []
+        times: list[int] = []
+        aside: list[tuple[str, Any]] = []
+        ended, left = False, max_records
+        while True:
+            records, offset = self._fetcher.take(
+                self._topic, self._partition, offset, left, waits=left == max_records
+            )
+            left -= len(records)
+            if stop is not None and offset >= stop:
+                ended = True
+                while records and records[-1].offset() >= stop:
+                    records.pop()
+                offset = stop
+            ended |= self._decode(records, values, times, aside)
+            if ended or not records or not left or not self._fetcher.at_hand(self._topic, self._partition):
+                after = offset if stop is None else [offset, stop]
+                return Range(values, after, ended, times, aside or None)
 
     def acknowledged(self, position: Position) -> None:
         """See SplitReader."""
@@ -327,37 +386,48 @@ class Decoder:
         self._call = schema.deserialize if whole is None else whole
         self._bad_tag = bad_tag
         self._properties = properties
+        self._all = None if self._whole else bulk_of(schema, "deserialize")
         self._is_end = hook_of(schema, "is_end_of_stream")
         self._message = library().Message
 
     def __call__(
-        self, topic: str, partition: int, records: list[Any]
-    ) -> tuple[list[Any], list[int], list[tuple[str, Any]] | None, bool]:
-        """Elements, their timestamps, what goes aside, and whether an element ended the stream."""
+        self,
+        records: list[Any],
+        values: list[Any],
+        times: list[int],
+        aside: list[tuple[str, Any]],
+    ) -> bool:
+        """Add elements, their timestamps and what goes aside to lists; returns whether an element ended the stream."""
+        if self._is_end is not None:
+            return self._one_by_one(records, values, times, aside)
         call = self._call
+        raw = map(self._message.value, records)  # drives our own code
         try:
             if self._whole:
-                values = [call(_record(record)) for record in records]
+                found = [call(_record(record)) for record in records]
+            elif self._all is not None:
+                found = self._all(list(raw))
             else:
-                raw = map(self._message.value, records)  # drives our own code
-                values = [call(value) for value in raw]
+                found = [call(value) for value in raw]
         except Exception:
-            values = None
-        if values is None or self._is_end is not None:
-            return self._one_by_one(records)
-        stamped = map(self._message.timestamp, records)  # drives our own code
-        times = [time for _, time in stamped]
-        if None in values:
-            kept = [pair for pair in zip(values, times, strict=True) if pair[0] is not None]
-            values, times = [value for value, _ in kept], [timestamp for _, timestamp in kept]
-        return values, times, None, False
+            return self._one_by_one(records, values, times, aside)
+        stamped = map(itemgetter(1), map(self._message.timestamp, records))  # drives our own code
+        if None in found:
+            kept = [pair for pair in zip(found, stamped, strict=True) if pair[0] is not None]
+            values += [value for value, _ in kept]
+            times += [timestamp for _, timestamp in kept]
+        else:
+            values += found
+            times += stamped
+        return False
 
     def _one_by_one(
-        self, records: list[Any]
-    ) -> tuple[list[Any], list[int], list[tuple[str, Any]] | None, bool]:
-        values: list[Any] = []
-        times: list[int] = []
-        aside: list[tuple[str, Any]] = []
+        self,
+        records: list[Any],
+        values: list[Any],
+        times: list[int],
+        aside: list[tuple[str, Any]],
+    ) -> bool:
         for record in records:
             try:
                 value = self._call(_record(record) if self._whole else record.value())
@@ -369,10 +439,10 @@ class Decoder:
             if value is None:
                 continue
             if self._is_end is not None and self._is_end(value):
-                return values, times, aside or None, True
+                return True
             values.append(value)
             times.append(record.timestamp()[1])
-        return values, times, aside or None, False
+        return False
 
     def _failure(self, record: Any, error: Exception) -> ConnectorError:
         value = record.value()
