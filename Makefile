@@ -13,20 +13,26 @@ VENV := .venv
 STAMP := $(VENV)/.set-up
 PY := $(VENV)/bin/python
 BASE_PYTHON ?= $(firstword $(shell command -v python3.11 || command -v python3) python3)
+# What make test-pythons tries: an interpreter that does not run (a shim of pyenv for one that is switched off) is passed over.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+TESTS ?= tests
 SHARED ?= ../shared
 BASE ?= main
 # The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+# What the tests need of the project's extras.
+TESTED := kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,demo,soak
 
 # What users import; the reference is made of its docstrings.
 DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream changelog_engine.api.datastream.state changelog_engine.api.datastream.window changelog_engine.api.datastream.functions \
     changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
     changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
-.PHONY: help setup servers demo test test-fast search lint format docs pictures bench bench-quick soak golden clean check-java
+.PHONY: help setup servers demo test test-fast test-pythons search lint format docs pictures bench bench-quick soak golden clean check-java
 
 help:  ## this text
-	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):[^#]*##/  make \1\t/' | expand -t 22
 
 setup: $(STAMP)  ## make .venv with everything that demo, test, lint and bench need
 
@@ -46,7 +52,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	pip=
 	trap 'kill $$pip 2>/dev/null || true; rm -rf $(VENV)/.downloads' EXIT
 	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
-	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -c .ci/constraints.txt -e '.[kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,lint,demo,bench,soak,docs]' &
+	TMPDIR=$(CURDIR)/$(VENV)/.downloads $(PY) -m pip install --quiet --disable-pip-version-check --upgrade-strategy only-if-needed -c .ci/constraints.txt -e '.[$(TESTED),lint,bench,docs]' &
 	pip=$$!
 	while [ -t 1 ] && kill -0 $$pip 2>/dev/null; do
 	    printf '\r\033[K  %s MB on the disk, %s s ' "$$(du -sm $(VENV) 2>/dev/null | cut -f 1)" "$$SECONDS"
@@ -86,6 +92,26 @@ test: $(STAMP) check-java  ## all tests
 
 test-fast: $(STAMP)  ## the tests that need no Spark
 	@$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal
+
+test-pythons: check-java  ## on each Python found (PYTHONS="/path/to/python3.14 ..."): pip install ., the demo, README's programs, tests without Spark
+	@status=0 run=0
+	for python in $(PYTHONS); do
+	    version=$$("$$python" -c 'import platform; print(platform.python_version())' 2>/dev/null) || continue
+	    own=$(CURDIR)/.pythons/$$version
+	    echo "== Python $$version"
+	    [ -x "$$own/bin/python" ] || "$$python" -m venv "$$own"
+	    rm -rf build  # modules that are gone would go into the package
+	    "$$own/bin/python" -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt '.[$(TESTED)]'
+	    "$$own/bin/python" -m pip check
+	    export PATH="$$own/bin:$$PATH"
+	    # From a folder of its own, so that the package that was installed runs and not the checkout.
+	    (cd "$$own" && changelog-engine demo --small) || status=1
+	    python -m pytest -q -m 'not slow' -n 2 --dist worksteal $(TESTS) || status=1
+	    python -m pytest -q 'tests/unit/test_readme.py::test_scripts_print_what_the_document_shows[README.md]' || status=1
+	    run=$$((run + 1))
+	done
+	[ "$$run" != 0 ] || { echo "None of $(PYTHONS) runs. Name one: make test-pythons PYTHONS=/path/to/python3.13" >&2; exit 1; }
+	exit $$status
 
 search: $(STAMP)  ## random tests with choices no run has made (HYPOTHESIS_PROFILE=long for an hour): for nights, not for gates
 	@export HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-hunt} TEST_SEED=$${TEST_SEED:-random}
@@ -139,4 +165,4 @@ golden: $(STAMP) check-java  ## the golden programs and the documented API, wher
 	exit $$status
 
 clean:  ## remove what make made, .venv too
-	@rm -rf $(VENV) docs/api docs/pictures site .servers .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) .pythons docs/api docs/pictures site .servers .bench .demo build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
