@@ -3,6 +3,9 @@
 A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
 times as fast as lists (docs/decisions/0002); strings as one string; rows of the same names as a column for each field; all
 others are pickled. The watermark travels in band, after the elements.
+
+The receiver makes numbers and rows out of columns a piece at a time (``elements``): those of a whole epoch would have left
+the processor's caches before they are used.
 """
 
 from __future__ import annotations
@@ -16,13 +19,36 @@ import numpy as np
 
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
-from changelog_engine.types.row import columns_of_rows, rows_of_columns
+from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
 
-Column = Any  # list of objects, or a numpy array of int64 or float64
+Column = Any  # list of objects, or a numpy array of int64 or float64; of a decoded block also RowColumns
 _ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
 _BETWEEN = "\0"
 _SAMPLE = 1024
 _DIFFERENT = 0.9
+_WHOLE = slice(None)
+
+
+class RowColumns:
+    """Rows of the same names, as a column for each field.
+
+    Args:
+        names: of the fields, at least one.
+        columns: one a field, all of the same length.
+    """
+
+    __slots__ = ("columns", "names")
+
+    def __init__(self, names: list[str], columns: list[Column]) -> None:
+        self.names = names
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def rows(self, piece: slice) -> list[Row]:
+        """New rows."""
+        return rows_of_columns(self.names, [elements(column, piece) for column in self.columns])
 
 
 class Block(NamedTuple):
@@ -73,7 +99,7 @@ def _dump(fields: tuple[Any, ...]) -> bytes:
 
 
 def decode(data: bytes) -> Block | EpochReport:
-    """Bytes back to the block or report."""
+    """Bytes back to the block or report; ``elements`` makes lists of the block's columns."""
     kind, *fields = pickle.loads(data)
     if kind == "report":
         report: EpochReport = fields[0]
@@ -103,14 +129,29 @@ def _pack(column: Column) -> Any:
     return column
 
 
-def _unpack(column: Any) -> Any:
+def _unpack(column: Any) -> Column:
     if type(column) is tuple:
         if column[0] == _ROWS:
-            return rows_of_columns(column[1], [_unpack(values) for values in column[2]])
+            return RowColumns(column[1], [_unpack(values) for values in column[2]])
         if column[0] == _STRINGS:
             return _shared(column[1].split(_BETWEEN))
-        return np.frombuffer(column[1], column[0]).tolist()
+        return np.frombuffer(column[1], column[0])
     return column
+
+
+def elements(column: Column, piece: slice = _WHOLE) -> list[Any]:
+    """The objects of a decoded column, or of a piece of it; those of numbers and of rows are new.
+
+    Args:
+        column: keys, times or values of a block.
+        piece: which of them.
+    """
+    if isinstance(column, np.ndarray):
+        found: list[Any] = column[piece].tolist()
+        return found
+    if isinstance(column, RowColumns):
+        return column.rows(piece)
+    return column if piece is _WHOLE else column[piece]  # type: ignore[no-any-return]
 
 
 def _shared(strings: list[str]) -> list[str]:

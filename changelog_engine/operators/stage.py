@@ -19,7 +19,7 @@ from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.batch import KeyedBatch
-from changelog_engine.operators.blocks import Block, decode
+from changelog_engine.operators.blocks import Block, decode, elements
 from changelog_engine.operators.context import TaskContext
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
@@ -266,22 +266,24 @@ class StageRuntime:
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
-        own = [block.values] * len(heads)
-        if self.copies:
-            own[1:] = [separate(block.values) for _ in heads[1:]]
-        if count and block.keys is None:
-            for head, values in zip(heads, own, strict=True):
-                head.process(values, block.times)
-        elif count and block.keys is not None:
-            identities = block.keys  # the sender checked the keys
-            if self._batch is not None:
-                for head, values in zip(heads, own, strict=True):
-                    self._batch.add(head, identities, values, block.times)
-                count = 0
-            for start in range(0, count, _STEP):
-                step = slice(start, start + _STEP)
-                times = None if block.times is None else block.times[step]
-                self._process_step(heads, identities[step], [values[step] for values in own], times)
+        if block.keys is None or self._batch is not None:
+            steps = [slice(None)] if count else []
+        else:
+            steps = [slice(start, start + _STEP) for start in range(0, count, _STEP)]
+        for step in steps:
+            values = elements(block.values, step)
+            times = None if block.times is None else elements(block.times, step)
+            own = [values, *[separate(values) if self.copies else values for _ in heads[1:]]]
+            if block.keys is None:
+                for head, given in zip(heads, own, strict=True):
+                    head.process(given, times)
+                continue
+            identities = elements(block.keys, step)  # the sender checked the keys
+            if self._batch is None:
+                self._process_step(heads, identities, own, times)
+                continue
+            for head, given in zip(heads, own, strict=True):
+                self._batch.add(head, identities, given, times)
         watermark = self.inputs.advance(block)
         if watermark is None or (self._batch is not None and watermark != MAX_WATERMARK):
             return
