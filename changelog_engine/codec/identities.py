@@ -28,7 +28,12 @@ class KeyCodec(ABC):
 
     Args:
         type_info: the declared type.
+
+    Attributes:
+        ints: smallest and largest of the ints that are keys and stand for themselves; None where none does.
     """
+
+    ints: tuple[int, int] | None = None
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type = type_info

@@ -39,6 +39,8 @@ _EXACT = "$exact"  # marks text of a declared type whose own JSON would not be e
 class UndeclaredKeys(KeyCodec):
     """Keys of any kind: canonical JSON."""
 
+    ints = INT64_LOW, INT64_HIGH
+
     def identities(self, keys: list[Any], what: str) -> list[Any]:
         """See KeyCodec.identities."""
         kinds = set(map(type, keys))
@@ -77,6 +79,10 @@ class IntegerKeys(KeyCodec):
     def __init__(self, type_info: IntegerTypeInfo) -> None:
         super().__init__(type_info)
         self._low, self._high = type_info.low, type_info.high
+        if self._low is None or self._high is None:
+            self.ints = INT64_LOW, INT64_HIGH
+        else:
+            self.ints = self._low, self._high
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
         """See KeyCodec.identities."""

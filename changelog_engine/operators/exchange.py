@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -135,14 +134,17 @@ class Exchange:
         except BaseException as error:
             failed = element_at(values, rest)
             raise user_failure(error, key_by.name, "key selector", element=failed) from error
-        try:
-            identities = codec.identities(keys, f"key of {key_by.name!r}")
-        except ChangelogEngineError:
-            raise
-        except Exception as error:
-            raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
+        identities, key_column = keys, column_of(keys)
+        if not _stand_for_themselves(key_column, codec):
+            try:
+                identities = codec.identities(keys, f"key of {key_by.name!r}")
+            except ChangelogEngineError:
+                raise
+            except Exception as error:
+                raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
+            if identities is not keys:
+                key_column = column_of(identities)
         value_column = column_of(values)
-        key_column = column_of(identities)
         if self.parallelism == 1:
             self._pieces[0].append((key_column, times, value_column))
             return
@@ -152,13 +154,13 @@ class Exchange:
             groups = key_groups(identities, self.max_parallelism)
         targets = groups.astype(np.int64) * self.parallelism // self.max_parallelism
         for target in range(self.parallelism):
-            mask = targets == target
-            if mask.any():
+            places = np.flatnonzero(targets == target)
+            if len(places):
                 self._pieces[target].append(
                     (
-                        _select(key_column, mask),
-                        None if times is None else times[mask],
-                        _select(value_column, mask),
+                        _select(key_column, places),
+                        None if times is None else times[places],
+                        _select(value_column, places),
                     )
                 )
 
@@ -208,16 +210,24 @@ class Exchange:
     def _split(self, targets: Any, values: Sequence[Any], times: Column | None) -> None:
         column = column_of(values)
         for target in range(self.parallelism):
-            mask = targets == target
-            if mask.any():
-                piece = (None, None if times is None else times[mask], _select(column, mask))
+            places = np.flatnonzero(targets == target)
+            if len(places):
+                piece = (None, None if times is None else times[places], _select(column, places))
                 self._pieces[target].append(piece)
 
 
-def _select(column: Column, mask: Any) -> Column:
+def _stand_for_themselves(column: Column, codec: KeyCodec) -> bool:
+    """Whether keys are an array of ints that are their own identities."""
+    if codec.ints is None or not isinstance(column, np.ndarray) or column.dtype != np.int64:
+        return False
+    low, high = codec.ints
+    return bool(low <= column.min() and column.max() <= high)
+
+
+def _select(column: Column, places: Any) -> Column:
     if isinstance(column, np.ndarray):
-        return column[mask]
-    return list(compress(column, mask.tolist()))
+        return column[places]
+    return list(map(column.__getitem__, places.tolist()))  # drives our own code
 
 
 def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
