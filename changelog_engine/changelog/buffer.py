@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import functools
 from copy import copy
-from itertools import repeat
-from operator import is_, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -116,7 +115,7 @@ class StateLog(MutationLog):
             "state": self.state,
             "key": keys[0],
             "key_group": keys[1],
-            "operation": self._operation_column(),
+            "operation": None,
             "value": None,
             "payload": None,
             "map_key": None,
@@ -127,6 +126,7 @@ class StateLog(MutationLog):
             columns["value"], columns["payload"] = self._value_columns()
         except TypeMismatchError:  # an int of a type whose bounds are looked at here alone
             raise self._misfit() from None
+        columns["operation"] = self._operation_column(columns["value"])
         if self.map_keys is not None:
             columns["map_key"] = self._map_key_column()
         return columns
@@ -144,6 +144,12 @@ class StateLog(MutationLog):
         """The key of the first of what waits."""
         return self._key_codec.key_of(self.identities()[0])
 
+    def operation_of(self, index: int) -> str:
+        """The operation of one of what waits."""
+        if self.operations is not None:
+            return self.operations[index]
+        return mutation_log.CLEAR if self.values[index] is CLEARED else mutation_log.PUT
+
     def _misfit(self) -> TypeMismatchError:
         """What to raise of the first value that does not fit."""
         assert self._value_codec is not None
@@ -155,16 +161,15 @@ class StateLog(MutationLog):
                 return misfit(self.operator, self.state, self._key_codec.key_of(identity), error)
         raise AssertionError("one of the values did not fit")
 
-    def _operation_column(self) -> Any:
+    def _operation_column(self, values: pa.Array) -> Any:
         if self.operations is not None:
             first = self.operations[0]
             if self.operations.count(first) == len(self.operations):
                 return first
             return pa.array(self.operations, pa.string()).dictionary_encode()
-        cleared = np.fromiter(map(is_, self.values, repeat(CLEARED)), np.bool_, len(self.values))
-        if not cleared.any():
+        if not values.null_count:  # no text is what CLEARED has, and nothing else
             return mutation_log.PUT
-        return pa.DictionaryArray.from_arrays(pa.array(cleared.astype(np.int32)), _put_or_clear())
+        return pa.DictionaryArray.from_arrays(values.is_null().cast(pa.int32()), _put_or_clear())
 
     def _map_key_column(self) -> pa.Array:
         assert self.map_keys is not None and self._map_codec is not None

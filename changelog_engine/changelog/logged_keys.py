@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.codec.columns import as_strings, repeats
+from changelog_engine.codec.columns import as_strings, int_array, repeats
 from changelog_engine.codec.identities import KeyCodec
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 
@@ -71,8 +71,8 @@ def _ints(lists: list[list[Any]]) -> list[pa.Array] | None:
     if type(lists[0][0]) is not int:
         return None
     try:
-        return [pa.array(some, pa.int64()) for some in lists]
-    except (OverflowError, TypeError, pa.ArrowInvalid):
+        return [int_array(some) for some in lists]
+    except (OverflowError, TypeError):
         return None
 
 

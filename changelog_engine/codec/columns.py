@@ -35,11 +35,7 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
         NotExact: a value out of bounds.
     """
     try:
-        if empty:
-            numbers = pa.array(values, pa.int64())
-        else:
-            raw = array.array("q", values)
-            numbers = pa.Array.from_buffers(pa.int64(), len(raw), [None, pa.py_buffer(raw)])
+        numbers = pa.array(values, pa.int64()) if empty else int_array(values)
     except (OverflowError, pa.ArrowInvalid):
         raise NotExact from None
     if high < INT64_HIGH and len(numbers):
@@ -53,6 +49,20 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
             return pa.DictionaryArray.from_arrays(encoded.indices, texts)
         return _null_text(pa.DictionaryArray.from_arrays(encoded.indices, texts).dictionary_decode())
     return _null_text(numbers.cast(pa.string()))
+
+
+def int_array(values: list[Any]) -> pa.Array:
+    """An array of int64, sooner made than Arrow makes it.
+
+    Args:
+        values: ints only.
+
+    Raises:
+        OverflowError: an int has more than 64 bits.
+        TypeError: a value is not an int.
+    """
+    raw = array.array("q", values)
+    return pa.Array.from_buffers(pa.int64(), len(raw), [None, pa.py_buffer(raw)])
 
 
 def repeats(values: list[Any]) -> bool:

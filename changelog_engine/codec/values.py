@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from contextlib import suppress
 from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
@@ -128,6 +129,9 @@ class Codec:
             TypeMismatchError: a value does not fit the declared type.
             NotSerializableError: a value cannot be written at all.
         """
+        if admitted and isinstance(self._form, IntegerForm):
+            with suppress(NotExact, TypeError):  # one is CLEARED, or out of bounds
+                return columns.int_texts(values, False, self._form.low, self._form.high), None
         kinds = set(map(type, values))
         if _Cleared in kinds or Encoded in kinds:
             return self._encode_mixed(values, kinds, admitted)

@@ -333,23 +333,19 @@ class Entries:
             codec = codec_for(spec.value_type)
             texts, payloads = codec.encode_many(values)
             values = [user_value(spec, value) for value in codec.decode_many(texts, payloads)]
-        operations = log._operation_column()
-        if not isinstance(operations, str):
-            operations = operations.to_pylist()
         texts_of: list[Any] = [None] * len(at)
         if log._namespaces is not None:
             texts_of = log._namespaces.texts([event.key[1] for event in events]).to_pylist()
         for position, event in enumerate(events):
             plain = event.key[0] if self._namespaced else event.key
-            map_key = None
+            operation, map_key = log.operation_of(event.index), None
             if log.map_keys is not None and log._map_codec is not None:
                 identity = log.map_keys[event.index]
-                operation = operations if isinstance(operations, str) else operations[event.index]
                 map_key = None if operation == CLEAR else log._map_codec.key_of(identity)
             event.mutation = Mutation(
                 TIMERS.get(log.state, log.state),
                 log._key_codec.key_of(plain),
-                operations if isinstance(operations, str) else operations[event.index],
+                operation,
                 values[position],
                 map_key,
                 texts_of[position],
