@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.same import same
 
 from api.common.typeinfo import Types
 from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.key_groups import key_group, key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
@@ -100,6 +102,17 @@ KEYS: list[tuple[Any, Any]] = [
     (Types.TUPLE([Types.LONG(), Types.STRING()]), lambda value: (value % 7, "x")),
     (None, lambda value: [value % 7, 0.5][value % 2]),
 ]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "last"), [(Types.BYTE(), 128), (Types.LONG(), 2**63), (Types.INT(), -(2**31) - 1)]
+)
+def test_an_int_that_its_declared_type_does_not_hold_is_no_key(key_type: Any, last: int) -> None:
+    key_by = Node(1, NodeKind.KEY_BY, "key", (0,), key_type=key_type)
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by), 0, 2, 16, lambda value: value)
+    exchange.process([0, 1, -128, 127], None)
+    with pytest.raises(TypeMismatchError, match=rf"key of 'key'.*{last}"):
+        exchange.process([0, 1, last], None)
 
 
 @given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.sampled_from(KEYS))
