@@ -248,6 +248,7 @@ class EnvironmentSettings:
             thread_mode=get(program_options.EXECUTION_MODE) == "thread",
             periodic_watermarks=get(options.AUTO_WATERMARK_INTERVAL) > 0,
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
+            read_ahead=get(options.EPOCH_READ_AHEAD),
             epoch_timeout_ms=get(options.EPOCH_TIMEOUT),
             epoch_max_records=get(options.BUNDLE_SIZE),
             part_max_bytes=get(options.PART_MAX_BYTES),

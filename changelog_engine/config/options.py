@@ -397,6 +397,12 @@ EPOCH_TARGET = Option(
     None,
     "Target time of one epoch, and where nothing waits from one to the next (until a checkpoint, or 30 s); unset: adaptive.",
 )
+EPOCH_READ_AHEAD = Option(
+    "changelog.epoch.read-ahead",
+    "bool",
+    False,
+    "Where more waits, sources that leave cores idle read the next epoch while the stages behind them run this one.",
+)
 EPOCH_TIMEOUT = Option(
     "changelog.epoch.timeout",
     "duration",

@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.driver.checkpointer import Acknowledged, Checkpointer
@@ -25,9 +26,9 @@ from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.orders import EpochOrders
 from changelog_engine.driver.pace import Pace, work_ms
-from changelog_engine.driver.plan_traits import acknowledges, closes
+from changelog_engine.driver.plan_traits import acknowledges, can_read_ahead, closes
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.protocols import EpochStats
+from changelog_engine.driver.protocols import EpochStats, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.operators.messages import EpochKind, EpochReport
@@ -68,6 +69,9 @@ class AttemptRun:
         self._epoch = 0
         self._next_timer_ms: int | None = None
         self._sinks_wait = False  # something is prepared that the next epoch commits
+        self._can_read_ahead = can_read_ahead(job.plan, job.settings)
+        self._slots = job.runner.slots() if self._can_read_ahead else None
+        self._ahead: EpochKind | None = None  # of the next epoch, whose sources have begun to read
         self.rescale: Request | None = None
         self.paused_ms = job.clock.monotonic_ms()
 
@@ -91,7 +95,7 @@ class AttemptRun:
             self._job.sinks.commit_all(self._start.prepared, self._job.id, self.id)
         while True:
             self._control.check()
-            kind = self._next_kind()
+            kind, self._ahead = self._ahead or self._next_kind(), None
             if kind is None:
                 return
             records = self._run_epoch(kind)
@@ -99,7 +103,7 @@ class AttemptRun:
                 self._confirm()
             if kind.ends or kind.hands_over:
                 return
-            if not self._progress.finished and not self._sinks_wait:
+            if not self._progress.finished and not self._sinks_wait and self._ahead is None:
                 rest_ms = self._pace.rest_ms(records, self._next_timer_ms)
                 if rest_ms:
                     self._control.rest(rest_ms)
@@ -124,6 +128,24 @@ class AttemptRun:
             if self._progress.unsettled:
                 return EpochKind.SETTLE
         return EpochKind.CHECKPOINT if due else EpochKind.READ
+
+    def _following(self, epoch: Epoch) -> Orders | None:
+        """The orders with which sources read the next epoch while the stages behind them run this one; None: they wait.
+
+        They wait where something must come between the two epochs. What is asked for later comes behind the next one.
+        """
+        pace, control = self._pace, self._control
+        asked = control.stopping or control.savepoints.waiting or control.rescales.waiting is not None
+        if (
+            asked
+            or not pace.reads_ahead(self._slots)
+            or self._progress.discovery_due(self._job.clock.monotonic_ms())
+        ):
+            return None
+        due = self._checkpointer is not None and pace.checkpoint_due_behind(epoch.kind.barrier)
+        self._ahead = EpochKind.CHECKPOINT if due else EpochKind.READ
+        following = Epoch(epoch.number + 1, self._ahead, False, self._job.clock.monotonic_ms())
+        return self._orders.of(following, ahead=True)
 
     def _last_kind(self) -> EpochKind:
         if self._checkpointer is None:
@@ -186,7 +208,9 @@ class AttemptRun:
         """Steps 1 and 2. In its first epoch the subtasks take their state."""
         orders = self._orders.of(epoch)
         if epoch.number > 1:
-            return self._job.runner.run(orders, timeout_s)
+            reads = self._can_read_ahead and epoch.kind.reads and not self._careful
+            following = partial(self._following, epoch) if reads else None
+            return self._job.runner.run(orders, timeout_s, following)
         point = None if self._checkpointer is None else self._checkpointer.point
         with RestoreNotice(self._job.name, point, self._job.monitor) as notice:
             reports = self._job.runner.run(orders, timeout_s)

@@ -47,11 +47,12 @@ class EpochOrders:
             self._folder = job.journal.identity
             self._branches = job.journal.branches(start.checkpoint)
 
-    def of(self, epoch: Epoch) -> Callable[[int, int], EpochOrder]:
+    def of(self, epoch: Epoch, ahead: bool = False) -> Callable[[int, int], EpochOrder]:
         """The orders of an epoch: (stage, subtask) to what it is asked to do.
 
         Args:
             epoch: it.
+            ahead: its sources read while the epoch before it runs, and go on from where that one's did.
         """
         job, start, pace, checkpointer = self._job, self._start, self._pace, self._checkpointer
         last = start.checkpoint if checkpointer is None else checkpointer.last
@@ -78,6 +79,7 @@ class EpochOrders:
             drains=epoch.drains,
             folder=self._folder,
             branches=self._branches,
+            goes_on=ahead,
         )
 
         def order(stage: int, subtask: int) -> EpochOrder:
@@ -89,7 +91,7 @@ class EpochOrders:
                 operator_state=kept.get(str(subtask), {}) if merged is None else merged,
                 shared_state=kept.get(SHARED, {}),
                 # Sources without positions to read have ended, and say so by the largest watermark.
-                positions={} if epoch.drains else self._progress.for_subtask(planned, subtask),
+                positions={} if epoch.drains or ahead else self._progress.for_subtask(planned, subtask),
                 sinks=sinks,
                 sinks_beside=beside if epoch.number == 1 else None,
             )

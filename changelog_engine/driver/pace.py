@@ -47,6 +47,7 @@ class Pace:
         self._slow_start = settings.thread_mode and _reads_one_by_one(plan)
         self._read_records = 0
         self._last_ms = 0.0
+        self._readers = 0  # subtasks that read something in the last epoch
         self._idle_ms = 0
         self._caught_up = False
 
@@ -69,6 +70,26 @@ class Pace:
         """Whether the epoch that begins now shall end with a checkpoint."""
         return self._barriers.due(self._clock.monotonic_ms(), self._last_ms)
 
+    def checkpoint_due_behind(self, barrier: bool) -> bool:
+        """Whether the epoch behind the one that runs shall end with a checkpoint.
+
+        Args:
+            barrier: whether the one that runs does.
+        """
+        return self._barriers.due_behind(self._clock.monotonic_ms(), self._last_ms, barrier)
+
+    def reads_ahead(self, slots: int | None) -> bool:
+        """Whether it pays that sources read the next epoch while the stages behind them run this one.
+
+        It does where more waits to be read, as far as is known, and sources leave cores to others: those of the last epoch
+        did not keep all of them busy. Else it would only delay the end of this epoch.
+
+        Args:
+            slots: how many tasks run at a time; None when not known.
+        """
+        some = self._readers > 0 and (slots is None or self._readers < slots)
+        return some and not self._caught_up and not self.one_by_one
+
     def checkpointed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
         """A checkpoint is acknowledged.
 
@@ -88,6 +109,7 @@ class Pace:
             reports: its subtasks' reports.
         """
         self._last_ms = duration_ms
+        self._readers = sum(1 for report in reports if report.sources and report.records_in)
         self._caught_up = all(source.behind == 0 for report in reports for source in report.read.values())
         if reads and not self.one_by_one:
             share = max((report.records_in for report in reports if report.sources), default=0)

@@ -91,6 +91,22 @@ class BarrierClock:
         at = now_ms + expected_ms
         return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
 
+    def due_behind(self, now_ms: MonotonicMs, expected_ms: float, barrier: bool) -> bool:
+        """Whether the epoch behind the one that runs shall end with a barrier, when both end as expected.
+
+        Args:
+            now_ms: now.
+            expected_ms: how long each of them takes; the one that runs ends so long after now at most.
+            barrier: whether a barrier ends the one that runs.
+        """
+        if self.interval_ms is None:
+            return False
+        ends_ms = now_ms + expected_ms
+        due_ms = ends_ms + self.interval_ms if barrier else self._due_ms
+        paused_ms = ends_ms if barrier else self._ended_ms
+        at = ends_ms + expected_ms
+        return at + expected_ms / 2 >= due_ms and at - paused_ms >= self.min_pause_ms
+
     def left_ms(self, now_ms: MonotonicMs, expected_ms: float) -> float:
         """How long until an epoch that then starts and takes about this long is due; infinite without checkpoints."""
         if self.interval_ms is None:

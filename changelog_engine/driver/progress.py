@@ -109,6 +109,20 @@ class SourceProgress:
             found = self._discover(uid, 0, each, each.discover, now_ms) or found
         return found
 
+    def discovery_due(self, now_ms: MonotonicMs) -> bool:
+        """Whether ``discover`` would ask a source.
+
+        Args:
+            now_ms: on the monotonic clock.
+        """
+        return bool(self._of_parts) or any(
+            self._is_due((uid, 0), each, now_ms) for uid, each in self._discovering.items()
+        )
+
+    def _is_due(self, whose: tuple[str, int], source: DiscoveringSource, now_ms: MonotonicMs) -> bool:
+        interval_ms, looked_ms = source.discovery_interval_ms, self._discovered_ms.get(whose)
+        return interval_ms is not None and (looked_ms is None or now_ms - looked_ms >= interval_ms)
+
     def begins_part(self, uid: str, splits: Iterable[str]) -> bool:
         """Whether these are the splits with which the next part of a source begins."""
         if uid not in self._of_parts:
@@ -141,9 +155,7 @@ class SourceProgress:
         look: Callable[[dict[str, tuple[Any, bool]]], list[Split]],
         now_ms: MonotonicMs,
     ) -> bool:
-        interval_ms = source.discovery_interval_ms
-        looked_ms = self._discovered_ms.get((uid, part))
-        if interval_ms is None or (looked_ms is not None and now_ms - looked_ms < interval_ms):
+        if not self._is_due((uid, part), source, now_ms):
             return False
         self._discovered_ms[uid, part] = now_ms
         known = self.positions[uid]

@@ -10,12 +10,26 @@ from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.operators.messages import EpochOrder, EpochReport
 
+Orders = Callable[[int, int], EpochOrder]
+"""Of an epoch: (stage, subtask) to what it is asked to do."""
+
 
 class EpochRunner(Protocol):
     """Runs one epoch: on Spark, or in this process for tests."""
 
-    def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:
-        """Run an epoch; see spark.epoch_job."""
+    def run(
+        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
+    ) -> list[EpochReport]:
+        """Run an epoch; see spark.epoch_job.
+
+        Args:
+            orders: (stage, subtask) to what it is asked to do.
+            timeout_s: the epoch is cancelled after this time.
+            following: gives the orders of the epoch behind it, or None when that must wait. It may be called once, from
+                another thread, between the moment when all stages without inputs have run this epoch and the return. When
+                it gives orders, these stages run them meanwhile; the next call is of that epoch, and takes what they sent.
+                A call of another epoch lets go of it.
+        """
 
     def prepare(self, plan: JobPlan) -> None:
         """Make ready what a plan with another parallelism needs, while epochs run; called in a thread of its own.

@@ -246,6 +246,7 @@ class JobSettings:
             epoch, so that timers fire between those that take long, as they do there.
         periodic_watermarks: they are emitted at the end of each epoch; False: only the last, at the end of the input.
         epoch_target_ms: None for adaptive.
+        read_ahead: sources may read an epoch while the stages behind them run the one before.
         epoch_timeout_ms: an epoch without a checkpoint has the longer of this and checkpoint_timeout_ms; then it has
             failed, and the restart strategy decides.
         epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
@@ -299,6 +300,7 @@ class JobSettings:
     thread_mode: bool = False
     periodic_watermarks: bool = True
     epoch_target_ms: int | None = None
+    read_ahead: bool = False
     epoch_timeout_ms: int = 3_600_000
     epoch_max_records: int | None = None
     part_max_bytes: int = 64 * 1024 * 1024

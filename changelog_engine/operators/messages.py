@@ -80,6 +80,8 @@ class EpochOrder(NamedTuple):
         sinks_beside: the same of the subtasks beside this one; None in an attempt's later epochs.
         drains: the input ends here although the sources have more.
         folder, branches: see SinkContext; empty for a job without committing sinks.
+        goes_on: each source reads on from where this subtask's epoch before ended, which the driver does not know yet;
+            ``positions`` is empty. A subtask that does not hold the state of ``epoch - 1`` can't run it.
     """
 
     run: str
@@ -102,6 +104,12 @@ class EpochOrder(NamedTuple):
     drains: bool = False
     folder: str = ""
     branches: frozenset[int] = frozenset()
+    goes_on: bool = False
+
+    @property
+    def of_epoch(self) -> tuple[str, int, int]:
+        """Run, attempt and number of the epoch."""
+        return self.run, self.attempt, self.epoch
 
 
 class SourceReport(NamedTuple):

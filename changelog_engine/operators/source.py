@@ -88,6 +88,7 @@ class SourceHead:
         self.records = 0
         self.read_s = 0.0  # spent in readers
         self.endless = is_endless(source)
+        self.unfinished: dict[str, Any] = {}  # split -> position where the last epoch ended
         self.idle = False
         self._parts = source if isinstance(source, SourceOfParts) else None
         self._go_by(source if self._parts is None else self._parts.parts[0])

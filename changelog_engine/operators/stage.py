@@ -234,7 +234,8 @@ class StageRuntime:
 
     def _read(self, source: SourceHead, order: EpochOrder, report: EpochReport) -> None:
         before = source.records
-        positions = order.positions.get(source.uid)
+        positions = source.unfinished if order.goes_on else order.positions.get(source.uid)
+        source.unfinished = {}
         if positions:
             self._has_splits(source, True)
             durable = order.kind.barrier or not order.checkpoint_id
@@ -244,6 +245,7 @@ class StageRuntime:
             if order.kind.barrier:
                 source.at_barrier(reached)
             report.sources[source.uid] = reached
+            source.unfinished = {split: at for split, (at, finished) in reached.items() if not finished}
         else:
             reached = {}
             if order.checkpoint_id:

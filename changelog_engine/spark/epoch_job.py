@@ -24,9 +24,10 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
+from changelog_engine.driver.protocols import Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.operators.messages import EpochReport
 from changelog_engine.spark.background import BackgroundTasks, room_beside, spare_location
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
@@ -35,13 +36,13 @@ from changelog_engine.spark.own_executors import ExecutorsWanted, OwnExecutors
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement, Setting
 from changelog_engine.spark.printed import printed_output
+from changelog_engine.spark.read_ahead import ReadAhead, Shuffled, SourceJobs
 from changelog_engine.spark.session import epoch_slots
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import StageTask, WarmUp, failure_of, failure_of_spark, is_failure, pickled
 
 log = logging.getLogger("changelog_engine")
 
-Orders = Callable[[int, int], EpochOrder]
 _CALL_SITE = ("callSite.short", "callSite.long")  # what Spark's interface calls a stage
 _GROUP_PROPERTIES = (
     "spark.jobGroup.id",
@@ -111,16 +112,22 @@ class SparkEpochRunner:
         self._starts: dict[tuple[int, ...], Any] = {}
         self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
+        self._ahead = ReadAhead(context, self._read, self._forget)
+        # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
+        self._reads_ahead = self._functions.routed and self._placement is None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
         self._start_workers(job.plan)
 
-    def run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
+    def run(
+        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
+    ) -> list[EpochReport]:
         """Run one epoch.
 
         Args:
             orders: (stage, subtask) to what it is asked to do.
             timeout_s: the epoch is cancelled after this time.
+            following: see EpochRunner.
 
         Returns:
             One report a subtask, by stage and subtask.
@@ -130,24 +137,49 @@ class SparkEpochRunner:
             EpochFailedError: a task, worker or executor was lost, or the epoch timed out.
         """
         try:
-            return self._run(orders, timeout_s)
-        except ChangelogEngineError:
-            raise  # some are OSErrors too, and what a worker raised stays what it is
-        except LOST as error:
-            raise self._failure(error) from None
+            return self._run(orders, timeout_s, following if self._reads_ahead else None)
+        except BaseException as error:
+            self._ahead.drop()
+            if isinstance(error, LOST) and not isinstance(
+                error, ChangelogEngineError
+            ):  # some are OSErrors too
+                raise self._failure(error) from None
+            raise
         finally:
             if self._printed is not None:
                 self._printed.show()
 
-    def _run(self, orders: Orders, timeout_s: float) -> list[EpochReport]:
+    def _read(self, orders: Orders) -> SourceJobs:
+        """Have the stages without inputs run an epoch."""
+        self._describe(orders)
+        shuffled: dict[int, Shuffled] = {}
+        for stage in self.plan.stages:
+            if not stage.inputs:
+                self._add(stage, orders, shuffled)
+        return self._submitted(orders, shuffled)
+
+    def _submitted(self, orders: Orders, shuffled: dict[int, Shuffled]) -> SourceJobs:
+        """Run the stages without inputs as jobs of their own."""
+        stages = self.plan.stages
+        mine = {stage: sent for stage, sent in shuffled.items() if not stages[stage].inputs}
+        jobs = [self._scala_context.submitMapStage(sent.dependency) for sent in mine.values()]
+        return SourceJobs(orders(0, 0).of_epoch, mine, jobs)
+
+    def _run(
+        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None
+    ) -> list[EpochReport]:
         self._cancelled = None
+        begun = self._ahead.take(orders)
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
-        shuffles: list[int] = []
+        shuffled = {} if begun is None else begun.shuffled
         ended = threading.Event()
         threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
         try:
-            served = self._python_rdd.collectAndServe(self._build(orders, shuffles))
+            ends = self._build(orders, shuffled)
+            if following is not None:
+                self._ahead.begin(begun or self._submitted(orders, shuffled), following)
+            served = self._python_rdd.collectAndServe(ends)
             with _load_from_socket(served, NoOpSerializer()) as stream:
                 collected = list(stream)
         except Exception as error:
@@ -155,7 +187,8 @@ class SparkEpochRunner:
         finally:
             with self._cancel_lock:
                 ended.set()
-            self._forget(shuffles)
+            self._forget(shuffled)
+            self._ahead.end()
         if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
             raise EpochFailedError(_lost_words(lost))
@@ -293,6 +326,7 @@ class SparkEpochRunner:
 
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
+        self._ahead.close()
         self._functions.close()
         if self._notes is not None:
             self._notes.clear()
@@ -301,25 +335,34 @@ class SparkEpochRunner:
                 self.context.setLocalProperty(name, value)  # None removes it
             self._job.destroy()
 
-    def _build(self, orders: Orders, shuffles: list[int]) -> Any:
-        """The epoch's RDD: the union of all ends."""
+    def _build(self, orders: Orders, shuffled: dict[int, Shuffled]) -> Any:
+        """The epoch's RDD: the union of all ends.
+
+        Args:
+            orders: of the epoch.
+            shuffled: what stages send, by stage; those that are not there are added.
+        """
         if self._group_before is None:
             self._group_before = [(name, self.context.getLocalProperty(name)) for name in _GROUP_PROPERTIES]
-        self.context.setJobGroup(self.run_id, f"epoch {orders(0, 0).epoch} of {self.plan.graph.name}")
-        shuffled: dict[int, Any] = {}
-        ends: list[Any] = []
-        for stage in self.plan.stages:
-            for name in _CALL_SITE:
-                self.context.setLocalProperty(name, self._stage_names[stage.id])
-            subtasks = self._subtasks(stage, orders, shuffled)
-            if stage.outputs:
-                partitions = stage.partitions(self._parallelism)[-1]
-                shuffled[stage.id] = self._shuffle(subtasks, partitions, shuffles)
-            else:
-                ends.append(subtasks)
-        return self._union(ends)
+        self._describe(orders)
+        ends = [self._add(stage, orders, shuffled) for stage in self.plan.stages if stage.id not in shuffled]
+        return self._union([end for end in ends if end is not None])
 
-    def _subtasks(self, stage: Stage, orders: Orders, shuffled: dict[int, Any]) -> Any:
+    def _describe(self, orders: Orders) -> None:
+        """Have the jobs that this thread submits from now on be of an epoch."""
+        self.context.setJobGroup(self.run_id, f"epoch {orders(0, 0).epoch} of {self.plan.graph.name}")
+
+    def _add(self, stage: Stage, orders: Orders, shuffled: dict[int, Shuffled]) -> Any | None:
+        """Add what a stage sends to other stages; returns the RDD of one that sends nothing."""
+        for name in _CALL_SITE:
+            self.context.setLocalProperty(name, self._stage_names[stage.id])
+        subtasks = self._subtasks(stage, orders, shuffled)
+        if not stage.outputs:
+            return subtasks
+        shuffled[stage.id] = self._shuffle(subtasks, stage.partitions(self._parallelism)[-1])
+        return None
+
+    def _subtasks(self, stage: Stage, orders: Orders, shuffled: dict[int, Shuffled]) -> Any:
         """The Python RDD of a stage, with a partition for each subtask (all RDDs here are Scala's)."""
         asked = [orders(stage.id, subtask) for subtask in range(stage.parallelism)]
         given = [pickled(order) for order in asked]
@@ -340,7 +383,7 @@ class SparkEpochRunner:
             ]
         )
 
-    def _source(self, stage: Stage, shuffled: dict[int, Any]) -> Any:
+    def _source(self, stage: Stage, shuffled: dict[int, Shuffled]) -> Any:
         """The input of a stage, with a partition for each subtask."""
         if not stage.inputs:
             return self._start(tuple(range(stage.parallelism)), stage)
@@ -353,13 +396,13 @@ class SparkEpochRunner:
             placed.append(start.cartesian(self._cut(blocks, share).toJavaRDD()).rdd())
         return self._union(placed)
 
-    def _blocks(self, stage: Stage, shuffled: dict[int, Any]) -> Any:
+    def _blocks(self, stage: Stage, shuffled: dict[int, Shuffled]) -> Any:
         """What other stages send to a stage: its partitions of every upstream stage's shuffle."""
         inputs = []
         for edge in stage.inputs:
             upstream = self.plan.stages[edge.from_stage]
             offsets = upstream.partitions(self._parallelism)
-            inputs.append((shuffled[upstream.id], offsets[upstream.outputs.index(edge)], offsets[-1]))
+            inputs.append((shuffled[upstream.id].blocks, offsets[upstream.outputs.index(edge)], offsets[-1]))
         if len(inputs) == 1:
             blocks, first, size = inputs[0]
             return (
@@ -382,14 +425,13 @@ class SparkEpochRunner:
             known = self._sets[partitions] = self._sequence(partitions).toSet()
         return self._pruning.create(rdd, known)
 
-    def _shuffle(self, stage: Any, partitions: int, shuffles: list[int]) -> Any:
+    def _shuffle(self, stage: Any, partitions: int) -> Shuffled:
         pairs = self._pairwise(stage).asJavaPairRDD()
         moved = pairs.partitionBy(self._partitioner(partitions, 0))
         # With more partitions Spark sorts what is serialized, which Java's serializer does not allow.
         if partitions <= self._bypassed:
             moved.rdd().setSerializer(self._serializer)
-        shuffles.append(moved.rdd().dependencies().head().shuffleId())
-        return self._python_rdd.valueOfPair(moved).rdd()
+        return Shuffled(self._python_rdd.valueOfPair(moved).rdd(), moved.rdd().dependencies().head())
 
     def _union(self, rdds: list[Any]) -> Any:
         if len(rdds) == 1:
@@ -424,13 +466,13 @@ class SparkEpochRunner:
     def _sequence(self, items: Iterable[Any]) -> Any:
         return self._to_sequence(list(items))
 
-    def _forget(self, shuffles: list[int]) -> None:
+    def _forget(self, shuffled: dict[int, Shuffled]) -> None:
         """Remove an epoch's shuffle files; Spark alone would keep them until the JVM collects garbage."""
         with contextlib.suppress(*LOST):
             cleaner = self._scala_context.cleaner()
             if cleaner.isDefined():
-                for shuffle in shuffles:
-                    cleaner.get().doCleanupShuffle(shuffle, False)
+                for sent in shuffled.values():
+                    cleaner.get().doCleanupShuffle(sent.dependency.shuffleId(), False)
 
     def _failure(self, error: Exception) -> ChangelogEngineError:
         if self._cancelled is not None:

@@ -49,11 +49,14 @@ def run(program: Program, parallelism: int, script: Script | None, **settings: A
     script=scripts,
     changelog=st.booleans(),
     backend=st.sampled_from(["hashmap", "rocksdb"]),
+    read_ahead=st.booleans(),
 )
 def test_a_random_job_gives_what_plain_python_gives(
-    program: Program, parallelism: int, script: Script, changelog: bool, backend: str
+    program: Program, parallelism: int, script: Script, changelog: bool, backend: str, read_ahead: bool
 ) -> None:
-    found = run(program, parallelism, script, changelog=changelog, state_backend=backend)
+    found = run(
+        program, parallelism, script, changelog=changelog, state_backend=backend, read_ahead=read_ahead
+    )
     assert found == program.results(batch=False)
 
 

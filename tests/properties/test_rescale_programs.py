@@ -158,6 +158,7 @@ FAULTS = st.lists(
     barriers=st.lists(st.booleans(), max_size=4),
     changelog=st.sampled_from([True, True, False]),
     parallelism=st.integers(1, 3),
+    read_ahead=st.booleans(),
 )
 def test_another_parallelism_changes_nothing_else(
     undisturbed: Any,
@@ -166,6 +167,7 @@ def test_another_parallelism_changes_nothing_else(
     barriers: list[bool],
     changelog: bool,
     parallelism: int,
+    read_ahead: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -176,6 +178,7 @@ def test_another_parallelism_changes_nothing_else(
             lambda: 7 * job.progress.epoch,  # type: ignore[union-attr]
             wanted=wanted,
             changelog=changelog,
+            read_ahead=read_ahead,
         )
         job.run(program(str(base / "out"), parallelism))
         found, states = job.found(base / "out"), state_at(job.table()).states if changelog else None

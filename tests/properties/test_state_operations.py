@@ -74,7 +74,14 @@ def test_any_run_equals_the_model(profile: str, changelog: bool, data: st.DataOb
     script = data.draw(scripts(TOLERATED if tolerable else EXACT, parallelism=parallelism), "script")
     backend = BackendCase("hashmap", changelog)
     check_against_model(
-        profile, elements, script, [parallelism], lag_ms, backend, tolerable_failures=tolerable
+        profile,
+        elements,
+        script,
+        [parallelism],
+        lag_ms,
+        backend,
+        tolerable_failures=tolerable,
+        read_ahead=data.draw(st.booleans(), "read_ahead"),
     )
 
 
@@ -87,4 +94,5 @@ def test_any_run_equals_the_model_on_every_backend(every_backend: BackendCase, d
     elements = data.draw(inputs(profile), "elements")
     script = data.draw(scripts(EXACT, parallelism=1), "script")
     parallelism = [1] if lag_ms is not None else data.draw(st.permutations([1, 2, 3]), "parallelism")
-    check_against_model(profile, elements, script, parallelism, lag_ms, every_backend)
+    ahead = data.draw(st.booleans(), "read_ahead")
+    check_against_model(profile, elements, script, parallelism, lag_ms, every_backend, read_ahead=ahead)

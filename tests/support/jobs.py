@@ -21,13 +21,13 @@ from changelog_engine.driver import pace as pace_module
 from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.driver.protocols import EpochStats, JobOutcome
+from changelog_engine.driver.protocols import EpochStats, JobOutcome, Orders
 from changelog_engine.driver.starting import start_job
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.operators.messages import EpochReport
 from changelog_engine.spark.shipping import ShippedJob, ship
 from support.script import (
     KILLS_DRIVER,
@@ -195,10 +195,12 @@ class _Runner(InProcessRunner):
             super().__init__(job, outside.clock.wall_ms, self._crash)
         self.outside = outside
 
-    def run(self, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> list[EpochReport]:
+    def run(
+        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
+    ) -> list[EpochReport]:
         if self.outside.progress is not None:
             self.outside.progress.epoch += 1
-        reports = super().run(orders, timeout_s)
+        reports = super().run(orders, timeout_s, following)
         self.outside.reports.append(reports)
         self.outside.uncommitted_epochs.append(sum(r.records_in for r in reports if r.sources))
         if self.outside.strike(Fault.GONE):

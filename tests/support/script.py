@@ -113,6 +113,10 @@ class ScriptedBarriers:
         """As the script says."""
         return self._progress.barrier()
 
+    def due_behind(self, now_ms: int, expected_ms: float, barrier: bool) -> bool:
+        """As the script says."""
+        return self._progress.barrier()
+
     def left_ms(self, now_ms: int, expected_ms: float) -> float:
         """As soon as there is another epoch."""
         return 0.0

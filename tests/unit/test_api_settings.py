@@ -301,6 +301,7 @@ def test_other_options_reach_the_engine():
             "python.fn-execution.bundle.size": 7,
             "changelog.restore": "as-of:2024-01-01T00:00:00Z",
             "changelog.epoch.target": "2 s",
+            "changelog.epoch.read-ahead": "true",
             "changelog.part.max-bytes": "1 mb",
             "execution.checkpointing.num-retained": "3",
             "pipeline.global-job-parameters": "a:1,b:2",
@@ -312,6 +313,7 @@ def test_other_options_reach_the_engine():
     assert made.epoch_max_records == 7
     assert made.restore == "as-of:2024-01-01T00:00:00Z"
     assert (made.epoch_target_ms, made.part_max_bytes, made.retained_checkpoints) == (2000, 1 << 20, 3)
+    assert made.read_ahead
     assert made.parameters == {"a": "1", "b": "2"}
     assert made.spark == {"spark.master": "local[2]"}
     env.get_config().set_global_job_parameters({"c": "3"})

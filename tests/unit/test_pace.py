@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from support.jobs import OneClock
 
+from changelog_engine.clock import MonotonicMs
 from changelog_engine.driver import control as control_module
 from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.pace import Pace
+from changelog_engine.driver.pacing import BarrierClock
 from changelog_engine.errors import StorageError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.operators.messages import EpochReport, SourceReport
@@ -98,3 +101,39 @@ class Endless:
 def test_after_an_epoch_without_anything_to_read(target_ms: int | None) -> None:
     assert rest_ms(target_ms, [0, 0], 0) == 20
     assert rest_ms(target_ms, [0, 0], 0, 1_005) == 5
+
+
+@pytest.mark.parametrize(
+    ("records", "behind", "slots", "ahead"),
+    [
+        ([7, 0], [9, None], 2, True),  # one core was idle
+        ([7, 7], [9, 9], 2, False),
+        ([7, 7], [9, 9], None, True),
+        ([7, 0], [0, 0], 2, False),  # nothing waits
+        ([0, 0], [None, None], 2, False),
+    ],
+)
+def test_whether_sources_read_ahead(
+    records: list[int], behind: list[int | None], slots: int | None, ahead: bool
+) -> None:
+    plan: Any = None
+    pace = Pace(plan, JobSettings(), OneClock(lambda: 1_000))
+    reports = [
+        EpochReport(
+            0, place, records_in=count, sources={"s": {}}, read={"s": SourceReport(count, waits, None)}
+        )
+        for place, (count, waits) in enumerate(zip(records, behind, strict=True))
+    ]
+    pace.observe(True, 30.0, sum(records), [*reports, EpochReport(1, 0, records_in=sum(records))])
+    assert pace.reads_ahead(slots) is ahead
+
+
+def test_the_barrier_behind_the_epoch_that_runs() -> None:
+    """As due() says it when that epoch has ended as expected."""
+    for interval_ms, pause_ms, barrier in itertools.product([50, 100, 150], [0, 90], [True, False]):
+        ahead = BarrierClock(interval_ms, pause_ms, MonotonicMs(0))
+        behind = ahead.due_behind(MonotonicMs(20), 40, barrier)
+        if barrier:
+            ahead.completed(MonotonicMs(60), MonotonicMs(60))
+        assert ahead.due(MonotonicMs(60), 40) is behind
+    assert not BarrierClock(None, 0, MonotonicMs(0)).due_behind(MonotonicMs(20), 40, True)

@@ -1,0 +1,199 @@
+"""Sources that read the next epoch while the stages behind them run this one: no checkpoint shows it.
+
+Property tests draw the setting; here is what they can't see: that something is read ahead, and when it is not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.functions import Count, rounds
+from support.graphs import GraphBuilder
+from support.jobs import NO_RESTART, TestJob
+from support.live import logged_state
+from support.script import Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from api.datastream import MapFunction
+from changelog_engine.connectors import NumberSequenceSource
+from changelog_engine.connectors.collection import CollectionSource
+from changelog_engine.connectors.hybrid import HybridSource
+from changelog_engine.connectors.sinks import CollectSink
+from changelog_engine.driver.pace import Pace
+from changelog_engine.driver.plan_traits import can_read_ahead
+from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.errors import JobExecutionError
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
+from changelog_engine.graph.plan import JobPlan, plan_job
+from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.savepoints.requests import SavepointRequests
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
+from folder_sink import FolderSink
+
+ELEMENTS = rounds(5, 200)
+BROKEN = 150
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of the epochs that were read ahead."""
+    epochs: list[int] = []
+    read_ahead = InProcessRunner._read_ahead
+
+    def noted(self: InProcessRunner, stages: Any, orders: Any) -> Any:
+        epochs.append(orders(0, 0).epoch)
+        return read_ahead(self, stages, orders)
+
+    monkeypatch.setattr(InProcessRunner, "_read_ahead", noted)
+    return epochs
+
+
+class FailsAt(MapFunction):
+    """Passes elements on, up to one."""
+
+    def __init__(self, number: int | None) -> None:
+        self.number = number
+
+    def map(self, value: Any) -> Any:
+        if value[1] == self.number:
+            raise ValueError("broken")
+        return value
+
+
+def two_sources(broken: int | None = None) -> JobGraph:
+    """Timestamps, two sources of which one ends sooner, two keyed stages."""
+    build = GraphBuilder(parallelism=2, max_parallelism=16)
+    some = build.add(NodeKind.MAP, "map", build.source(ELEMENTS, uid="some"), function=FailsAt(broken))
+    some = build.timestamps(some, lambda element: element[1], 3)
+    others = build.timestamps(build.source(ELEMENTS[:60], uid="others"), lambda element: element[1], 3)
+    stream = build.add(NodeKind.UNION, "union", some, others)
+    counts = build.process(
+        build.key_by(stream, lambda element: element[0], Types.LONG()), Count(), uid="first"
+    )
+    build.collect(build.process(build.key_by(counts, lambda element: element[0]), Count(), uid="second"))
+    return build.graph()
+
+
+def shown(job: TestJob) -> list[tuple[Any, ...]]:
+    """All that checkpoints keep of a run."""
+    found = []
+    for each in job.commits:
+        kept = replace(
+            each, time_ms=0, duration_ms=0, parent_acknowledged_ms=None, restored_ms=None, figures=None
+        )
+        found.append(
+            (
+                kept.id,
+                kept.sources,
+                kept.operator_state,
+                kept.rows,
+                logged_state(job.settings.base_path, checkpoint=each.id),
+            )
+        )
+    return found
+
+
+def run(folder: Path, read_ahead: bool, graph: JobGraph, script: Script, **more: Any) -> TestJob:
+    job = TestJob(folder, script, read_ahead=read_ahead, **more)
+    job.run(graph)
+    return job
+
+
+def test_each_checkpoint_is_what_it_is_without(tmp_path: Path, begun: list[int]) -> None:
+    """Positions, watermarks, states and output; epochs with and without a barrier."""
+    script = Script((7,), (True, False, True))
+    with_, without = (run(tmp_path / str(ahead), ahead, two_sources(), script) for ahead in (True, False))
+    assert begun == list(range(3, 3 + len(begun)))
+    assert len(begun) > 10
+    assert with_.output == without.output
+    assert shown(with_)[:-1] == shown(without)[: len(with_.commits) - 1]
+    assert shown(with_)[-1][1:3] == shown(without)[-1][1:3]
+
+
+def test_a_failure_ahead_is_the_next_epochs(tmp_path: Path, begun: list[int]) -> None:
+    """The epoch that runs meanwhile is committed."""
+    script = Script((7,))
+    found = []
+    for ahead in (True, False):
+        job = TestJob(tmp_path / str(ahead), script, read_ahead=ahead, restart=NO_RESTART)
+        with pytest.raises(JobExecutionError, match="broken"):
+            job.run(two_sources(BROKEN))
+        found.append(shown(job))
+    assert begun
+    assert found[0] == found[1]
+    assert len(found[0]) > 5
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.SUBTASK, Fault.WORKER, Fault.GONE, Fault.COMMIT_FAILS, Fault.COMMIT_LIES]
+)
+def test_what_was_read_ahead_of_a_failure_is_read_again(
+    tmp_path: Path, begun: list[int], fault: Fault
+) -> None:
+    failures = tuple(Failure(epoch, fault, stage) for epoch in (4, 9, 14) for stage in (0, 2))
+    job = run(tmp_path, True, two_sources(), Script((7,), (True, False), failures))
+    undisturbed = run(tmp_path / "undisturbed", False, two_sources(), Script((7,), (True, False)))
+    assert begun
+    assert sorted(job.output) == sorted(undisturbed.output)
+    assert logged_state(job.settings.base_path) == logged_state(undisturbed.settings.base_path)
+
+
+def test_sources_wait_for_what_comes_between(
+    tmp_path: Path, begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A savepoint that is asked for, a look for new splits; nor is there anything to win where nothing waits."""
+    asked = property(lambda self: True)
+    between = [
+        (SavepointRequests, "waiting", asked),
+        (SourceProgress, "discovery_due", lambda self, now_ms: True),
+        (Pace, "reads_ahead", lambda self, slots: False),
+    ]
+    for number, (owner, name, there) in enumerate(between):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, there)
+            job = run(tmp_path / str(number), True, two_sources(), Script((20,)))
+        assert len(job.commits) > 5
+        assert begun == []
+
+
+class Acknowledged(CollectionSource):
+    """A source that is told what is durable."""
+
+    acknowledges = True
+
+
+class Queue(CollectionSource):
+    """A source that gives nothing twice."""
+
+    replayable = False
+
+
+def plan_of(source: Any, keyed: bool = True, sink: Any = None) -> JobPlan:
+    build = GraphBuilder()
+    stream = build.source(source)
+    if sink is not None:
+        build.add(NodeKind.SINK, "sink", stream, function=sink)
+    build.collect(
+        build.process(build.key_by(stream, lambda element: element[0]), Count()) if keyed else stream
+    )
+    return plan_job(build.graph())
+
+
+def test_sources_that_can_read_ahead() -> None:
+    settings = JobSettings(read_ahead=True)
+    numbers = NumberSequenceSource(1, 9)
+    assert can_read_ahead(plan_of(ELEMENTS), settings)
+    assert can_read_ahead(plan_of(ELEMENTS, sink=CollectSink()), settings)
+    assert not can_read_ahead(plan_of(ELEMENTS), replace(settings, read_ahead=False))
+    assert not can_read_ahead(plan_of(ELEMENTS), replace(settings, batch=True))
+    assert not can_read_ahead(plan_of(ELEMENTS, keyed=False), settings)
+    assert not can_read_ahead(plan_of(ELEMENTS, sink=FolderSink("out")), settings)
+    assert not can_read_ahead(plan_of(Acknowledged(ELEMENTS)), settings)
+    assert not can_read_ahead(plan_of(Queue(ELEMENTS)), settings)
+    assert not can_read_ahead(plan_of(HybridSource([numbers, numbers])), settings)
