@@ -12,6 +12,8 @@ from changelog_engine.types import TypeInformation, Types
 T = TypeVar("T")
 
 MAX_PARALLELISM_LIMIT = 1 << 15
+PARALLELISM_DEFAULT = -1  # what ExecutionConfig has under these names
+PARALLELISM_UNKNOWN = -2
 
 
 def whole_number(value: Any, what: str, least: int, most: int | None = None) -> int:

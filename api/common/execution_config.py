@@ -25,8 +25,8 @@ class ExecutionConfig(NamesOfPyFlink):
     Source: pyflink.common.ExecutionConfig
     """
 
-    PARALLELISM_DEFAULT = -1
-    PARALLELISM_UNKNOWN = -2
+    PARALLELISM_DEFAULT = _arguments.PARALLELISM_DEFAULT
+    PARALLELISM_UNKNOWN = _arguments.PARALLELISM_UNKNOWN
 
     _not_here = frozenset({"get_closure_cleaner_level", "set_closure_cleaner_level"})
 
@@ -42,10 +42,10 @@ class ExecutionConfig(NamesOfPyFlink):
         """Set the parallelism of operators that set none.
 
         Args:
-            parallelism: 1 to 32768.
+            parallelism: 1 to 32768; ``PARALLELISM_DEFAULT`` (-1) to forget what the program set, and
+                ``PARALLELISM_UNKNOWN`` (-2) to leave it as it is.
         """
-        value = _arguments.parallelism(parallelism, "ExecutionConfig.set_parallelism")
-        self._settings.set(options.PARALLELISM, str(value))
+        self._settings.set_parallelism(parallelism, "ExecutionConfig.set_parallelism")
         return self
 
     def get_max_parallelism(self) -> int:

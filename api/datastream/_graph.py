@@ -132,14 +132,15 @@ class Transformation:
             ConfigurationError: out of range, or not 1 where only 1 is possible.
         """
         what = f"{what} of {self.name!r}"
-        value = _arguments.parallelism(parallelism, what)
+        default = parallelism == _arguments.PARALLELISM_DEFAULT
+        value = parallelism if default else _arguments.parallelism(parallelism, what)
         if value != 1 and self.kind is NodeKind.SOURCE and not self.function.parallel:
             raise ConfigurationError(
                 f"{what}: the parallelism of a source that is not parallel must be 1, got {value}"
             )
         if value != 1 and not self.parallel:
             raise ConfigurationError(f"{what}: it must be 1 after force_non_parallel(), got {value}")
-        self.parallelism = value
+        self.parallelism = None if default else value
 
     def set_max_parallelism(self, max_parallelism: Any, what: str) -> None:
         """Set the max parallelism.

@@ -38,6 +38,7 @@ from changelog_engine.state.backends import (
     pickled_class,
 )
 
+from .._arguments import PARALLELISM_DEFAULT, PARALLELISM_UNKNOWN
 from .._arguments import max_parallelism as checked_max_parallelism
 from .._arguments import parallelism as checked_parallelism
 from ..common.configuration import Configuration
@@ -111,6 +112,13 @@ class EnvironmentSettings:
     def unset(self, option: Option) -> None:
         """Forget what the program set."""
         self._code.pop(option.key, None)
+
+    def set_parallelism(self, parallelism: Any, what: str) -> None:
+        """Set the parallelism of operators that set none; see ExecutionConfig.set_parallelism."""
+        if parallelism == PARALLELISM_DEFAULT:
+            self.unset(options.PARALLELISM)
+        elif parallelism != PARALLELISM_UNKNOWN:
+            self.set(options.PARALLELISM, str(checked_parallelism(parallelism, what)))
 
     def parallelism(self) -> int:
         """The job's parallelism: as set, else the cores that Spark's local master has."""

@@ -193,8 +193,8 @@ class DataStream(NamesOfPyFlink):
         """Set the parallelism of the operator that makes the stream.
 
         Args:
-            parallelism: 1 to 32768; 1 for a source that is not parallel, such as a collection, and after
-                `force_non_parallel`.
+            parallelism: 1 to 32768, or -1 (``ExecutionConfig.PARALLELISM_DEFAULT``) to forget what was set; 1 for a
+                source that is not parallel, such as a collection, and after `force_non_parallel`.
         """
         self._operator("set_parallelism").set_parallelism(parallelism, "DataStream.set_parallelism")
         return self
@@ -1420,7 +1420,7 @@ class DataStreamSink(NamesOfPyFlink):
         """Set the sink's parallelism.
 
         Args:
-            parallelism: 1 to 32768.
+            parallelism: 1 to 32768, or -1 to forget what was set.
         """
         self._transformation.set_parallelism(parallelism, "DataStreamSink.set_parallelism")
         return self

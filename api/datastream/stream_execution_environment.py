@@ -325,10 +325,10 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         """Set the parallelism of operators that set none.
 
         Args:
-            parallelism: 1 to 32768.
+            parallelism: 1 to 32768; -1 (``ExecutionConfig.PARALLELISM_DEFAULT``) to forget what the program set, and
+                -2 (``ExecutionConfig.PARALLELISM_UNKNOWN``) to leave it as it is.
         """
-        value = _arguments.parallelism(parallelism, "StreamExecutionEnvironment.set_parallelism")
-        self._settings.set(options.PARALLELISM, str(value))
+        self._settings.set_parallelism(parallelism, "StreamExecutionEnvironment.set_parallelism")
         return self
 
     def get_parallelism(self) -> int:

@@ -17,12 +17,12 @@ class CollectionSource(Source):
     """The elements of a collection, in order, from one subtask. The position is an index.
 
     Args:
-        elements: any finite iterable but a str, bytes or mapping; it is read once, now. Empty means an empty
-            stream.
+        elements: any finite iterable; it is read once, now. Empty means an empty stream. Of a str come its
+            characters, of a dict its keys.
         output_type: declared type; every element is checked against it, now.
 
     Raises:
-        ConfigurationError: no such iterable.
+        ConfigurationError: not iterable.
         TypeMismatchError: an element does not fit; the message holds its index.
     """
 
@@ -30,7 +30,7 @@ class CollectionSource(Source):
     parallel = False
 
     def __init__(self, elements: Iterable[Any], output_type: TypeInformation | None = None) -> None:
-        if isinstance(elements, (str, bytes, bytearray, dict)) or not isinstance(elements, Iterable):
+        if not isinstance(elements, Iterable):
             raise ArgumentTypeError(
                 f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "
                 "element in a list"

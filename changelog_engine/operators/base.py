@@ -15,7 +15,7 @@ from itertools import compress
 from types import NoneType
 from typing import Any, Protocol
 
-from changelog_engine.errors import TypeMismatchError
+from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.failures import user_failure
@@ -242,7 +242,7 @@ class Operator:
 
     def emit_tagged(self, values: list[Any], times: Sequence[int] | None) -> None:
         """As emit, for functions that may give pairs of OutputTag and element: those go to the tag's side output."""
-        if tuple in set(map(type, values)):
+        if any(issubclass(kind, tuple) for kind in set(map(type, values))):
             values, times = self._without_tagged(values, times)
         self.emit(values, times)
 
@@ -273,14 +273,18 @@ class Operator:
         self, values: list[Any], times: Sequence[int] | None
     ) -> tuple[list[Any], Sequence[int] | None]:
         mine = [
-            not (type(value) is tuple and len(value) == 2 and isinstance(value[0], OutputTag))
-            for value in values
+            not (isinstance(value, tuple) and value and isinstance(value[0], OutputTag)) for value in values
         ]
         if all(mine):
             return values, times
         aside: dict[str, tuple[list[Any], list[int] | None]] = {}
         for index, value in enumerate(values):
             if not mine[index]:
+                if len(value) != 2:
+                    raise InvalidJobError(
+                        f"operator {self.name!r}: what begins with an OutputTag must be a pair of tag and element, got "
+                        f"{shown(value)}; put the element's fields into a tuple of their own: (tag, (a, b))"
+                    )
                 elements, own_times = aside.setdefault(value[0].tag_id, ([], None if times is None else []))
                 elements.append(value[1])
                 if own_times is not None and times is not None:

@@ -161,6 +161,8 @@ class ReduceOperator(KeyedOperator):
         before = self.cell.value()
         if before is not None:
             value = self.function.reduce(before, value)
+            if value is None:  # it would begin the key anew
+                raise TypeError("reduce returned None; it must return what the two values are together")
         self.cell.update(value)
         if not self.final_only:
             out.append(own(value) if self.copies and type(value) not in IMMUTABLE else value)
@@ -252,7 +254,7 @@ class TimerFunctionOperator(TimerOperator):
         try:
             for timestamp, _ in queue.firing(until):
                 result = function.on_timer(timestamp, context)
-                if result is None:
+                if result is None or result is False:
                     continue
                 before = len(out)
                 if copies:  # as collect: this runs for every timer
@@ -317,7 +319,7 @@ def run_process(
     if times is None or out_times is None:
         for cursor.key, value in zip(identities, values, strict=True):
             result = process_element(value, context)
-            if result is None or result is _NO_RESULTS:
+            if result is None or result is _NO_RESULTS or result is False:
                 continue
             if copies:  # as take_each: this runs for every element
                 for each in result:
@@ -327,7 +329,7 @@ def run_process(
         return
     for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
         result = process_element(value, context)
-        if result is None or result is _NO_RESULTS:
+        if result is None or result is _NO_RESULTS or result is False:
             continue
         before = len(out)
         if copies:

@@ -110,14 +110,14 @@ def run_elements(
     if times is None:
         for value in values:
             result = process_element(value, context)
-            if result is not None:
+            if result is not None and result is not False:
                 collect(result)
         return out, None
     out_times: list[int] = []
     for value, context.current_timestamp in zip(values, times, strict=True):
         before = len(out)
         result = process_element(value, context)
-        if result is not None:
+        if result is not None and result is not False:
             collect(result)
         out_times.extend([context.current_timestamp] * (len(out) - before))
     return out, out_times

@@ -19,7 +19,7 @@ from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.operators.base import call_hook
+from changelog_engine.operators.base import call_hook, results_of
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
 from changelog_engine.operators.failures import NOTHING, user_call
 from changelog_engine.operators.keyed import TimerOperator
@@ -298,9 +298,7 @@ class WindowOperator(TimerOperator):
         else:
             called, self.call = self.call, _FIRING_CALLS.get(firing, "process")
             elements = contents if self.listed else [contents]
-            results = self._results(firing, window, elements)
-            if results is not None:
-                self.collect(out, results)
+            self.collect(out, results_of(self._results(firing, window, elements), self.name, self.call))
             self.call = called
         if out_times is not None:
             out_times.extend([self.place.timestamp] * (len(out) - before))

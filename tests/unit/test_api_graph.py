@@ -316,7 +316,6 @@ class TestSources:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda env: env.from_collection("abc"), "from_collection needs a list"),
             (lambda env: env.from_collection([1], Types.INT), "write its parentheses"),
             (lambda env: env.from_source("java.Source", WatermarkStrategy.no_watermarks(), "s"), "Java"),
             (lambda env: env.from_source(NumberSequenceSource(1, 2), None, "s"), "WatermarkStrategy"),

@@ -56,11 +56,14 @@ def test_parallelism(env):
     assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 32768)
     assert env.get_config().get_parallelism() == 3
     assert env.get_config().set_max_parallelism(7).get_max_parallelism() == 7
-    for bad in (0, 32769, -1, 1.0, True, "2", None):
+    for bad in (0, 32769, -3, 1.0, True, "2", None):
         with pytest.raises(ConfigurationError, match="set_max_parallelism"):
             env.set_max_parallelism(bad)
         with pytest.raises(ConfigurationError, match="set_parallelism"):
             env.set_parallelism(bad)
+    config = with_conf(conf={"spark.master": "local[3]"}).set_parallelism(4).get_config()
+    assert config.set_parallelism(config.PARALLELISM_UNKNOWN).get_parallelism() == 4
+    assert config.set_parallelism(config.PARALLELISM_DEFAULT).get_parallelism() == 3
     assert with_conf(conf={"spark.master": "local[3]"}).get_parallelism() == 3
     assert with_conf(conf={"parallelism.default": "5", "spark.master": "local[3]"}).get_parallelism() == 5
     with pytest.raises(ConfigurationError, match="max-parallelism"):

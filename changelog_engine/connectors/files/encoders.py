@@ -90,9 +90,9 @@ class StringEncoder(RowEncoder):
         self._text: Callable[[Any], str] = text or str
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
-        """Elements look as `print` shows them."""
+        """Elements look as Java shows them: rows as ``+I[a, 1.0, null]``, where `print` has ``+I[a,1.0,None]``."""
         plain = type_info is None or type_info == Types.STRING()
-        return type(self)(self.charset, None if plain or type_info is None else type_info.format)
+        return type(self)(self.charset, None if plain or type_info is None else type_info.nested_text)
 
     def encode(self, values: Sequence[Any]) -> list[bytes]:
         """See RowEncoder."""
