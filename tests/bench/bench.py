@@ -90,6 +90,7 @@ def main() -> int:
         "rocksdb_large": rocksdb.large,
         "pyflink_rocksdb": rocksdb.pyflink,
         "latency": latency.here,
+        "loop_latency": latency.loop,
         "pyflink_latency": latency.pyflink,
         "spark": peers.spark,
         "pyflink": peers.pyflink,

@@ -18,7 +18,7 @@ from servers.process import ServerMissing
 from kafka_bench import connector
 from paced import Arrivals, listen
 from peers import BesidePeers
-from processes import MeasurementError, result_line
+from processes import MeasurementError, measure, result_line
 
 HERE = Path(__file__).parent
 WAYS = {"at_least_once": "AT_LEAST_ONCE", "exactly_once": "EXACTLY_ONCE"}
@@ -49,6 +49,16 @@ class LatencyBench(BesidePeers):
             self.peers.run_pyflink(name, program, settings=settings, stop_when=stop_when)
 
         return self._over_kafka("pyflink", self.sizes.pyflink_latency_per_s, run)
+
+    def loop(self) -> dict[str, Any] | None:
+        """From topic to topic by clients and broker alone, see kafka_loop.py; None where there is no broker."""
+
+        def run(name: str, program: list[str], stop_when: Callable[[], bool]) -> None:
+            _, *options, _, servers, read, written = program
+            command = [sys.executable, str(HERE / "kafka_loop.py"), *options, servers, read, written, "2"]
+            measure(name, command, self.engine.work / "logs", stop_when=stop_when)
+
+        return self._over_kafka("loop", self.sizes.latency_per_s, run)
 
     def _run_engine(self, name: str, program: list[str], stop_when: Callable[[], bool]) -> None:
         command = [sys.executable, str(HERE / program[0]), *program[1:]]

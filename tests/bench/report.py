@@ -323,6 +323,8 @@ GOALS = (
             ("latency", "plain", "no broker", (100, 250, 400)),
             ("latency", "at_least_once", "Kafka, at least once", (100, 250, 400)),
             ("latency", "exactly_once", "Kafka, exactly once", (1_100, 1_100, 1_100)),
+            ("loop_latency", "at_least_once", "plain loop, Kafka, at least once", (None, None, None)),
+            ("loop_latency", "exactly_once", "plain loop, Kafka, exactly once", (None, None, None)),
             ("pyflink_latency", "at_least_once", "PyFlink, Kafka, at least once", (None, None, None)),
             ("pyflink_latency", "exactly_once", "PyFlink, Kafka, exactly once", (None, None, None)),
         )
