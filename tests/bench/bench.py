@@ -1,9 +1,9 @@
 """``make bench``: every measurement, one after the other, then one table and ``.bench/results.json``.
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
-snapshot, restore10m, beside, flights_reference, flights, flights_cpu, small_epochs, epoch_cost, restore, first_record,
-rescale, words, pyflink_restore, memory, latency, pyflink_latency, barrier, rocksdb, rocksdb_large, pyflink_rocksdb, and
-the jobs of workloads.py and payments.py: by their names on Spark, with
+snapshot, restore10m, beside, flights_reference, flights, flights_ahead, flights_cpu, small_epochs, epoch_cost, restore,
+first_record, rescale, words, pyflink_restore, memory, latency, pyflink_latency, barrier,
+rocksdb, rocksdb_large, pyflink_rocksdb, and the jobs of workloads.py and payments.py: by their names on Spark, with
 ``loop_`` before them as plain loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of
 the subtasks counts. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than
 ``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
@@ -78,6 +78,7 @@ def main() -> int:
         "page": PageBench(engine).answers,
         "flights_reference": functools.partial(engine.flights, "reference"),
         "flights": functools.partial(engine.flights, "spark"),
+        "flights_ahead": functools.partial(engine.flights, "spark", read_ahead=True),
         "flights_cpu": functools.partial(engine.flights, "in_process"),
         "explain": ExplainBench(work).key,
         "async": AsyncBench().rates,

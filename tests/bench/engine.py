@@ -194,12 +194,13 @@ class EngineBench:
     def _records_of(self, workload: str) -> int:
         return self.sizes.row_workload if workload in (*OF_ROWS, *MERGING) else self.sizes.workload
 
-    def flights(self, how: str) -> dict[str, Any]:
+    def flights(self, how: str, read_ahead: bool = False) -> dict[str, Any]:
         """The demo's job, unpaced; see flights.py."""
         path = cut(self.work, self.sizes.flights)
-        name = f"flights-{how}"
+        name = f"flights-{how}{'-ahead' if read_ahead else ''}"
         program = [sys.executable, str(HERE / "flights.py")]
-        outcome = self.run_program(name, [*program, how, str(path)])
+        ahead = {"changelog.epoch.read-ahead": "true"} if read_ahead else None
+        outcome = self.run_program(name, [*program, how, str(path)], ahead)
         result = outcome.result
         if how == "reference":
             return result

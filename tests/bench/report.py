@@ -199,7 +199,13 @@ GOALS = (
     ),
     Goal("flights job, unpaced", ("flights",), _field("flights", "flights_per_s"), "flights/s"),
     Goal(
-        "the same, of two plain references",
+        "the same, sources read ahead",
+        ("flights_ahead",),
+        _field("flights_ahead", "flights_per_s"),
+        "flights/s",
+    ),
+    Goal(
+        "flights job, of two plain references",
         ("flights", "flights_reference"),
         lambda results: results["flights_reference"]["cpu_s"] / results["flights"]["seconds"] / 2,
         "x",
