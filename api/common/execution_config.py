@@ -114,18 +114,20 @@ class ExecutionConfig(NamesOfPyFlink):
         """Set what ``RuntimeContext.get_job_parameter`` sees.
 
         Args:
-            global_job_parameters_dict: names and texts.
+            global_job_parameters_dict: names and values. Values that are no str are kept as ``str(value)``, as in PyFlink.
         """
         if not isinstance(global_job_parameters_dict, Mapping):
             raise ArgumentTypeError(
                 f"ExecutionConfig.set_global_job_parameters needs a dict, got {global_job_parameters_dict!r}"
             )
-        for name, value in global_job_parameters_dict.items():
-            if not isinstance(name, str) or not isinstance(value, str):
+        for name in global_job_parameters_dict:
+            if not isinstance(name, str):
                 raise ArgumentTypeError(
-                    f"ExecutionConfig.set_global_job_parameters needs texts, got {name!r}: {value!r}"
+                    f"ExecutionConfig.set_global_job_parameters: a name must be a str, got {name!r}"
                 )
-        self._settings.set_job_parameters(dict(global_job_parameters_dict))
+        self._settings.set_job_parameters(
+            {name: str(value) for name, value in global_job_parameters_dict.items()}
+        )
         return self
 
     def __eq__(self, other: object) -> bool:

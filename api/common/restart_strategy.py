@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
@@ -10,6 +11,17 @@ from .._arguments import whole_number
 from .._unsupported import module_getattr
 
 _FOREVER = 2**31 - 1
+
+
+def _iso(milliseconds: int) -> str:
+    """A span of time as Java's Duration writes it: PT1H0.5S."""
+    seconds, rest = divmod(milliseconds, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = "PT" + (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    if rest:
+        return text + f"{seconds}.{rest:03}".rstrip("0") + "S"
+    return text + f"{seconds}S" if seconds or not milliseconds else text
 
 
 class RestartStrategyConfiguration:
@@ -54,16 +66,16 @@ class _FixedDelayRestart(RestartStrategyConfiguration):
         self._attempts = whole_number(restart_attempts, f"{what}: restart_attempts", 0, _FOREVER)
         self._delay_ms = whole_number(delay_between_attempts, f"{what}: delay_between_attempts", 0)
         self._description = (
-            f"Restart with fixed delay ({self._delay_ms} ms). #{self._attempts} restart attempts."
+            f"Restart with fixed delay ({_iso(self._delay_ms)}). #{self._attempts} restart attempts."
         )
 
     def get_restart_attempts(self) -> int:
         """Restarts before giving up."""
         return self._attempts
 
-    def get_delay_between_attempts_interval(self) -> int:
-        """Pause before a restart, in ms."""
-        return self._delay_ms
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        """Pause before a restart."""
+        return timedelta(milliseconds=self._delay_ms)
 
     def _options(self) -> dict[str, str]:
         return {
@@ -83,20 +95,20 @@ class _FailureRateRestart(RestartStrategyConfiguration):
         self._delay_ms = whole_number(delay_between_attempts_interval, f"{what}: delay_interval", 0)
         self._description = (
             f"Failure rate restart with maximum of {self._failures} failures within interval "
-            f"{self._interval_ms} ms and fixed delay {self._delay_ms} ms."
+            f"{_iso(self._interval_ms)} and fixed delay {_iso(self._delay_ms)}."
         )
 
     def get_max_failure_rate(self) -> int:
         """Failures allowed within the interval."""
         return self._failures
 
-    def get_failure_interval(self) -> int:
-        """The interval in ms."""
-        return self._interval_ms
+    def get_failure_interval(self) -> timedelta:
+        """The interval that failures are counted in."""
+        return timedelta(milliseconds=self._interval_ms)
 
-    def get_delay_between_attempts_interval(self) -> int:
-        """Pause before a restart, in ms."""
-        return self._delay_ms
+    def get_delay_between_attempts_interval(self) -> timedelta:
+        """Pause before a restart."""
+        return timedelta(milliseconds=self._delay_ms)
 
     def _options(self) -> dict[str, str]:
         return {
@@ -131,8 +143,8 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
         self._multiplier = float(backoff_multiplier)
         self._jitter = float(jitter_factor)
         self._description = (
-            f"Restart with exponential delay: starting at {self._initial_ms} ms, increasing by "
-            f"{self._multiplier:g}, with maximum {self._max_ms} ms. Delay resets after {self._reset_ms} ms."
+            f"Restart with exponential delay: starting at {_iso(self._initial_ms)}, increasing by "
+            f"{self._multiplier:g}, with maximum {_iso(self._max_ms)}. Delay resets after {_iso(self._reset_ms)}."
         )
 
     def _options(self) -> dict[str, str]:
@@ -147,7 +159,7 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
 
 
 class _FallbackRestart(RestartStrategyConfiguration):
-    _description = "The configured restart strategy is used."
+    _description = "Cluster level default restart strategy"
 
 
 class RestartStrategies:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import Instant
 
 from .._arguments import whole_number
@@ -9,7 +13,19 @@ from .._unsupported import module_getattr
 
 __all__ = ["Duration", "Instant", "Time"]
 
-_MS = {"seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+_MS = {"milliseconds": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+_ROUNDING = 1e-6  # of a millisecond: 0.57 s are 570 ms, though 0.57 * 1000 is not 570.0
+
+
+def _in_ms(value: Any, unit: str) -> int:
+    """So many of a unit in milliseconds; half a second is 500."""
+    what = f"Time.{unit}"
+    if not isinstance(value, float):
+        return whole_number(value, what, -(2**63)) * _MS[unit]
+    exact = value * _MS[unit]
+    if not math.isfinite(exact) or abs(exact - round(exact)) > _ROUNDING:
+        raise ArgumentTypeError(f"{what} must be a whole number of milliseconds, got {value!r} {unit}")
+    return round(exact)
 
 
 class Duration:
@@ -76,10 +92,13 @@ class Duration:
 
 
 class Time:
-    """A span of time in whole milliseconds.
+    """A span of time in whole milliseconds, made of a number of some unit. Fractions of a unit may make whole milliseconds.
 
     Args:
         milliseconds: its length.
+
+    Raises:
+        ArgumentTypeError: not a number, or not of whole milliseconds.
 
     Example:
         >>> Time.minutes(1).to_milliseconds()
@@ -88,37 +107,37 @@ class Time:
     Source: pyflink.common.Time
     """
 
-    def __init__(self, milliseconds: int) -> None:
-        self._milliseconds = whole_number(milliseconds, "a Time", -(2**63))
+    def __init__(self, milliseconds: float) -> None:
+        self._milliseconds = _in_ms(milliseconds, "milliseconds")
 
     def to_milliseconds(self) -> int:
         """Its length in milliseconds."""
         return self._milliseconds
 
     @staticmethod
-    def milliseconds(milliseconds: int) -> Time:
+    def milliseconds(milliseconds: float) -> Time:
         """So many milliseconds."""
         return Time(milliseconds)
 
     @staticmethod
-    def seconds(seconds: int) -> Time:
+    def seconds(seconds: float) -> Time:
         """So many seconds."""
-        return Time(whole_number(seconds, "Time.seconds", -(2**63)) * _MS["seconds"])
+        return Time(_in_ms(seconds, "seconds"))
 
     @staticmethod
-    def minutes(minutes: int) -> Time:
+    def minutes(minutes: float) -> Time:
         """So many minutes."""
-        return Time(whole_number(minutes, "Time.minutes", -(2**63)) * _MS["minutes"])
+        return Time(_in_ms(minutes, "minutes"))
 
     @staticmethod
-    def hours(hours: int) -> Time:
+    def hours(hours: float) -> Time:
         """So many hours."""
-        return Time(whole_number(hours, "Time.hours", -(2**63)) * _MS["hours"])
+        return Time(_in_ms(hours, "hours"))
 
     @staticmethod
-    def days(days: int) -> Time:
+    def days(days: float) -> Time:
         """So many days of 24 hours."""
-        return Time(whole_number(days, "Time.days", -(2**63)) * _MS["days"])
+        return Time(_in_ms(days, "days"))
 
     def __eq__(self, other: object) -> bool:
         """Whether the other one is as long."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec, TtlSpec
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, Types
 
 from .._unsupported import NamesOfPyFlink
 from ._wrappers import as_aggregate_function, as_reduce_function
@@ -23,7 +23,7 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
 
     Args:
         name: unique within the operator.
-        type_info: type of what is kept.
+        type_info: type of what is kept: of a list or a map as a whole.
 
     Source: pyflink.datastream.state.StateDescriptor
     """
@@ -137,12 +137,13 @@ class ListStateDescriptor(StateDescriptor):
     """
 
     def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
-        super().__init__(name, _checked_type(elem_type_info, name, "elem_type_info"))
+        self._elem_type_info = _checked_type(elem_type_info, name, "elem_type_info")
+        super().__init__(name, Types.LIST(self._elem_type_info))
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
         return StateSpec(
-            self.name, StateKind.LIST, self.type_info, ttl=self._ttl(), migration=self._migration
+            self.name, StateKind.LIST, self._elem_type_info, ttl=self._ttl(), migration=self._migration
         )
 
 
@@ -158,15 +159,16 @@ class MapStateDescriptor(StateDescriptor):
     """
 
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        super().__init__(name, _checked_type(value_type_info, name, "value_type_info"))
+        self._value_type_info = _checked_type(value_type_info, name, "value_type_info")
         self._key_type_info = _checked_type(key_type_info, name, "key_type_info")
+        super().__init__(name, Types.MAP(self._key_type_info, self._value_type_info))
 
     def to_spec(self) -> StateSpec:
         """What the engine reads."""
         return StateSpec(
             self.name,
             StateKind.MAP,
-            self.type_info,
+            self._value_type_info,
             map_key_type=self._key_type_info,
             ttl=self._ttl(),
             migration=self._migration,

@@ -161,7 +161,7 @@ def test_checkpoint_config_bad_arguments(env):
         lambda: env.enable_changelog_state_backend("yes"),
         lambda: env.set_runtime_mode("STREAMING"),
         lambda: env.get_config().set_auto_watermark_interval(-1),
-        lambda: env.get_config().set_global_job_parameters({"a": 1}),
+        lambda: env.get_config().set_global_job_parameters({1: "a"}),
         lambda: env.configure({"a": "b"}),
     ):
         with pytest.raises(ConfigurationError):

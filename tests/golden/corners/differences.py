@@ -160,4 +160,26 @@ DIFFERENCES: dict[str, Difference] = {
             "'a [0, 1000) [100, 700]'",
         ],
     ),
+    "state_use.aggregating_add_none": Difference(
+        "`AggregatingState.add(None)` gives None to the function; in PyFlink it clears the state.",
+        gives=["'a 1'", "'b 1'", "'a 2'", "'a 3'", "'b 2'"],
+    ),
+    "state_use.map_remove_while_iterating": Difference(
+        "Iterators of `MapState` show the entries as they were at the call.",
+        gives=[
+            "\"a [('x', 1)]\"",
+            "\"b [('x', 1)]\"",
+            "\"a [('x', 1)]\"",
+            "\"a [('x', 1)]\"",
+            "\"b [('x', 1)]\"",
+        ],
+    ),
+    "timer_use.timer_deletes_a_later_one": Difference(
+        "A timer that another one deletes doesn't fire, also where both are due",
+        gives=["'a 10'", "'b 10'"],
+    ),
+    "timer_use.on_timer_is_not_there": Difference(
+        "`on_timer` may return None, which fails in PyFlink.",
+        gives=["'a'", "'b'", "'a'", "'b'"],
+    ),
 }
