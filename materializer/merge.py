@@ -75,7 +75,7 @@ def merge_small(
         part for part in parts
         if _is_small(part) and _last(part) <= stays.settled and (part.name or is_merged(part.path))
     ]  # fmt: skip
-    fresh = sorted((part for part in small if part.name is not None), key=lambda part: part.name or ())
+    fresh = sorted((part for part in small if part.name is not None), key=_place)
     merged = sorted((part for part in small if part.name is None), key=_last)
     for group in _groups(fresh):
         if len(group) < least:
@@ -88,7 +88,16 @@ def merge_small(
         yield _merge(storage, group, stays)
 
 
+def _place(part: PartFile) -> tuple[int, int, int, str, int]:
+    """Parts of a pack come one after the other: they are merged together, since they go together."""
+    assert part.name is not None
+    offset = 0 if part.within is None else part.within.offset
+    return (part.name.checkpoint, part.name.attempt, part.name.stage, part.path, offset)
+
+
 def _is_small(part: PartFile) -> bool:
+    if part.within is not None:  # all parts of a pack, or none
+        return part.within.pack_size < SMALL_BYTES and (part.within.pack_rows or 0) < SMALL_ROWS
     return part.size < SMALL_BYTES and _rows(part) < (MERGED_ROWS // 4 if part.name is None else SMALL_ROWS)
 
 
@@ -106,7 +115,9 @@ def _groups(parts: list[PartFile]) -> list[list[PartFile]]:
     groups: list[list[PartFile]] = []
     size = rows = 0
     for part in parts:
-        if not groups or not _fits(size, rows, part) or len(groups[-1]) >= _MOST_PARTS:
+        in_pack = part.within is not None and part.within.offset > 0
+        full = not groups or not _fits(size, rows, part) or len(groups[-1]) >= _MOST_PARTS
+        if full and not in_pack:
             groups.append([])
             size = rows = 0
         groups[-1].append(part)
@@ -119,8 +130,9 @@ def _fits(size: int, rows: int, part: PartFile) -> bool:
 
 
 def _merge(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
-    table = pa.concat_tables([read_part(storage, part, DICTIONARIES) for part in parts])
-    removes = [part.path for part in parts]
+    in_order = sorted(parts, key=lambda part: part.name or ()) if all(part.name for part in parts) else parts
+    table = pa.concat_tables([read_part(storage, part, DICTIONARIES) for part in in_order])
+    removes = list(dict.fromkeys(part.path for part in parts))  # a pack has several parts
     if any(part.name is None for part in parts):
         attempts, checkpoints = (table[name].to_numpy() for name in ("attempt", "checkpoint_id"))
         table = table.filter(pa.array(stays.logged(attempts, checkpoints)))

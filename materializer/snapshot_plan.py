@@ -148,8 +148,8 @@ def _operators(
         (ledger.snapshots.storage, unnamed),
         (ledger.storage, found.suffix.files),
     ):
-        for file in files:
-            operators.update(operators_of(footer_of_file(storage, file.path)))
+        for path in dict.fromkeys(file.path for file in files):  # a pack has several parts
+            operators.update(operators_of(footer_of_file(storage, path)))
     return operators
 
 

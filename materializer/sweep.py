@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from changelog_engine.changelog.log_files import parse_merged_rows, parse_part, parse_row
+from changelog_engine.changelog.log_files import parse_merged_rows, parse_pack, parse_part, parse_row
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
@@ -75,7 +75,8 @@ def _is_garbage(name: str, newest_attempt: int, newest_checkpoint: int) -> bool:
     """Whether a file that no table lists never will be listed (again)."""
     if name.startswith((TEMPORARY_PREFIX, "merged-")) or parse_merged_rows(name) is not None:
         return True
-    part, row = parse_part(name), parse_row(name)
+    packed, row = parse_pack(name), parse_row(name)
+    part = parse_part(name) if packed is None else packed[0].name
     if part is None and row is None:
         return False  # not ours
     attempt = part.attempt if part is not None else row.attempt if row is not None else 0

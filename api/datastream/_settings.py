@@ -260,6 +260,7 @@ class EnvironmentSettings:
             epoch_timeout_ms=get(options.EPOCH_TIMEOUT),
             epoch_max_records=get(options.BUNDLE_SIZE),
             part_max_bytes=get(options.PART_MAX_BYTES),
+            packs=get(options.PART_PACKS),
             object_reuse=get(options.OBJECT_REUSE),
             parameters=self.job_parameters(),
             spark=self.layers().spark(),

@@ -11,6 +11,9 @@ A part's number counts the parts of its subtask in its attempt, from 1.
     merged-<first>-<last>-<crc>.parquet              parts of checkpoints first to last, merged: the same rows
     checkpoints-<first>-<last>-<crc>.parquet         rows of checkpoints, merged; first and last are among them
     attempts-<first>-<last>-<crc>.parquet            rows of attempts, merged likewise
+    pack-<checkpoint>-<attempt>-<stage>-<parts>-<crc>.parquet    parts of several subtasks of a stage, one behind the other
+A pack's name says of each part, in the order in which they lie, <subtask>.<number>.<rows>.<bytes>.<crc> in base 36, with _
+between two of them.
 Of files with other names, readers look at statistics and rows.
 """
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +36,11 @@ from changelog_engine.storage.protocol import Storage
 SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
 
 _PART = re.compile(r"part-(\d+)-(\d+)-(\d+)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
+_PACK = re.compile(r"pack-(\d+)-(\d+)-(\d+)-([0-9a-z._]+)-([0-9a-f]{8})\.parquet")
+_PACKED = re.compile(
+    r"([0-9a-z]{1,13})\.([0-9a-z]{1,13})\.([0-9a-z]{1,13})\.([0-9a-z]{1,13})\.([0-9a-z]{1,7})"
+)
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _ROW = re.compile(r"(checkpoint|snapshot)-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _MERGED = re.compile(r"merged-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
 _MERGED_ROWS = re.compile(r"(checkpoint|attempt)s-(\d+)-(\d+)-([0-9a-f]{8})\.parquet")
@@ -47,6 +56,22 @@ class PartName(NamedTuple):
     subtask: int
     number: int
     crc: int
+
+
+class PackedPart(NamedTuple):
+    """What a pack's name says of one of its parts.
+
+    Args:
+        name: the name that the part would have as a file of its own; its checksum is that of its bytes in the pack.
+        rows: how many.
+        offset: where it begins in the pack, bytes.
+        size: bytes.
+    """
+
+    name: PartName
+    rows: int
+    offset: int
+    size: int
 
 
 class RowName(NamedTuple):
@@ -113,6 +138,53 @@ def parse_part(path: str) -> PartName | None:
     return PartName(checkpoint, attempt, stage, subtask, number, int(crc, 16))
 
 
+def pack_name(parts: Sequence[PackedPart], crc: int) -> str:
+    """The file name of a pack.
+
+    Args:
+        parts: of one checkpoint, attempt and stage, in the order in which they lie.
+        crc: checksum of the whole file.
+    """
+    first = parts[0].name
+    packed = "_".join(
+        ".".join(
+            _base36(number)
+            for number in (part.name.subtask, part.name.number, part.rows, part.size, part.name.crc)
+        )
+        for part in parts
+    )
+    return f"pack-{first.checkpoint}-{first.attempt}-{first.stage}-{packed}-{crc:08x}.parquet"
+
+
+def parse_pack(path: str) -> tuple[PackedPart, ...] | None:
+    """The parts that a pack's name says, or None when it isn't one."""
+    match = _PACK.fullmatch(path)
+    if match is None:
+        return None
+    checkpoint, attempt, stage = (int(number) for number in match.groups()[:3])
+    found, offset = [], 0
+    for text in match[4].split("_"):
+        packed = _PACKED.fullmatch(text)
+        if packed is None:
+            return None
+        subtask, number, rows, size, crc = (int(digits, 36) for digits in packed.groups())
+        if crc > 0xFFFFFFFF:
+            return None
+        found.append(
+            PackedPart(PartName(checkpoint, attempt, stage, subtask, number, crc), rows, offset, size)
+        )
+        offset += size
+    return tuple(found)
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number >= 36:
+        number, last = divmod(number, 36)
+        digits = _DIGITS[last] + digits
+    return _DIGITS[number] + digits
+
+
 def parse_row(path: str) -> RowName | None:
     """What the name of a file about the log says, or None when it isn't one."""
     match = _ROW.fullmatch(path)
@@ -153,9 +225,14 @@ def is_merged(path: str) -> bool:
     return _MERGED.fullmatch(path) is not None
 
 
+def is_log(path: str) -> bool:
+    """Whether a file is parts of this engine, merged or not, which hold mutations only."""
+    return parse_part(path) is not None or parse_pack(path) is not None or is_merged(path)
+
+
 def checksum_of(path: str) -> int | None:
     """The checksum in a file's name, or None when it has none."""
-    for pattern in (_PART, _ROW, _ATTEMPT, _MERGED, _MERGED_ROWS):
+    for pattern in (_PART, _PACK, _ROW, _ATTEMPT, _MERGED, _MERGED_ROWS):
         match = pattern.fullmatch(path)
         if match is not None:
             return int(match.groups()[-1], 16)

@@ -23,6 +23,7 @@ class Part(NamedTuple):
     """A durable file of mutations that nothing refers to until a checkpoint commits it.
 
     The file's name carries the crc32 of its bytes: ``part-<checkpoint>-<attempt>-<stage>-<subtask>-<n>-<crc>.parquet``.
+    Or it is in a pack with others, and path is the pack's.
     """
 
     path: str  # relative to the table
@@ -35,6 +36,7 @@ class Part(NamedTuple):
     first_sequence: int
     first_key_group: int
     last_key_group: int  # inclusive
+    pack_size: int = 0  # bytes of the pack that has it; 0: it is a file of its own
 
 
 class Segment(NamedTuple):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from changelog_engine.changelog.log_files import checksum_of, read_unchanged
+from changelog_engine.changelog.log_files import checksum_of, crc32, read_unchanged
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.rows import SCHEMA
@@ -49,7 +49,7 @@ def read_part(
         CorruptChangelogError: it is missing, or its checksum, row count or sequence numbers are wrong; names file and fault.
     """
     full = storage.join(file.path)
-    data = read_unchanged(storage, file.path, checksum_of(file.path), file.size)
+    data = _bytes_of(storage, file)
     names = SCHEMA.names if columns is None else columns
     schema = _read_schema([*_REPEATED, *dictionaries])
     with reading(full):
@@ -90,7 +90,7 @@ def read_keys(
         CorruptChangelogError: it is missing, or its checksum, row count or first sequence number is wrong.
     """
     full = storage.join(file.path)
-    data = read_unchanged(storage, file.path, checksum_of(file.path), file.size)
+    data = _bytes_of(storage, file)
     schema = _read_schema(_REPEATED)
     with reading(full):
         # Keys are not read as dictionaries: that takes Arrow three times as long.
@@ -114,6 +114,24 @@ def read_keys(
             if file.name is not None:
                 begins += footer.row_group(number).num_rows
         return pa.concat_tables(found) if found else schema.empty_table()
+
+
+def _bytes_of(storage: Storage, file: PartFile) -> pa.Buffer:
+    """The bytes of a file, or of a part in a pack, which are those that were written."""
+    if file.within is None or file.name is None:
+        return read_unchanged(storage, file.path, checksum_of(file.path), file.size)
+    full, begin = storage.join(file.path), file.within.offset
+    try:
+        data = storage.read_range(file.path, begin, begin + file.size)
+    except FileNotFoundError as error:
+        raise CorruptChangelogError("is missing", full) from error
+    if crc32(data) != file.name.crc:
+        raise CorruptChangelogError(
+            f"was changed after it was written: the {data.size} bytes from {begin} on, the part of subtask "
+            f"{file.name.subtask}, have the checksum {crc32(data):08x}, not {file.name.crc:08x}",
+            full,
+        )
+    return data
 
 
 def _rows_at(

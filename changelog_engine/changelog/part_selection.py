@@ -6,13 +6,22 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.log_files import PartName, merged_bounds, parse_part, parse_row
+from changelog_engine.changelog.log_files import (
+    PackedPart,
+    PartName,
+    merged_bounds,
+    parse_pack,
+    parse_part,
+    parse_row,
+    part_name,
+)
 from changelog_engine.changelog.model import Segment
 
 _COLUMNS = (
@@ -29,16 +38,33 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class PartFile:
-    """A file of mutations as the table lists it.
+class Within:
+    """Where a part lies in a pack.
 
     Args:
-        path: relative to the table.
+        offset: its first byte.
+        pack_size: bytes of the pack.
+        pack_rows: rows of the pack; None when the table doesn't say.
+    """
+
+    offset: int
+    pack_size: int
+    pack_rows: int | None
+
+
+@dataclass(frozen=True)
+class PartFile:
+    """A file of mutations as the table lists it, or one part of a pack: then bounds are the pack's.
+
+    Args:
+        path: relative to the table; parts of a pack have the pack's.
         name: what its name says; None for a merged file, which may hold rows of any checkpoint.
+        size: bytes.
         rows: how many; None when the table doesn't say.
         first_checkpoint, last_checkpoint: bounds, by the name where it has them; None when nobody says.
         first_key_group, last_key_group: bounds, inclusive; None when the table doesn't say.
         first_operator, last_operator: bounds in order of text; None when the table doesn't say.
+        within: of a part of a pack, where it lies there; None for a file of its own.
     """
 
     path: str
@@ -51,6 +77,12 @@ class PartFile:
     last_key_group: int | None
     first_operator: str | None
     last_operator: str | None
+    within: Within | None = None
+
+    @property
+    def id(self) -> str:
+        """What no other file or part of the table has: the path, and for a part of a pack its name."""
+        return self.path if self.within is None or self.name is None else part_name(self.name)
 
     def may_hold(self, key_groups: range, operators: frozenset[str] | None) -> bool:
         """Whether it can hold a row of these key groups and operators (None: all), by the list."""
@@ -70,12 +102,37 @@ def part_files(files: pa.Table) -> list[PartFile]:
         files[name].to_pylist() if name in files.column_names else [None] * files.num_rows
         for name in _COLUMNS
     ]
-    found = []
+    found: list[PartFile] = []
     for path, size, rows, *bounds in zip(*columns, strict=True):
-        if parse_row(path) is None:
+        packed = parse_pack(path)
+        if packed is not None:
+            found.extend(_parts_of_pack(path, packed, size, rows, bounds[2:]))
+        elif parse_row(path) is None:
             checkpoints = merged_bounds(path) or bounds[:2]
             found.append(PartFile(path, parse_part(path), size, rows, *checkpoints, *bounds[2:]))
     return found
+
+
+def _parts_of_pack(
+    path: str, packed: Sequence[PackedPart], size: int, rows: int | None, bounds: Sequence[Any]
+) -> Iterator[PartFile]:
+    for part in packed:
+        number = part.name.checkpoint
+        within = Within(part.offset, size, rows)
+        first, last, first_operator, last_operator = bounds
+        yield PartFile(
+            path,
+            part.name,
+            part.size,
+            part.rows,
+            number,
+            number,
+            first,
+            last,
+            first_operator,
+            last_operator,
+            within,
+        )
 
 
 def on_lineage(lineage: Iterable[Segment], attempt: int, checkpoint: int) -> bool:

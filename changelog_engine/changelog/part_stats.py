@@ -42,8 +42,8 @@ def delta_stats(footer: pq.FileMetaData) -> dict[str, Any]:
             minimum[name] = min(chunk.min for chunk in valued)
             maximum[name] = max(chunk.max for chunk in valued)
     metadata = footer.metadata or {}
-    for name, entry in _LISTED.items():
-        values = json.loads(metadata.get(entry, b"[]"))
+    for name in _LISTED:
+        values = listed_in(metadata, name)
         if values:
             minimum[name], maximum[name], nulls[name] = min(values), max(values), 0
     return {"numRecords": footer.num_rows, "minValues": minimum, "maxValues": maximum, "nullCount": nulls}
@@ -70,14 +70,19 @@ def empty_columns(metadata: Mapping[bytes, bytes]) -> list[str]:
 
 def single_values(metadata: Mapping[bytes, bytes]) -> dict[str, str]:
     """The columns that a part's metadata says to have one value in all rows, and the value."""
-    listed = {name: json.loads(metadata.get(entry, b"[]")) for name, entry in _LISTED.items()}
+    listed = {name: listed_in(metadata, name) for name in _LISTED}
     return {name: values[0] for name, values in listed.items() if len(values) == 1}
+
+
+def listed_in(metadata: Mapping[bytes, bytes], column: str) -> list[str]:
+    """The values of a column, ``operator`` or ``operation``, that a part's metadata lists."""
+    found: list[str] = json.loads(metadata.get(_LISTED[column], b"[]"))
+    return found
 
 
 def operators_of(footer: pq.FileMetaData) -> list[str]:
     """The operators of which a file has rows, as its metadata lists them."""
-    found: list[str] = json.loads((footer.metadata or {}).get(_LISTED["operator"], b"[]"))
-    return found
+    return listed_in(footer.metadata or {}, "operator")
 
 
 def footer_of(data: pa.Buffer) -> pq.FileMetaData:

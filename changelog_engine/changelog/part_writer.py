@@ -13,7 +13,7 @@ event_time as deltas; values as delta lengths.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,45 @@ _LIGHT = ("checkpoint_id", "attempt", "sequence", "operator", "state", "operatio
 _DICTIONARY_BYTES = 16 * 1024 * 1024
 _INDEX_TYPE = pa.int32()
 _GIVEN = [field for field in SCHEMA if field.name not in ("checkpoint_id", "attempt", "sequence")]
+
+
+class SealedPart(NamedTuple):
+    """A part that is complete and not written yet.
+
+    Args:
+        name: of its file.
+        rows: how many.
+        data: the bytes of its file.
+        first_sequence: sequence number of its first row.
+        key_groups: the first and the last of its rows' key groups.
+    """
+
+    name: PartName
+    rows: int
+    data: pa.Buffer
+    first_sequence: int
+    key_groups: tuple[int, int]
+
+    def part(self, path: str, pack_size: int = 0) -> Part:
+        """The part as it is when its bytes are durable.
+
+        Args:
+            path: of the file that has them.
+            pack_size: bytes of that file where it is a pack.
+        """
+        return Part(
+            path=path,
+            size=self.data.size,
+            rows=self.rows,
+            checkpoint_id=self.name.checkpoint,
+            attempt=self.name.attempt,
+            stage=self.name.stage,
+            subtask=self.name.subtask,
+            first_sequence=self.first_sequence,
+            first_key_group=self.key_groups[0],
+            last_key_group=self.key_groups[1],
+            pack_size=pack_size,
+        )
 
 
 class PartWriter:
@@ -143,28 +182,19 @@ class PartWriter:
         Raises:
             StorageError: it could not be written; the writer may be finished again.
         """
+        sealed = self.sealed()
+        path = part_name(sealed.name)
+        self._storage.write_durable(path, sealed.data)
+        return sealed.part(path)
+
+    def sealed(self) -> SealedPart:
+        """Complete the part without writing it."""
         data = self._bytes()
         name = PartName(
             self._checkpoint_id, self._attempt, self._stage, self._subtask, self._number, crc32(data)
         )
-        path = part_name(name)
-        self._storage.write_durable(path, data)
-        first, last = self._range or (
-            self._key_groups.start,
-            max(self._key_groups.start, self._key_groups.stop - 1),
-        )
-        return Part(
-            path=path,
-            size=data.size,
-            rows=self.rows,
-            checkpoint_id=self._checkpoint_id,
-            attempt=self._attempt,
-            stage=self._stage,
-            subtask=self._subtask,
-            first_sequence=self._first_sequence,
-            first_key_group=first,
-            last_key_group=last,
-        )
+        owned = self._key_groups.start, max(self._key_groups.start, self._key_groups.stop - 1)
+        return SealedPart(name, self.rows, data, self._first_sequence, self._range or owned)
 
     def _bytes(self) -> pa.Buffer:
         if self._data is None:

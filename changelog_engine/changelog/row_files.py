@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import (
     crc32,
-    is_merged,
+    is_log,
     merged_rows_name,
     parse_merged_rows,
     parse_part,
@@ -340,7 +340,7 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
 def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, ListedRow]]:
     """Rows that somebody else's compaction moved into files with other names."""
     for path in files["path"].to_pylist():
-        if parse_part(path) is not None or is_merged(path) or not _may_be_about_the_log(storage, path):
+        if is_log(path) or not _may_be_about_the_log(storage, path):
             continue
         table = _read(storage, path, None)
         wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))

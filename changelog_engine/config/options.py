@@ -417,6 +417,12 @@ PART_MAX_BYTES = Option(
     "A part of the log is uploaded ahead when it passes this size.",
     minimum=1,
 )
+PART_PACKS = Option(
+    "changelog.part.packs",
+    "bool",
+    False,
+    "What subtasks of one machine write at the same time is one file, a pack: fewer requests, smaller commits.",
+)
 LINEAGE_RECORDS = Option(
     "changelog.lineage.records",
     "bool",

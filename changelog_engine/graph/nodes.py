@@ -251,6 +251,7 @@ class JobSettings:
             failed, and the restart strategy decides.
         epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
         part_max_bytes: bound of one part.
+        packs: parts of subtasks of one machine are written together.
         object_reuse: elements are never copied: functions change neither what they are given nor what they gave.
         parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
@@ -304,6 +305,7 @@ class JobSettings:
     epoch_timeout_ms: int = 3_600_000
     epoch_max_records: int | None = None
     part_max_bytes: int = 64 * 1024 * 1024
+    packs: bool = False
     object_reuse: bool = False
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)

@@ -141,7 +141,7 @@ class MutationFile:
         Raises:
             CorruptChangelogError: the file is missing or isn't what it was; names it.
         """
-        firsts = {} if self.first is None else {self.file.path: self.first}
+        firsts = {} if self.first is None else {self.file.id: self.first}
         suffix = Suffix((self.file,), {}, firsts, self.after)
         rows = self.wanted.own(read_file(open_storage(self.table), self.file, suffix, self.line))
         yield from _batches(rows, schema, self.times, self.wanted.typed)
@@ -333,7 +333,7 @@ def mutation_files(
         if file.name is not None:
             number = file.name.checkpoint
             own = {number: times[number]}
-        found.append(MutationFile(table, file, line, suffix.after, suffix.firsts.get(file.path), own, wanted))
+        found.append(MutationFile(table, file, line, suffix.after, suffix.firsts.get(file.id), own, wanted))
     return found
 
 

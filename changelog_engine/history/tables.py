@@ -109,7 +109,7 @@ class Tables:
         Raises:
             CorruptChangelogError: one is damaged; names it.
         """
-        found = [file.path for file in self.ledger.files]
+        found = [*_paths(self.ledger.files)]
         check_bytes(self.ledger.storage, found)
         return found
 
@@ -209,4 +209,4 @@ def _refuse_links(storage: Storage, listing: pa.Table) -> None:
 
 
 def _paths(files: Sequence[PartFile]) -> tuple[str, ...]:
-    return tuple(file.path for file in files)
+    return tuple(dict.fromkeys(file.path for file in files))  # a pack has several parts

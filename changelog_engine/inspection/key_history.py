@@ -591,7 +591,7 @@ def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, fi
     """The key's rows of each file, in their order."""
 
     def read(file: PartFile) -> pa.Table:
-        return read_keys(storage, file, group, [text], firsts.get(file.path))
+        return read_keys(storage, file, group, [text], firsts.get(file.id))
 
     if len(files) < 2:
         return [read(file) for file in files]

@@ -62,9 +62,9 @@ def needed(
         kept.append(file)
         if not file.may_hold(key_groups, operators):
             doubtful.append(file)
-    check_listed(storage, doubtful)
-    hidden = {file.path for file in doubtful}
-    return [file for file in kept if file.path not in hidden]
+    check_listed(storage, list({file.path: file for file in doubtful}.values()))
+    hidden = {file.id for file in doubtful}
+    return [file for file in kept if file.id not in hidden]
 
 
 def check_listed(storage: Storage, files: Sequence[PartFile]) -> None:
@@ -98,7 +98,7 @@ def _check(storage: Storage, file: PartFile) -> None:
         found = delta_stats(footer)
     low, high = found["minValues"], found["maxValues"]
     listed = (
-        ("number of rows", file.rows, found["numRecords"]),
+        ("number of rows", file.rows if file.within is None else file.within.pack_rows, found["numRecords"]),
         ("first key group", file.first_key_group, low.get("key_group")),
         ("last key group", file.last_key_group, high.get("key_group")),
         ("first operator", file.first_operator, low.get("operator")),

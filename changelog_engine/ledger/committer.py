@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from changelog_engine.changelog.log_files import parse_pack
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import CHECKPOINT
@@ -199,17 +200,43 @@ def verify_parts(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
 
     Raises:
         CorruptChangelogError: a file is missing, or its size or number of rows is another.
+        StorageError: a pack has other parts than those that were reported: a subtask ended while it was written.
     """
-    if storage.reads_at_once == 1 or len(parts) < 2:
-        return [_verify(storage, part) for part in parts]
+    files: dict[str, list[Part]] = {}
+    for part in parts:
+        files.setdefault(part.path, []).append(part)
+    if storage.reads_at_once == 1 or len(files) < 2:
+        return [_verify(storage, some) for some in files.values()]
     with ThreadPoolExecutor(storage.reads_at_once) as pool:
-        return list(pool.map(lambda part: _verify(storage, part), parts))
+        return list(pool.map(lambda some: _verify(storage, some), files.values()))
 
 
-def _verify(storage: Storage, part: Part) -> AddFile:
-    full = storage.join(part.path)
+def _verify(storage: Storage, parts: Sequence[Part]) -> AddFile:
+    """One file, which is a part, or a pack of all these."""
+    path, rows = parts[0].path, sum(part.rows for part in parts)
+    size = parts[0].pack_size or parts[0].size
+    full = storage.join(path)
+    if len(parts) > 1 or parts[0].pack_size:
+        _check_pack(parts, full)
     with reading(full, consequence="The checkpoint is not committed"):
-        stats = delta_stats(storage.read_footer(part.path, part.size))
-    if stats["numRecords"] != part.rows:
-        raise CorruptChangelogError(f"has {stats['numRecords']} rows, its subtask wrote {part.rows}", full)
-    return AddFile(part.path, part.size, wall_ms(), stats)
+        stats = delta_stats(storage.read_footer(path, size))
+    if stats["numRecords"] != rows:
+        raise CorruptChangelogError(f"has {stats['numRecords']} rows, its subtask wrote {rows}", full)
+    return AddFile(path, size, wall_ms(), stats)
+
+
+def _check_pack(parts: Sequence[Part], full: str) -> None:
+    """What is in a pack is what its subtasks reported, each part once: rows of others would be committed with it."""
+    packed = sorted(
+        (each.name.checkpoint, each.name.attempt, each.name.stage, each.name.subtask, each.rows, each.size)
+        for each in parse_pack(parts[0].path) or ()
+    )
+    reported = sorted(
+        (part.checkpoint_id, part.attempt, part.stage, part.subtask, part.rows, part.size) for part in parts
+    )
+    if packed != reported or len({part.pack_size for part in parts}) != 1:
+        raise StorageError(
+            f"{full} has parts of the subtasks {[each[3] for each in packed]}, and those that reported one in it are "
+            f"{[each[3] for each in reported]}. The checkpoint is not committed",
+            full,
+        )

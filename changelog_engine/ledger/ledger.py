@@ -209,7 +209,7 @@ class Ledger:
     ) -> list[PartFile]:
         """As ``snapshot_files``, of a suffix."""
         pairs: list[tuple[PartFile, Bounds | None]] = [
-            (file, suffix.bounds.get(file.path)) for file in suffix.files
+            (file, suffix.bounds.get(file.id)) for file in suffix.files
         ]
         return needed(self.storage, pairs, key_groups, operators)
 

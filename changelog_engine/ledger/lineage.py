@@ -26,7 +26,7 @@ from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
 
-_PART = r"^part-(?P<checkpoint>\d{1,18})-\d+-\d+-\d+-\d+-[0-9a-f]{8}\.parquet$"
+_PART = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-\d+-\d+-[0-9a-z._-]+-[0-9a-f]{8}\.parquet$"
 
 
 def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
@@ -232,7 +232,7 @@ class Lineage:
         numbers = pc.cast(pc.struct_field(named, "checkpoint"), pa.int64())
         newest = pc.max(numbers).as_py() or 0
         if newest > self.newest_checkpoint_id:
-            path = next(p for p in paths.to_pylist() if p.startswith(f"part-{newest}-"))
+            path = next(p for p in paths.to_pylist() if p.startswith((f"part-{newest}-", f"pack-{newest}-")))
             self._lost(path, f"checkpoint {newest}", self.newest_checkpoint_id)
         for entry in self.checkpoints.own.values():
             if entry.attempt > self.newest_attempt_id:

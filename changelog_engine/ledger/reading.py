@@ -161,7 +161,7 @@ def read_file(
     Raises:
         CorruptChangelogError: the file is missing or isn't what it was.
     """
-    table = read_part(storage, file, dictionaries, None, suffix.firsts.get(file.path))
+    table = read_part(storage, file, dictionaries, None, suffix.firsts.get(file.id))
     return table if file.name else lineage_rows(table, line, suffix.after)
 
 
@@ -282,7 +282,7 @@ class _Reader:
             return
 
         def read(part: PartFile) -> pa.Table:
-            table = self._read(part, suffix.firsts.get(part.path), self.columns)
+            table = self._read(part, suffix.firsts.get(part.id), self.columns)
             return self._told(part, self._filtered(table)).select(self.columns)
 
         if self.threads == 1:

@@ -51,8 +51,8 @@ class Suffix:
 
     Args:
         files: parts by checkpoint, stage, subtask, number; merged files first.
-        bounds: path -> key groups that a part can have, by its name and its attempt's parallelism.
-        firsts: path -> the sequence number of its first row, where the rows say which subtask is which.
+        bounds: a part's id -> key groups that a part can have, by its name and its attempt's parallelism.
+        firsts: a part's id -> the sequence number of its first row, where the rows say which subtask is which.
         after: the checkpoint after which; None for the beginning.
     """
 
@@ -265,7 +265,7 @@ class _Run:
         """Where each part's sequence numbers begin: as many rows as the list says of the parts are those that are due."""
         next_sequence = begin.rows
         for part in parts:
-            self.firsts[part.path] = next_sequence
+            self.firsts[part.id] = next_sequence
             next_sequence += self._rows(part)
         if next_sequence != end.rows:
             self._differs(
@@ -348,7 +348,7 @@ class _Run:
                 ranges[subtask] = _hull(shapes, subtask)
             bounds = ranges[subtask]
             if bounds is not None:
-                found[part.path] = bounds
+                found[part.id] = bounds
         return found
 
 

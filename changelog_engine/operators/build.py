@@ -107,6 +107,7 @@ class StageBuilder:
             operators=frozenset(self.plan.uids[node] for node in stage.nodes),
             max_state_bytes=self.settings.max_state_bytes,
             local_recovery=self.settings.local_recovery,
+            packs=self.settings.packs and stage.parallelism > 1,
         )
         return KeyedStore(config, self.clock, open_backend(self.settings, job, stage.id, self.subtask))
 

@@ -21,6 +21,7 @@ from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.conversion import clear_all, fill_versions
 from changelog_engine.changelog.fold import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.model import Part, RestorePoint
+from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
@@ -40,6 +41,7 @@ from changelog_engine.state.sizes import TableSize, size_of_dict
 from changelog_engine.state.timer_table import Timer, TimerTable
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
 
 FLUSH_ROWS = 131_072
@@ -63,6 +65,7 @@ class StoreConfig:
         max_parallelism: number of key groups.
         part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
         operators: uids of the stage's operators; rows of others are not read.
+        packs: parts are written together with those of other subtasks of the machine.
         local_recovery: the state may be left to the next attempt of this process.
         max_state_bytes: bound of one state in a full snapshot; None for none.
     """
@@ -79,6 +82,7 @@ class StoreConfig:
     operators: frozenset[str]
     max_state_bytes: int | None = None
     local_recovery: bool = False
+    packs: bool = False
 
 
 class KeyedStore:
@@ -124,6 +128,8 @@ class KeyedStore:
         self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
         keeps = self.changelog and config.local_recovery and isinstance(self.backend, KeptBackend)
         self._recent = RecentChanges() if keeps else None
+        folder = config.folder if config.packs and self.changelog else None
+        self._packs = None if folder is None else PackQueue(open_storage(folder))
         self._left = False  # whether the tables are the next attempt's
 
     @property
@@ -318,6 +324,8 @@ class KeyedStore:
     def begin_epoch(self, order: EpochOrder) -> None:
         """What is written from now on belongs to the order's next checkpoint."""
         self._checkpoint_id = order.checkpoint_id
+        if self._packs is not None and order.kind.barrier:
+            self._packs.announce(order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask)
         if self._recent is not None:
             self._recent.next_epoch(order)
 
@@ -337,7 +345,7 @@ class KeyedStore:
             if order.kind.barrier or self.buffer.rows() >= FLUSH_ROWS:
                 self._flush()
             if order.kind.barrier:
-                self._close_part()
+                self._close_part(self._packs)
                 if self._recent is not None:
                     self._recent.barrier(order, self._lengths())
         elif order.kind.barrier:
@@ -396,6 +404,8 @@ class KeyedStore:
         self._handles.close()
         if not self._left:
             self.backend.close()
+        if self._packs is not None:
+            self._packs.close()
         self._pending.clear()
 
     def _flush(self) -> None:
@@ -448,10 +458,15 @@ class KeyedStore:
         if self._writer.size >= self.config.part_max_bytes:
             self._close_part()
 
-    def _close_part(self) -> None:
-        if self._writer is not None:
+    def _close_part(self, packs: PackQueue | None = None) -> None:
+        if self._writer is None:
+            if packs is not None:
+                packs.leave()
+        else:
             began_ms = monotonic_ms()
-            self._closed.append(self._writer.finish())
+            self._closed.append(
+                self._writer.finish() if packs is None else packs.write(self._writer.sealed())
+            )
             self._writer = None
             self._write_ms += monotonic_ms() - began_ms
 

@@ -200,7 +200,7 @@ class _Forking:
                 wanted.append(
                     file.path
                 )  # merged parts of other branches, too: readers take what is on the lineage
-        return wanted
+        return list(dict.fromkeys(wanted))  # a pack has several parts
 
     def _is_ours(self, kind: Rows, attempt: int, identity: int) -> bool:
         """Whether a row is on the lineage."""

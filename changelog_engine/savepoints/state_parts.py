@@ -159,7 +159,7 @@ def write_in_tasks(place: Place, shape: StateShape, frame: Any) -> list[Part]:
     written = encoded.repartition(_CUT).mapInArrow(partial(_write_in_task, place, shape), _WRITTEN)
     found = [row.asDict() for row in written.collect()]
     _raise_fault([row for row in found if row[_FAULT] is not None])
-    return [Part(**{name: row[name] for name in Part._fields}) for row in found]
+    return [Part(**{name: row[name] for name in Part._fields if name in row}) for row in found]
 
 
 def _raise_fault(faults: list[dict[str, Any]]) -> None:

@@ -212,6 +212,10 @@ class LocalDisk(Storage):
         full = self.place(path)
         return self._read(lambda: _bytes_of(full), "read", full)
 
+    def read_range(self, path: str, begin: int, end: int) -> pa.Buffer:
+        full = self.place(path)
+        return self._read(lambda: _bytes_between(full, begin, end), "read", full)
+
     def open(self, path: str) -> Any:
         full = self.place(path)
         return self._read(lambda: open(full, "rb"), "read", full)
@@ -399,6 +403,12 @@ def _bytes_of(full: str) -> pa.Buffer:
     # Not mapped: a file cut short under a map ends the process with SIGBUS instead of an error.
     with open(full, "rb") as file:
         return pa.py_buffer(file.read())
+
+
+def _bytes_between(full: str, begin: int, end: int) -> pa.Buffer:
+    with open(full, "rb") as file:
+        file.seek(begin)
+        return pa.py_buffer(file.read(end - begin))
 
 
 def _entries_of(full: str) -> list[Entry]:

@@ -83,16 +83,17 @@ class Lock:
 _held: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
-def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644) -> Lock:
+def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool = False) -> Lock:
     """Lock a file. On network file systems without locks the lock locks nothing.
 
     Args:
         path: of the file.
         flags: for opening it; by default it is made when it is not there.
         mode: of a file that is made.
+        wait: until nobody else holds it.
 
     Raises:
-        LockTakenError: another holds it.
+        LockTakenError: another holds it, and it is not to be waited for.
         StorageError: the file cannot be written.
     """
     try:
@@ -100,7 +101,7 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644) -> Lock:
     except OSError as error:
         raise explain(error, "open the lock file", path, 1) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         note = os.pread(descriptor, _NOTE_BYTES, 0)
         os.close(descriptor)

@@ -143,6 +143,19 @@ class ObjectStore(Storage):
 
         return self._read(read, "read", self.join(path))
 
+    def read_range(self, path: str, begin: int, end: int) -> pa.Buffer:
+        full = self._full(path)
+
+        def read() -> pa.Buffer:
+            if 0 <= begin < end <= begin + _SMALL_BYTES and (client := self._usable_client()) is not None:
+                with contextlib.suppress(OSError):  # pyarrow asks again, and says what is wrong
+                    return client.read(inside(path), begin, end)[0]
+            with self._remote.open_input_file(full) as file:
+                there = range(int(file.size()))[begin:end]
+                return file.read_at(len(there), there.start)
+
+        return self._read(read, "read", self.join(path))
+
     def open(self, path: str) -> Any:
         full = self._full(path)
         return self._read(lambda: self._remote.open_input_file(full), "read", self.join(path))

@@ -78,6 +78,9 @@ class Storage(Protocol):
 
     # FileNotFoundError: there is no such file. A size that is known saves a request; `read` may be given a wrong one.
     def read(self, path: str, size: int | None = None) -> pa.Buffer: ...
+    def read_range(
+        self, path: str, begin: int, end: int
+    ) -> pa.Buffer: ...  # shorter where the file ends before
     def open(self, path: str) -> Any: ...  # a stream that reads a file and can be sought in
     # pyarrow.ArrowInvalid: it is not Parquet, or has not the size that it must have.
     def read_footer(self, path: str, size: int | None = None) -> pq.FileMetaData: ...

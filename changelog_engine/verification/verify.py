@@ -16,11 +16,20 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from changelog_engine.changelog.log_files import SNAPSHOT, RowName, parse_merged_rows, parse_row, read_row
+from changelog_engine.changelog.log_files import (
+    SNAPSHOT,
+    RowName,
+    checksum_of,
+    parse_merged_rows,
+    parse_pack,
+    parse_row,
+    read_row,
+    read_unchanged,
+)
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import PartFile, attempt_of, part_files
-from changelog_engine.changelog.part_stats import delta_stats
+from changelog_engine.changelog.part_selection import PartFile, Within, attempt_of, part_files
+from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import read_marker, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
@@ -109,6 +118,7 @@ class _Verifier:
         self.attempts: dict[int, Attempt] = {}
         self.logged: dict[_Who, int] = {}  # rows that are there and good
         self.damaged: set[_Who] = set()  # with a part that isn't
+        self._packs: set[str] = set()  # that were read
         self.merged = False
         self.snapshots: dict[_Who, tuple[str, list[PartFile]]] = {}  # good ones
         self._times: dict[tuple[str, int, int], int] = {}  # of rows with files of their own, as they say
@@ -325,6 +335,9 @@ class _Verifier:
             self.logged[attempt, checkpoint] = self.logged.get((attempt, checkpoint), 0) + count
 
     def _read(self, storage: Storage, file: PartFile) -> pa.Table | None:
+        if file.within is not None and file.path not in self._packs:
+            self._packs.add(file.path)
+            self._try(storage, file.path, partial(_read_pack, storage, file.path, file.within))
         table = self._try(storage, file.path, lambda: read_part(storage, file))
         if table is not None:
             self.found.files += 1
@@ -437,6 +450,15 @@ class _Verifier:
                     path,
                     f"the snapshot of checkpoint {row.id} is not the fold: {what}",
                 )
+
+
+def _read_pack(storage: Storage, path: str, within: Within) -> None:
+    """The whole of a pack, and the footer by which others read it."""
+    data = read_unchanged(storage, path, checksum_of(path), within.pack_size)
+    with reading(storage.join(path)):
+        rows, packed = footer_of(data).num_rows, sum(part.rows for part in parse_pack(path) or ())
+    if rows != packed:
+        raise CorruptChangelogError(f"has {rows} rows, its name says {packed}", storage.join(path))
 
 
 def _listing(storage: Storage) -> pa.Table | None:
