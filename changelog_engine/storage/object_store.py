@@ -152,7 +152,7 @@ class ObjectStore(Storage):
                     return client.read(inside(path), begin, end)[0]
             with self._remote.open_input_file(full) as file:
                 there = range(int(file.size()))[begin:end]
-                return file.read_at(len(there), there.start)
+                return pa.py_buffer(file.read_at(len(there), there.start))
 
         return self._read(read, "read", self.join(path))
 

@@ -49,7 +49,9 @@ def main(subtasks: int, checkpoints: int, together: int = 1) -> None:
         print(f"{subtasks} parts a commit, {together} of them in a file; {checkpoints} commits")
         print(f"CPU of a commit: {1000 * sorted(commits)[len(commits) // 2]:.1f} ms; bytes: {max(sizes):,}")
         for checkpoint, seconds in upkeep:
-            print(f"Delta checkpoint at {checkpoint * -(-subtasks // together):,} live files: {seconds:.2f} s of CPU")
+            print(
+                f"Delta checkpoint at {checkpoint * -(-subtasks // together):,} live files: {seconds:.2f} s of CPU"
+            )
         for path in sorted(Path(folder, "changelog", "_delta_log").glob("*.checkpoint.parquet")):
             print(f"  {path.stat().st_size:,} bytes")
         print(f"peak memory of the process: {began // 1024} MiB before, {peak // 1024} MiB after")

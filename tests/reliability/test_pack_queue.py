@@ -1,4 +1,4 @@
-"""Subtasks of a machine that write together: no part is lost, written twice or waited for without end, whoever ends or fails."""
+"""Subtasks of a machine that write together: whoever ends or fails, no part is lost or waited for without end."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ class Machine:
 
     def write(self, subtasks: range) -> list[Part]:
         with ThreadPoolExecutor(len(subtasks)) as pool:
-            return list(
-                pool.map(lambda subtask: self.queues[subtask].write(self.parts[subtask]), subtasks)
-            )
+            return list(pool.map(lambda subtask: self.queues[subtask].write(self.parts[subtask]), subtasks))
 
     @property
     def folder(self) -> Path:
@@ -129,7 +127,8 @@ def test_what_lies_in_the_folder_and_is_not_what_it_says_is_left_alone(tmp_path:
     stranger.write_text(json.dumps(["pack-3-1-1-7.1.1.1.1_8.1.1.1.1-00000000.parquet", 99]))
     part = machine.queues[0].write(own)
     named = parse_pack(part.path)
-    assert named is not None and [each.name for each in named] == [own.name, third.name]
+    assert named is not None
+    assert [each.name for each in named] == [own.name, third.name]
     assert (machine.folder / "notes").exists()
 
 

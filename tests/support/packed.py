@@ -40,9 +40,7 @@ def together(storage: Storage, parts: Sequence[Part]) -> list[Part]:
             packs |= {part.name: pack for part in pack.parts}
         for part in own:
             pack = packs.get(parse_part(part.path))
-            found.append(
-                part if pack is None else part._replace(path=pack.path, pack_size=pack.data.size)
-            )
+            found.append(part if pack is None else part._replace(path=pack.path, pack_size=pack.data.size))
     return found
 
 

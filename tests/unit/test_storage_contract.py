@@ -70,6 +70,12 @@ class TestContract:
         storage.write_durable("a b/c/x", b"hello")
         storage.write_durable("a b/c/x", pa.py_buffer(b"hello again"))
         assert storage.read("a b/c/x").to_pybytes() == b"hello again"
+        for begin, end in ((0, 5), (6, 11), (3, 99), (0, 99)):
+            there = storage.read_range("a b/c/x", begin, end).to_pybytes()
+            assert there == b"hello again"[begin:end]
+        assert storage.read_range("a b/c/x", 50, 60).size == 0
+        with pytest.raises(FileNotFoundError):
+            storage.read_range("a b/c/y", 0, 5)
         with storage.open("a b/c/x") as stream:
             stream.seek(6)
             assert stream.read(3) == b"aga"
