@@ -70,7 +70,9 @@ class KeyedOperator(FunctionOperator):
         if self.copies:
             take_each(out, results)
         else:
-            out.extend(results)
+            append = out.append
+            for result in results:  # sooner than extend, which makes room for eight of a generator
+                append(result)
 
     def failure(self, error: BaseException, call: str, element: Any = NOTHING) -> ChangelogEngineError:
         """What to raise when the function raised at the current key; see user_failure."""
@@ -249,6 +251,7 @@ class TimerFunctionOperator(TimerOperator):
         context, cursor, function, copies = self.element_context, self.cursor, self.function, self.copies
         event_time = domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
+        append = out.append
         out_times: list[int] | None = [] if event_time else None
         context.domain = domain
         try:
@@ -258,9 +261,11 @@ class TimerFunctionOperator(TimerOperator):
                     continue
                 before = len(out)
                 if copies:  # as collect: this runs for every timer
-                    take_each(out, result)
+                    for each in result:
+                        append(each if type(each) in IMMUTABLE else own(each))
                 else:
-                    out.extend(result)
+                    for each in result:
+                        append(each)
                 given = len(out) - before
                 if not given:
                     continue
@@ -269,6 +274,7 @@ class TimerFunctionOperator(TimerOperator):
                 if len(out) >= _EMIT_AT:
                     self.emit_tagged(out, out_times)
                     out = []
+                    append = out.append
                     out_times = [] if event_time else None
         except BaseException as error:
             raise self.failure(error, "on_timer") from error
@@ -314,7 +320,7 @@ def run_process(
     copies: bool,
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives."""
-    append, extend = out.append, out.extend
+    append = out.append
     cursor.timestamp = MIN_WATERMARK
     if times is None or out_times is None:
         for cursor.key, value in zip(identities, values, strict=True):
@@ -325,7 +331,8 @@ def run_process(
                 for each in result:
                     append(each if type(each) in IMMUTABLE else own(each))
             else:
-                extend(result)
+                for each in result:
+                    append(each)
         return
     for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
         result = process_element(value, context)
@@ -336,6 +343,7 @@ def run_process(
             for each in result:
                 append(each if type(each) in IMMUTABLE else own(each))
         else:
-            extend(result)
+            for each in result:
+                append(each)
         if len(out) != before:
             out_times.extend([cursor.timestamp] * (len(out) - before))

@@ -106,20 +106,31 @@ def run_elements(
     """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times."""
     context.current_timestamp = MIN_WATERMARK
     out: list[Any] = []
-    collect = partial(take_each, out) if copies else out.extend
+    append = out.append
     if times is None:
         for value in values:
             result = process_element(value, context)
-            if result is not None and result is not False:
-                collect(result)
+            if result is None or result is False:
+                continue
+            if copies:
+                take_each(out, result)
+            else:
+                for each in result:  # sooner than extend, which makes room for eight of a generator
+                    append(each)
         return out, None
     out_times: list[int] = []
     for value, context.current_timestamp in zip(values, times, strict=True):
-        before = len(out)
         result = process_element(value, context)
-        if result is not None and result is not False:
-            collect(result)
-        out_times.extend([context.current_timestamp] * (len(out) - before))
+        if result is None or result is False:
+            continue
+        before = len(out)
+        if copies:
+            take_each(out, result)
+        else:
+            for each in result:
+                append(each)
+        if len(out) != before:
+            out_times.extend([context.current_timestamp] * (len(out) - before))
     return out, out_times
 
 
