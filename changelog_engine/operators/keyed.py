@@ -257,7 +257,7 @@ class TimerFunctionOperator(TimerOperator):
         try:
             for timestamp, _ in queue.firing(until):
                 result = function.on_timer(timestamp, context)
-                if result is None or result is False:
+                if result is None:
                     continue
                 before = len(out)
                 if copies:  # as collect: this runs for every timer

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyflink.common import Row, Types
 from pyflink.datastream import KeySelector, ReduceFunction
 
+from corners.how import unordered
+
 _PAIRS = Types.TUPLE([Types.STRING(), Types.INT()])
 _ROWS = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.INT()])
 _SOME = [("a", 3), ("b", 10), ("a", 1), ("a", 2), ("b", 20)]
@@ -155,3 +157,28 @@ def min_of_equal_ints_and_floats(env):
 def reduce_without_keys(env):
     """reduce() of a stream without keys isn't there."""
     return env.from_collection([1, 2], Types.INT()).reduce(lambda left, right: left + right)
+
+
+def reduce_gives_none(env):
+    """A reduce function that forgot to return."""
+    return _pairs(env).reduce(lambda left, right: None)
+
+
+def reduce_gives_none_without_a_type(env):
+    """The same, undeclared."""
+    pairs = env.from_collection([("a", 1), ("a", 2), ("a", 3)]).key_by(lambda v: v[0])
+    return pairs.reduce(lambda left, right: None).map(repr, Types.STRING())
+
+
+@unordered("streams are united")
+def aggregations_of_equal_values(env):
+    """Of equal values the first counts, with all its fields; by name and by number."""
+    fields = Types.ROW_NAMED(["k", "n", "which"], [Types.STRING(), Types.INT(), Types.STRING()])
+    rows = [Row("a", 1, "first"), Row("a", 1, "second"), Row("a", 2, "third"), Row("a", 2, "fourth")]
+    keyed = env.from_collection(rows, fields).key_by(lambda v: v.k)
+    found = [keyed.max_by("n"), keyed.min_by(1), keyed.max(1), keyed.min("n"), keyed.max_by("which")]
+    named = [
+        each.map(lambda v, number=number: f"{number} {v}", Types.STRING())
+        for number, each in enumerate(found)
+    ]
+    return named[0].union(*named[1:])

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pyflink.common import Row, Types
-from pyflink.datastream import FilterFunction, FlatMapFunction, MapFunction, OutputTag, ProcessFunction
+from pyflink.datastream import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    OutputTag,
+    ProcessFunction,
+)
 
 from corners.how import unordered
 
@@ -250,3 +257,41 @@ def unused_side_tag(env):
             yield value
 
     return env.from_collection([1], Types.INT()).process(Sided(), Types.INT())
+
+
+def process_gives_false(env):
+    """A condition and a list: False stands for nothing."""
+
+    class Large(ProcessFunction):
+        def process_element(self, value, ctx):
+            return value > 1 and [value]
+
+    return env.from_collection([1, 2], Types.INT()).process(Large(), Types.INT())
+
+
+def keyed_process_gives_false(env):
+    """The same with keys."""
+
+    class Large(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            return value > 1 and [value]
+
+    return env.from_collection([1, 2], Types.INT()).key_by(lambda v: 0).process(Large(), Types.INT())
+
+
+def timer_gives_false(env):
+    """A timer must give something to iterate, or None."""
+
+    class Large(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(value)
+
+        def on_timer(self, timestamp, ctx):
+            return timestamp > 1 and [timestamp]
+
+    return env.from_collection([1, 2], Types.INT()).key_by(lambda v: 0).process(Large(), Types.INT())
+
+
+def flat_map_gives_false(env):
+    """flat_map() must give something to iterate."""
+    return env.from_collection([1], Types.INT()).flat_map(lambda v: False, Types.INT())

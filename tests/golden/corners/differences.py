@@ -34,6 +34,14 @@ DIFFERENCES: dict[str, Difference] = {
         "An element for a tag that nobody reads goes nowhere.",
         gives=["2"],
     ),
+    "flows.three_to_a_side_output": Difference(
+        "What begins with an `OutputTag` and is not a pair of tag and element is an error",
+        raises="JobExecutionError",
+    ),
+    "aggregations.reduce_gives_none_without_a_type": Difference(
+        "A reduce function that gives None is an error, also where no type is declared",
+        raises="JobExecutionError",
+    ),
     "flows.side_output_of_a_map": Difference(
         "`get_side_output()` of an operator that has no side outputs is an error",
         raises="InvalidJobError",

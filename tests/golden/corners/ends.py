@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import glob
+import os
 from decimal import Decimal
 
-from pyflink.common import Row, Types
+from pyflink.common import Encoder, Row, RowKind, Types
 from pyflink.datastream import MapFunction, SourceFunction
+from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from corners.how import unordered
@@ -101,8 +104,6 @@ def text_file(env):
     """read_text_file keeps lines, also empty ones, and drops line ends."""
     with open("lines.txt", "w", encoding="utf-8", newline="") as file:
         file.write("one\n\nzwölf\r\nlast")
-    import os
-
     return env.read_text_file(os.path.abspath("lines.txt"))
 
 
@@ -291,3 +292,55 @@ def types_of_streams(env):
 def keyed_stream_collected(env):
     """execute_and_collect() of a keyed stream."""
     return env.from_collection([("a", 1)], _PAIRS).key_by(lambda v: v[0])
+
+
+def collection_of_characters(env):
+    """A str gives its characters, a dict its keys."""
+    letters = env.from_collection("ab", Types.STRING())
+    return letters.map(lambda v: [v, *{"k": 1}], Types.LIST(Types.STRING()))
+
+
+def collection_of_keys(env):
+    """A dict gives its keys."""
+    return env.from_collection({"k": 1, "l": 2}, Types.STRING())
+
+
+def parallelism_by_default(env):
+    """-1 forgets a parallelism, -2 leaves it."""
+    config = env.set_parallelism(3).get_config()
+    config.set_parallelism(config.PARALLELISM_UNKNOWN)
+    kept = env.get_parallelism()
+    env.set_parallelism(config.PARALLELISM_DEFAULT)
+    mapped = env.set_parallelism(2).from_collection([1], Types.INT()).map(lambda v: v, Types.INT())
+    return [kept, mapped.set_parallelism(1).set_parallelism(config.PARALLELISM_DEFAULT) is mapped]
+
+
+def files_of_typed_elements(env):
+    """What FileSink writes of rows, tuples, maps and lists: Java's texts, not those of print()."""
+    folder = os.path.abspath("typed")
+    inner = Types.ROW_NAMED(["n", "m"], [Types.INT(), Types.MAP(Types.STRING(), Types.BOOLEAN())])
+    fields = [Types.STRING(), Types.DOUBLE(), Types.LIST(Types.DOUBLE()), Types.BOOLEAN(), inner]
+    row = Types.ROW_NAMED(["a", "b", "c", "d", "e"], fields)
+    rows = [Row("x", 1.0, [1e-7, 2.0], True, Row(1, {"k": False})), Row("é", 1e-7, [], None, None)]
+    deleted = Row("gone", 0.5, None, False, None)
+    deleted.set_row_kind(RowKind.DELETE)
+    pair = Types.TUPLE([Types.STRING(), Types.ROW([Types.INT()])])
+    _to_file(env.from_collection([*rows, deleted], row), f"{folder}/rows")
+    _to_file(env.from_collection([("a", Row(1))], pair), f"{folder}/pairs")
+    _to_file(env.from_collection([1.0, 1e20], Types.DOUBLE()), f"{folder}/doubles")
+    _to_file(
+        env.from_collection([{"k": [True]}], Types.MAP(Types.STRING(), Types.LIST(Types.BOOLEAN()))),
+        f"{folder}/maps",
+    )
+    env.execute("files_of_typed_elements")
+    found = []
+    for path in sorted(glob.glob(f"{folder}/**", recursive=True)):
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as file:
+                found += file.read().splitlines()
+    return found
+
+
+def _to_file(stream, path):
+    builder = FileSink.for_row_format(path, Encoder.simple_string_encoder())
+    stream.sink_to(builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pyflink.common import Types
 from pyflink.datastream import OutputTag, Partitioner, ProcessFunction
 
@@ -234,3 +236,41 @@ def max_parallelism_of_one(env):
     """A keyed operator with max parallelism 1."""
     keyed = env.from_collection(["a", "b", "a"], Types.STRING()).key_by(lambda v: v)
     return keyed.map(lambda v: v + v, Types.STRING()).set_max_parallelism(1)
+
+
+class _Pair(NamedTuple):
+    tag: OutputTag
+    value: int
+
+
+def named_tuple_to_a_side_output(env):
+    """A pair of tag and element may be a named tuple."""
+
+    class Sided(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield _Pair(OutputTag("side", Types.INT()), value)
+
+    side = OutputTag("side", Types.INT())
+    return env.from_collection([1], Types.INT()).process(Sided(), Types.INT()).get_side_output(side)
+
+
+def three_to_a_side_output(env):
+    """A tag with two values."""
+
+    class Sided(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield OutputTag("side", Types.INT()), value, value + 1
+
+    side = OutputTag("side", Types.INT())
+    return env.from_collection([1], Types.INT()).process(Sided(), Types.INT()).get_side_output(side)
+
+
+def tag_alone(env):
+    """A tuple of a tag and nothing."""
+
+    class Sided(ProcessFunction):
+        def process_element(self, value, ctx):
+            yield (OutputTag("side", Types.INT()),)
+
+    side = OutputTag("side", Types.INT())
+    return env.from_collection([1], Types.INT()).process(Sided(), Types.INT()).get_side_output(side)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyflink.common import Duration, Time, Types, WatermarkStrategy
+from pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     AggregateFunction,
@@ -21,15 +21,20 @@ from pyflink.datastream.window import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
+    CountWindow,
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindow,
     GlobalWindows,
     NeverTrigger,
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
+    TimeWindow,
+    TimeWindowSerializer,
     TumblingEventTimeWindows,
+    WindowAssigner,
 )
 
 from corners.how import unordered
@@ -501,3 +506,198 @@ def several_keys(env):
     """Each key has windows of its own."""
     keyed = _keyed(env, ("a", 1), ("b", 2), ("b", 1001), ("a", 3))
     return keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).process(_Tell(), Types.STRING())
+
+
+def window_function_gives_none(env):
+    """A process function of windows that forgot to give anything."""
+
+    class Nothing(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            list(elements)
+
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return _keyed(env, ("a", 1)).window(windows).process(Nothing(), Types.STRING())
+
+
+def applied_function_gives_none(env):
+    """A WindowFunction that forgot to give anything."""
+
+    class Nothing(WindowFunction):
+        def apply(self, key, window, inputs):
+            return None
+
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return _keyed(env, ("a", 1)).window(windows).apply(Nothing(), Types.STRING())
+
+
+@unordered("streams are united")
+def count_windows_of_all_kinds(env):
+    """Reduced, aggregated, with gaps, with triggers in place of their own."""
+    keyed = _keyed(env, *[("a", n) for n in range(1, 9)])
+    pairs = [
+        keyed.count_window(3).reduce(_add),
+        keyed.count_window(3, 2).reduce(_add),
+        keyed.count_window(2, 3).reduce(_add),
+        keyed.count_window(4).trigger(CountTrigger.of(2)).reduce(_add),
+        keyed.count_window(4, 2).trigger(CountTrigger.of(3)).reduce(_add),
+        keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(3))).reduce(_add),
+        keyed.window(TumblingEventTimeWindows.of(Time.seconds(1))).trigger(CountTrigger.of(3)).reduce(_add),
+    ]
+    means = keyed.count_window(3, 2).aggregate(_Mean(), output_type=Types.DOUBLE())
+    return _numbered([*pairs, means])
+
+
+def _add(left, right):
+    return left[0], left[1] + right[1]
+
+
+def _numbered(streams):
+    texts = [
+        each.map(lambda v, number=number: f"{number} {v}", Types.STRING())
+        for number, each in enumerate(streams)
+    ]
+    return texts[0].union(*texts[1:])
+
+
+@unordered("streams are united")
+def sessions_of_all_kinds(env):
+    """Bridged, counted, purged and with gaps that differ by element."""
+
+    class Gap(SessionWindowTimeGapExtractor):
+        def extract(self, element):
+            return 2000 if element[1] == 0 else 10
+
+    class Tell(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            yield f"{key} {context.window()} {sorted(each[1] for each in elements)}"
+
+    keyed = _keyed(env, ("a", 0), ("a", 2000), ("b", 0), ("a", 1000), ("a", 5000), ("b", 999), ("a", 4000))
+    fixed = keyed.window(EventTimeSessionWindows.with_gap(Time.milliseconds(1001)))
+    counted = keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))).trigger(CountTrigger.of(2))
+    dynamic = keyed.window(EventTimeSessionWindows.with_dynamic_gap(Gap()))
+    purging = PurgingTrigger.of(EventTimeTrigger.create())
+    purged = keyed.window(EventTimeSessionWindows.with_gap(Time.seconds(1))).trigger(purging)
+    return _numbered([each.process(Tell(), Types.STRING()) for each in (fixed, counted, dynamic, purged)])
+
+
+class _EndOrLarge(_EveryLarge):
+    """Fires at the end of the window, purges at 500."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.PURGE if element[1] == 500 else TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.FIRE_AND_PURGE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+
+def trigger_that_purges_alone(env):
+    """PURGE drops what came; the window goes on with what follows, and one without anything gives nothing."""
+    keyed = _keyed(env, ("a", 0), ("a", 500), ("a", 600), ("b", 500))
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return keyed.window(windows).trigger(_EndOrLarge()).process(_Tell(), Types.STRING())
+
+
+class _NearAndAll(WindowAssigner):
+    """An element is in the window of its second, and in one of ten seconds unless it is at 900."""
+
+    def assign_windows(self, element, timestamp, context):
+        start = timestamp // 1000 * 1000
+        near = [TimeWindow(start, start + 1000)]
+        return near if timestamp != 900 else [], [TimeWindow(0, 10_000)]
+
+    def get_default_trigger(self, env):
+        return EventTimeTrigger()
+
+    def get_window_serializer(self):
+        return TimeWindowSerializer()
+
+    def is_event_time(self):
+        return True
+
+
+@unordered("keys have no order between them")
+def assigner_of_ones_own(env):
+    """An assigner of the program's own; an element may be in no window, and is late for none."""
+
+    class Assigner(_NearAndAll):
+        def assign_windows(self, element, timestamp, context):
+            near, all_ = super().assign_windows(element, timestamp, context)
+            return near + all_ if near else []
+
+    late = OutputTag("late", Types.TUPLE([Types.STRING(), Types.LONG()]))
+    windowed = _keyed(env, *_SOME, ("b", 950)).window(Assigner()).side_output_late_data(late)
+    found = windowed.process(_Tell(), Types.STRING())
+    return found.union(found.get_side_output(late).map(str, Types.STRING()))
+
+
+@unordered("streams are united")
+def keys_of_other_types(env):
+    """Keys that window functions see have their type: tuples, rows, lists, doubles and booleans."""
+
+    class Tell(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            yield f"{type(key).__name__} {key} {len(list(elements))}"
+
+    timed = _timed(env, *_SOME, ("b", 950))
+    keyed = [
+        timed.key_by(lambda v: (v[0], v[1] // 2000), Types.TUPLE([Types.STRING(), Types.LONG()])),
+        timed.key_by(lambda v: Row(v[0], 1), Types.ROW([Types.STRING(), Types.INT()])),
+        timed.key_by(lambda v: [v[0]], Types.LIST(Types.STRING())),
+        timed.key_by(lambda v: v[1] / 1000, Types.DOUBLE()),
+        timed.key_by(lambda v: v[0] == "a", Types.BOOLEAN()),
+    ]
+    windows = TumblingEventTimeWindows.of(Time.seconds(10))
+    return _numbered([each.window(windows).process(Tell(), Types.STRING()) for each in keyed])
+
+
+@unordered("streams are united")
+def windows_of_all_of_all_kinds(env):
+    """window_all() with reduce, aggregate and a function behind, tumbling, sliding, session and global."""
+
+    class Tell(ProcessAllWindowFunction):
+        def process(self, context, elements):
+            yield f"{context.window()} {list(elements)}"
+
+    timed, both = _timed(env, *_SOME), Types.TUPLE([Types.LONG(), Types.LONG()])
+    tumbling_, sliding_ = (
+        TumblingEventTimeWindows.of(Time.seconds(1)),
+        SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1)),
+    )
+    gap = EventTimeSessionWindows.with_gap(Time.seconds(1))
+    counted = timed.window_all(GlobalWindows.create()).trigger(CountTrigger.of(4))
+    return _numbered(
+        [
+            timed.window_all(tumbling_).reduce(_add, Tell(), Types.STRING()),
+            timed.window_all(sliding_).aggregate(_Mean(), Tell(), both, Types.STRING()),
+            timed.window_all(gap).aggregate(_Mean(), output_type=Types.DOUBLE()),
+            counted.reduce(_add),
+            timed.window_all(tumbling_)
+            .trigger(PurgingTrigger.of(CountTrigger.of(2)))
+            .process(Tell(), Types.STRING()),
+        ]
+    )
+
+
+def texts_of_windows(env):
+    """Windows as text, equal and ordered; what they cover."""
+    first, second = TimeWindow(0, 10), TimeWindow(5, 20)
+    starts = (
+        TimeWindow.get_window_start_with_offset(-7, 0, 5),
+        TimeWindow.get_window_start_with_offset(7, 2, 5),
+    )
+    return [
+        f"{first} {CountWindow(3)} {GlobalWindow()}",
+        f"{first == TimeWindow(0, 10)} {first < second} {first.intersects(second)} {first.cover(second)}",
+        f"{first.intersects(TimeWindow(10, 12))} {first.max_timestamp()} {starts}",
+    ]
+
+
+@unordered("timers of keys have no order")
+def windows_behind_windows(env):
+    """Results of windows are in windows again, by their window's last millisecond."""
+    first = _keyed(env, *_SOME, ("b", 950)).window(TumblingEventTimeWindows.of(Time.seconds(1))).reduce(_add)
+    keyed = first.key_by(lambda v: v[0], Types.STRING())
+    second = keyed.window(TumblingEventTimeWindows.of(Time.seconds(2))).reduce(_add)
+    last = second.window_all(TumblingEventTimeWindows.of(Time.seconds(10)))
+    return last.reduce(lambda left, right: (min(left[0], right[0]), left[1] + right[1]))
