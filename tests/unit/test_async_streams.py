@@ -44,6 +44,8 @@ any_order = pytest.mark.parametrize("order", WAITS)
 def _nothing_is_left_behind() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)  # it has done its work, and may not have ended yet
     assert set(threading.enumerate()) <= before
 
 
