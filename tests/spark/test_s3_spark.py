@@ -8,6 +8,7 @@ import pytest
 from driver_process import Driver, newest_checkpoint
 from servers.s3 import S3Server
 
+from changelog_engine.changelog.log_files import parse_pack
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
@@ -15,6 +16,12 @@ from materializer.fold import state_at
 pytestmark = pytest.mark.slow
 
 NUMBERS, KEYS = 40_000, 50
+
+
+def packs(base: str, job: str) -> list[str]:
+    """Files with parts of several subtasks."""
+    files = find_job_folder(base, job).open_changelog().files()
+    return [path for path in files["path"].to_pylist() if parse_pack(path)]
 
 
 def test_a_killed_driver_is_followed_by_one_that_goes_on(
@@ -31,9 +38,12 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(
         "spark.local.dir": tmp_path / "spark",
     }
     job = ("counting_job.py", "count", NUMBERS, KEYS)
-    with Driver(*job, options=settings, work=tmp_path) as driver:
+    together = {**settings, "changelog.part.packs": True}  # and the next driver goes on with a part a file
+    with Driver(*job, options=together, work=tmp_path) as driver:
         driver.wait_for(
-            lambda: newest_checkpoint(base, "count") >= 2, timeout_s=180, what="second checkpoint"
+            lambda: newest_checkpoint(base, "count") >= 2 and packs(base, "count"),
+            timeout_s=180,
+            what="second checkpoint, and a pack",
         )
         driver.kill()
         driver.wait_gone()
@@ -44,6 +54,7 @@ def test_a_killed_driver_is_followed_by_one_that_goes_on(
         assert s3.secret_key not in driver.output
     folder = find_job_folder(base, "count")
     assert newest_checkpoint(base, "count") > reached
+    assert packs(base, "count")
     assert verify(folder).faults == []
     folded = state_at(folder.changelog.root)
     assert folded.checkpoint.finished
