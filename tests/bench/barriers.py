@@ -70,7 +70,13 @@ class BarrierBench:
         run, seconds = f"barrier-{name.replace('_', '-')}", self.engine.sizes.barrier_seconds
         tables = self.engine.base_of(run) / "keyed-count"
         # Rows of checkpoints that a truncation took out are read from the disk.
-        settings = {**schedule, "changelog.history.retention": "0", "changelog.truncation.grace": "1h"}
+        often = {"execution.checkpointing.interval": f"{self.engine.sizes.barrier_interval_ms}ms"}
+        settings = {
+            **schedule,
+            **often,
+            "changelog.history.retention": "0",
+            "changelog.truncation.grace": "1h",
+        }
         command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(_ENDLESS), str(keys)]
         self.engine.run_program(run, command, settings, stop_when=_Stop(tables / "changelog", seconds))
         log = checkpoints_on_disk(tables / "changelog").after(seconds / 3)

@@ -39,6 +39,7 @@ class Sizes:
     pyflink_latency_per_s: int = 4_000  # it does some 10,000 as fast as it goes
     latency_seconds: int = 25
     barrier_seconds: int = 45  # of each of four runs, from its first checkpoint on
+    barrier_interval_ms: int = 150  # so that p99 is not the longest of a few
     barrier_few_keys: int = 10_000
     barrier_many_keys: int = 10_000_000
     rocksdb: int = 20_000_000

@@ -16,6 +16,7 @@ from pyspark.sql import Row, SparkSession
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.operations import TIMES, Operations, operations
+from support.packed import packing
 from support.profiles import PROFILES
 from support.script import Fault
 from support.scripts import scripts
@@ -134,7 +135,8 @@ def test_equals_the_python_fold(profile: str, data: st.DataObject, sql: SparkSes
 
     with tempfile.TemporaryDirectory() as base:
         job = TestJob(base, script)
-        job.run(graph)
+        with packing():
+            job.run(graph)
         if rewind:
             job.run(graph, restore=str(job.commits[0].id))
         if snapshot:
