@@ -55,6 +55,7 @@ def often_killed(log: Path, interval: str = "200 ms") -> dict[str, object]:
         "state.changelog.enabled": True,
         "state.changelog.dstl.dfs.base-path": log,
         "execution.checkpointing.interval": interval,
+        "changelog.epoch.read-ahead": True,
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",

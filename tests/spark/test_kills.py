@@ -6,6 +6,7 @@ Reliability cases 9, 22 and 33.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -44,9 +45,10 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     chance = random.Random(seed)
     table = tmp_path / "log" / "flights" / "changelog"
     job = (FLIGHTS / "flights_job.py", flights, tmp_path / "log")
+    options = {"changelog.epoch.read-ahead": True}
     workers_killed = 0
     for _ in range(DRIVER_KILLS):
-        with Driver(*job, LINES_PER_SECOND_WHILE_KILLED, work=tmp_path) as driver:
+        with Driver(*job, LINES_PER_SECOND_WHILE_KILLED, options=options, work=tmp_path) as driver:
             # At least one new checkpoint a driver, so that the job gets on.
             _wait_for_checkpoint(driver, table)
             for _ in range(WORKER_KILLS_A_DRIVER):
@@ -58,8 +60,13 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
             assert "\tat " not in driver.output, "pages of Java"
             driver.kill()
             driver.wait_gone()
-    with Driver(*job, work=tmp_path) as driver:
+    events = tmp_path / "events"
+    events.mkdir()
+    shown = {"spark.eventLog.enabled": True, "spark.eventLog.dir": events.as_uri()}
+    plain = {"spark.eventLog.compress": False, "spark.eventLog.rolling.enabled": False}
+    with Driver(*job, options={**options, **shown, **plain}, work=tmp_path) as driver:
         assert driver.end() == 0, driver.output
+    assert _jobs_of_sources(events) > 1, "nothing was read ahead"
 
     assert workers_killed == DRIVER_KILLS * WORKER_KILLS_A_DRIVER
     compared, wrong = differences(table, flights)
@@ -72,6 +79,13 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     seen = progress(table)  # as the demo watches it
     assert (seen.checkpoint, seen.attempt) == (folded.checkpoint.id, folded.checkpoint.attempt)
     assert (seen.position, seen.finished) == (flights.stat().st_size, True)
+
+
+def _jobs_of_sources(events: Path) -> int:
+    """How many Spark jobs had one stage alone, which reads."""
+    (log,) = events.iterdir()
+    begun = [json.loads(line) for line in log.read_text().splitlines() if '"SparkListenerJobStart"' in line]
+    return sum(len(job["Stage IDs"]) == 1 for job in begun)
 
 
 def _wait_for_checkpoint(driver: Driver, table: Path) -> None:
