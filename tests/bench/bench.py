@@ -2,8 +2,8 @@
 
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, flights, flights_ahead, flights_cpu, small_epochs, epoch_cost, restore,
-first_record, rescale, words, pyflink_restore, memory, latency, pyflink_latency, barrier,
-rocksdb, rocksdb_large, pyflink_rocksdb, and the jobs of workloads.py and payments.py: by their names on Spark, with
+first_record, rescale, recover, recover_rocksdb, pyflink_recover, words, pyflink_restore, memory, latency, pyflink_latency,
+barrier, rocksdb, rocksdb_large, pyflink_rocksdb, and the jobs of workloads.py and payments.py: by their names on Spark, with
 ``loop_`` before them as plain loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of
 the subtasks counts. Sizes: see sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than
 ``.bench``. The exit status is 1 when a measurement failed; a missed target is for people to judge.
@@ -38,6 +38,7 @@ from materializing import MaterializerBench
 from page import PageBench
 from payments import PaymentsBench
 from peers import Peers
+from recovering import RecoveryBench
 from report import evaluate, print_table
 from rocksdb_bench import RocksDBBench
 from sizes import sizes_from_environment
@@ -56,6 +57,7 @@ def main() -> int:
     peers = Peers(work, sizes, Path(os.environ.get("SHARED", ROOT.parent / "shared")))
     latency, rocksdb = LatencyBench(engine, peers), RocksDBBench(engine, peers)
     kafka = KafkaBench(peers, work, sizes)
+    recovery = RecoveryBench(engine, peers)
     parts: dict[str, Callable[[], dict[str, Any] | None]] = {
         "dict_loop": peers.dict_loop,
         "engine": engine.throughput,
@@ -71,6 +73,8 @@ def main() -> int:
         "beside": materializer.beside,
         "first_record": engine.first_record,
         "rescale": engine.rescale,
+        "recover": recovery.heap,
+        "recover_rocksdb": recovery.rocksdb,
         "words": StartBench(work).words,
         "history_key": state_history.key,
         "history_view": state_history.view,
@@ -96,6 +100,7 @@ def main() -> int:
         "spark": peers.spark,
         "pyflink": peers.pyflink,
         "pyflink_restore": peers.pyflink_restore,
+        "pyflink_recover": recovery.pyflink,
     }
     payments = PaymentsBench(engine, peers)
     parts |= {

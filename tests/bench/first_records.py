@@ -37,6 +37,19 @@ class Notes:
             raise MeasurementError(f"a subtask never began; see the notes in {self.folder}")
         return max(self._times("first")) - float((self.folder / "started").read_text())
 
+    def fail(self, failure: str) -> None:
+        """Ask for a failure: ``raise`` or ``kill``."""
+        (self.folder / failure).touch()
+
+    def failed(self) -> float | None:
+        """When the last failure was; None before the first."""
+        return max(self._times("failed"), default=None)
+
+    def first_after(self, time_s: float) -> float | None:
+        """When each subtask had processed a record since a time, in epoch seconds; None before that."""
+        times = [each for each in self._times("first") if each > time_s]
+        return max(times) if len(times) >= SUBTASKS else None
+
     def _times(self, name: str) -> list[float]:
         found = [path for path in self.folder.glob(f"{name}-*") if path.suffix != ".part"]
         return [float(path.read_text()) for path in found]

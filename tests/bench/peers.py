@@ -102,12 +102,12 @@ class Peers:
         began, held = Notes(folder / "notes"), folder / "checkpoints"
 
         def grown() -> bool:
-            return (at := began.grown()) is not None and _newest_checkpoint(held, at) is not None
+            return (at := began.grown()) is not None and newest_checkpoint(held, at) is not None
 
         retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
         self.run_pyflink("pyflink-restore", program, settings=retained, stop_when=grown, keep=True)
         fresh_s = began.seconds_to_first()
-        checkpoint = _newest_checkpoint(held, began.grown() or 0)
+        checkpoint = newest_checkpoint(held, began.grown() or 0)
         restored = Notes(folder / "notes")
         retained |= {"execution.state-recovery.path": f"file://{checkpoint}"}
         self.run_pyflink(
@@ -209,7 +209,7 @@ class Peers:
         return python
 
 
-def _newest_checkpoint(folder: Path, after: float) -> Path | None:
+def newest_checkpoint(folder: Path, after: float) -> Path | None:
     """The newest complete checkpoint that began after a time, in seconds."""
     found = [
         path.parent

@@ -26,6 +26,9 @@ class Sizes:
     cost_subtasks: int = 800  # so many run in all epochs of a shape, or 20 epochs
     restore: int = 1_000_000
     restore_many: int = 10_000_000
+    recover: int = 10_000_000  # keys
+    recover_rocksdb: int = 2_000_000  # keys
+    pyflink_recover: int = 500_000  # keys
     fold: int = 15_000_000
     beside: int = 60_000_000
     memory_epoch: int = 50_000
@@ -58,7 +61,7 @@ def sizes_from_environment() -> Sizes:
         scaled = (
             max(1, int(default * scale))
             if default >= 1_000_000
-            or field.name in ("spark_batch", "flights", "payments", "pyflink_workload")
+            or field.name in ("spark_batch", "pyflink_recover", "flights", "payments", "pyflink_workload")
             else default
         )
         values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))
