@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import checksum_of, crc32, read_unchanged
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
+from changelog_engine.changelog.row_filter import RowFilter
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -74,16 +74,18 @@ def read_part(
         )
 
 
-def read_keys(
-    storage: Storage, file: PartFile, key_group: int, texts: Sequence[str], first_sequence: int | None = None
+def read_rows(
+    storage: Storage, file: PartFile, wanted: RowFilter, first_sequence: int | None = None
 ) -> pa.Table:
-    """The rows of a few keys in one file. Row groups that cannot hold their key group are not decoded.
+    """Some rows of one file, in their order.
+
+    All bytes are read, since the checksum is one of the whole file. Row groups that cannot hold a key group that is wanted
+    are not decoded, and of the others few columns, if they have no such row.
 
     Args:
         storage: the table's folder.
         file: as the table lists it.
-        key_group: of the keys.
-        texts: of the keys.
+        wanted: finds the rows.
         first_sequence: see ``read_part``.
 
     Raises:
@@ -91,7 +93,6 @@ def read_keys(
     """
     full = storage.join(file.path)
     data = _bytes_of(storage, file)
-    schema = _read_schema(_REPEATED)
     with reading(full):
         # Keys are not read as dictionaries: that takes Arrow three times as long.
         parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(_REPEATED), pre_buffer=False)
@@ -102,18 +103,42 @@ def read_keys(
         begins = int(metadata.get(b"changelog.first_sequence", b"0"))
         if file.name is not None and first_sequence is not None and begins != first_sequence:
             raise CorruptChangelogError(f"has sequence number {begins} where {first_sequence} is due", full)
-        place = SCHEMA.get_field_index("key_group")
-        found = []
-        for number in range(footer.num_row_groups):
-            bounds = footer.row_group(number).column(place).statistics
-            if bounds is None or not bounds.has_min_max or bounds.min <= key_group <= bounds.max:
-                keys = parquet.read_row_group(number, columns=["key"], use_threads=False)["key"]
-                at = _positions(keys, texts)
-                if len(at):
-                    found.append(_rows_at(parquet, number, keys, at, file, metadata, begins))
-            if file.name is not None:
-                begins += footer.row_group(number).num_rows
-        return pa.concat_tables(found) if found else schema.empty_table()
+        groups = _groups_of(footer, wanted)
+        schema = _read_schema(_REPEATED)
+        rows = sum(count for _, _, count in groups)
+        known = {} if file.name is None else _known(metadata, wanted.columns, schema, rows)
+        seen = _decoded(parquet, [number for number, _, _ in groups], wanted.columns, known)
+        at = wanted.positions(seen)
+        return _rows_at(parquet, groups, seen, at, file, metadata, begins)
+
+
+def _groups_of(footer: pq.FileMetaData, wanted: RowFilter) -> list[tuple[int, int, int]]:
+    """Number, first row and rows of each row group that may have a key group that is wanted."""
+    place = SCHEMA.get_field_index("key_group")
+    found, first = [], 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        bounds = group.column(place).statistics
+        if bounds is None or not bounds.has_min_max or wanted.may_hold(bounds.min, bounds.max):
+            found.append((number, first, group.num_rows))
+        first += group.num_rows
+    return found
+
+
+def _decoded(
+    parquet: pq.ParquetFile, groups: list[int], names: Sequence[str], known: Mapping[str, Any]
+) -> pa.Table:
+    """Some columns of some row groups; those that are known are not decoded."""
+    schema = _read_schema(_REPEATED)
+    unknown = [name for name in names if name not in known]
+    read = parquet.read_row_groups(groups, columns=unknown, use_threads=False) if unknown else None
+    columns = {}
+    for name in names:
+        if read is None or name in known:
+            columns[name] = known[name]
+        else:
+            columns[name] = _typed(read[name], schema.field(name).type)
+    return pa.table(columns, schema=pa.schema([schema.field(name) for name in names]))
 
 
 def _bytes_of(storage: Storage, file: PartFile) -> pa.Buffer:
@@ -136,35 +161,39 @@ def _bytes_of(storage: Storage, file: PartFile) -> pa.Buffer:
 
 def _rows_at(
     parquet: pq.ParquetFile,
-    number: int,
-    keys: pa.ChunkedArray,
+    groups: list[tuple[int, int, int]],
+    seen: pa.Table,
     at: Any,
     file: PartFile,
     metadata: Mapping[bytes, bytes],
     begins: int,
 ) -> pa.Table:
-    """Some rows of a row group. What the name and the metadata of a part say is not decoded."""
+    """Some rows of some row groups. What was seen, or the name and the metadata of a part say, is not decoded."""
     schema = _read_schema(_REPEATED)
-    known: dict[str, pa.Array] = {"key": keys.take(pa.array(at))}
+    if not len(at):
+        return schema.empty_table()
+    counts = np.array([count for _, _, count in groups])
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    group = np.searchsorted(starts, at, side="right") - 1
+    hit = np.unique(group)
+    known: dict[str, Any] = {}
     if file.name is not None:
-        known |= _known(metadata, [name for name in SCHEMA.names if name != "key"], schema, len(at))
+        known |= _known(metadata, SCHEMA.names, schema, len(at))
         known["checkpoint_id"] = pa.array(np.full(len(at), file.name.checkpoint, np.int64))
         known["attempt"] = pa.array(np.full(len(at), file.name.attempt, np.int32))
-        known["sequence"] = pa.array(at.astype(np.int64) + begins)  # contiguous: the checksum stands for it
-    wanted = [name for name in SCHEMA.names if name not in known]
-    read = parquet.read_row_group(number, columns=wanted, use_threads=False).take(pa.array(at))
-    columns = [
-        known[name] if name in known else _typed(read[name], schema.field(name).type) for name in SCHEMA.names
-    ]
-    return pa.table(columns, schema=schema)
-
-
-def _positions(keys: pa.ChunkedArray, texts: Sequence[str]) -> Any:
-    """Where a column has one of these texts."""
-    found = (
-        pc.is_in(keys, value_set=pa.array(texts, pa.string())) if len(texts) > 1 else pc.equal(keys, texts[0])
-    )
-    return np.flatnonzero(pc.fill_null(found, False).to_numpy())
+        in_file = at - starts[group] + np.array([first for _, first, _ in groups])[group]
+        known["sequence"] = pa.array(
+            in_file.astype(np.int64) + begins
+        )  # contiguous: the checksum stands for it
+    known |= {name: seen[name].take(pa.array(at)) for name in seen.column_names}
+    unknown = [name for name in SCHEMA.names if name not in known]
+    if unknown:
+        before = np.concatenate(([0], np.cumsum(counts[hit])[:-1]))
+        among = pa.array(at - starts[group] + before[np.searchsorted(hit, group)])
+        numbers = [groups[place][0] for place in hit]
+        rest = _decoded(parquet, numbers, unknown, {}).take(among)
+        known |= {name: rest[name] for name in unknown}
+    return pa.table([known[name] for name in SCHEMA.names], schema=schema)
 
 
 def check_bytes(storage: Storage, paths: Iterable[str]) -> None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.part_reader import read_keys
+from changelog_engine.changelog.part_reader import read_rows
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, iso
 from changelog_engine.errors import ChangelogEngineError, RestoreError
@@ -591,7 +592,7 @@ def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, fi
     """The key's rows of each file, in their order."""
 
     def read(file: PartFile) -> pa.Table:
-        return read_keys(storage, file, group, [text], firsts.get(file.id))
+        return read_rows(storage, file, OfKeys(group, [text]), firsts.get(file.id))
 
     if len(files) < 2:
         return [read(file) for file in files]

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.oversized import takeable, taken
-from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.part_reader import read_part, read_rows
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
+from changelog_engine.changelog.row_filter import RowFilter
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
@@ -32,7 +33,6 @@ from changelog_engine.storage.protocol import Storage
 
 Taken = TypeVar("Taken")
 Tell = Callable[[int, int], None]
-Select = Callable[[pa.Table], pa.Table]
 _MANY_ROWS = 4_000_000  # fewer are decoded faster than they are folded
 
 
@@ -42,7 +42,7 @@ def read_parts(
     operators: frozenset[str] | None = None,
     ledger: Ledger | None = None,
     tell: Tell | None = None,
-    select: Select | None = None,
+    wanted: RowFilter | None = None,
 ) -> Iterator[pa.Table]:
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
@@ -52,7 +52,7 @@ def read_parts(
         operators: uids of its operators; None for all.
         ledger: of the changelog, if it was read just now.
         tell: is told how many rows were read more, and their bytes in the files.
-        select: leaves some of the rows that it is given, all rows of an entry or none; None for all.
+        wanted: finds the rows that are wanted, all rows of an entry or none; None for all.
 
     Yields:
         Tables with the changelog's columns (``operator``, ``state`` and ``operation`` as dictionaries), for each state in
@@ -63,7 +63,7 @@ def read_parts(
     """
     if point.checkpoint is None:
         return
-    reader = _Reader(point, key_groups, operators, ledger=ledger, tell=tell, select=select)
+    reader = _Reader(point, key_groups, operators, ledger=ledger, tell=tell, wanted=wanted)
     for base in reader.bases():
         try:
             tables = list(reader.rows_of(base))
@@ -81,7 +81,7 @@ def give_parts(
     key_groups: range,
     operators: frozenset[str] | None = None,
     tell: Tell | None = None,
-    select: Select | None = None,
+    wanted: RowFilter | None = None,
 ) -> Taken:
     """As ``read_parts``, with no more than one file's rows, or a million and a part of the log, in memory.
 
@@ -94,7 +94,7 @@ def give_parts(
         key_groups: see ``read_parts``.
         operators: see ``read_parts``.
         tell: see ``read_parts``.
-        select: see ``read_parts``.
+        wanted: see ``read_parts``.
 
     Returns:
         What ``take`` made of them.
@@ -104,7 +104,7 @@ def give_parts(
     """
     if point.checkpoint is None:
         return take(())
-    reader = _Reader(point, key_groups, operators, tell=tell, select=select)
+    reader = _Reader(point, key_groups, operators, tell=tell, wanted=wanted)
     for base in reader.bases():
         try:
             return take(reader.all_rows(base, CONDENSE_ROWS))
@@ -207,10 +207,10 @@ class _Reader:
         ledger: Ledger | None = None,
         tell: Tell | None = None,
         threads: int = 1,
-        select: Select | None = None,
+        wanted: RowFilter | None = None,
     ) -> None:
         self.point = point
-        self.select = select
+        self.wanted = wanted
         self.threads = threads
         self.tell = tell
         self.key_groups = key_groups
@@ -243,7 +243,10 @@ class _Reader:
         if base.snapshot is not None:
             storage = self.ledger.snapshots.storage
             for part in self.ledger.snapshot_files(base.snapshot, self.key_groups, self.operators):
-                yield self._told(part, self._filtered(read_part(storage, part)))
+                table = (
+                    read_part(storage, part) if self.wanted is None else read_rows(storage, part, self.wanted)
+                )
+                yield self._told(part, self._filtered(table))
 
     def all_rows(self, base: Base, at_a_time: int | None) -> Iterator[pa.Table]:
         """A snapshot's rows and those of the log after it."""
@@ -254,7 +257,7 @@ class _Reader:
     def passing(self, suffix: Suffix, at_a_time: int | None) -> Iterator[pa.Table]:
         """The log's rows after a snapshot; of a long log only those that matter, of so many rows at a time."""
         files = self.ledger.log_files(suffix, self.key_groups, self.operators)
-        if sum(part.rows or 0 for part in files) <= _MANY_ROWS:
+        if self.wanted is not None or sum(part.rows or 0 for part in files) <= _MANY_ROWS:
             yield from self._of(suffix, files)
         else:
             self.dictionaries = DICTIONARIES
@@ -294,6 +297,8 @@ class _Reader:
     def _read(self, part: PartFile, first: int | None, columns: Sequence[str] | None = None) -> pa.Table:
         names = columns and [n for n in SCHEMA.names if n in (*columns, "key_group", "operator")]
         try:
+            if self.wanted is not None:
+                return read_rows(self.ledger.storage, part, self.wanted, first)
             return read_part(self.ledger.storage, part, self.dictionaries, names, first)
         except CorruptChangelogError as error:
             checkpoint = part.name.checkpoint if part.name else part.first_checkpoint or 0
@@ -328,8 +333,7 @@ class _Reader:
         if self.operators is not None and not _only(table["operator"], self.operators):
             wanted = pc.is_in(table["operator"], value_set=pa.array(sorted(self.operators), pa.string()))
             mask = wanted if mask is None else pc.and_(mask, wanted)
-        table = table if mask is None else table.filter(mask)
-        return table if self.select is None else self.select(table)
+        return table if mask is None else table.filter(mask)
 
 
 def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:

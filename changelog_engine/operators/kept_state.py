@@ -19,27 +19,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.changed_keys import ChangedKeys
-from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.conversion import TypeVersions
 from changelog_engine.changelog.fold import (
     Pending,
-    by_state,
     fill_state,
     group_by_state,
     identities_of,
     timers_of,
 )
 from changelog_engine.changelog.model import RestorePoint
+from changelog_engine.changelog.row_filter import OfEntries
 from changelog_engine.codec.columns import as_strings
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.key_groups import KeyGroups, key_groups
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
 from changelog_engine.operators.messages import EpochOrder
@@ -176,6 +174,7 @@ class KeptState:
         owner: whose state it is: equal to that of the store that takes it.
         key_type: declared type of the keys.
         key_groups: that the subtask owns.
+        max_parallelism: number of key groups.
         changes: which keys changed.
         backend: has the tables.
         buffer: the mutations that were not written yet.
@@ -189,6 +188,7 @@ class KeptState:
     owner: object
     key_type: TypeInformation | None
     key_groups: range
+    max_parallelism: int
     changes: RecentChanges
     backend: KeptBackend
     buffer: ChangelogBuffer
@@ -316,8 +316,19 @@ class KeptState:
             return {}
         operators = frozenset(operator for operator, _ in wanted)
         return group_by_state(
-            read_parts(point, self.key_groups, operators, tell=tell, select=_selection(wanted))
+            read_parts(point, self.key_groups, operators, tell=tell, wanted=OfEntries(wanted, self._groups()))
         )
+
+    def _groups(self) -> KeyGroups | None:
+        """The key groups of what changed; None where timers may be of any, or there are too many keys to tell them apart."""
+        if self._stamps or sum(map(len, self._identities.values())) > _FEW:
+            return None
+        keys = {
+            identity[0] if self.tables[name].namespaces is not None else identity
+            for name, identities in self._identities.items()
+            for identity in identities
+        }
+        return key_groups(list(keys), self.max_parallelism)
 
     def _put_back(self, name: Name, identities: set[Any], rows: list[pa.Table]) -> None:
         kept = self.tables[name]
@@ -378,25 +389,3 @@ def is_doubtful(error: BaseException) -> bool:
             return True
         waiting += [each.__cause__, each.__context__]
     return False
-
-
-def _selection(wanted: dict[Name, pa.Array]) -> Callable[[pa.Table], pa.Table]:
-    """What leaves of rows those that are wanted: of states by key, of timers by timestamp."""
-
-    def select(table: pa.Table) -> pa.Table:
-        pieces = [table.slice(0, 0)]
-        for name, rows in by_state(table):
-            if name in wanted:
-                column = rows["value" if name[1] in TIMER_STATES else "key"]
-                pieces.append(rows.filter(_is_in(column, wanted[name])))
-        return pa.concat_tables(pieces)
-
-    return select
-
-
-def _is_in(column: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
-    if not pa.types.is_dictionary(column.type):
-        return pc.is_in(column, value_set=texts)
-    numbered = coded(column)
-    hits = np.append(pc.is_in(numbered.values, value_set=texts).to_numpy(zero_copy_only=False), False)
-    return pa.array(hits[numbered.codes])

@@ -9,12 +9,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
@@ -23,12 +20,13 @@ from changelog_engine.changelog.fold import Pending, fill_state, group_by_state,
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.row_filter import OfState, RowFilter
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.ledger.reading import Select, Tell, give_parts, read_parts
+from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
@@ -179,7 +177,7 @@ class KeyedStore:
             return kept.table
         assert self._point is not None and isinstance(self.backend, KeptBackend)
         self.backend.remove(kept.table)
-        rows = self._rows(self._point, frozenset([name[0]]), select=_of_state(name[1]))
+        rows = self._rows(self._point, frozenset([name[0]]), wanted=OfState(name[1]))
         if name in rows:
             self._pending[name] = rows[name]
         return None
@@ -189,15 +187,15 @@ class KeyedStore:
         point: RestorePoint,
         operators: frozenset[str],
         tell: Tell | None = None,
-        select: Select | None = None,
+        wanted: RowFilter | None = None,
     ) -> Pending:
         """The subtask's rows of a restore point, where the backend wants them to wait."""
         root, groups = self.backend.rows_folder(), self.config.key_groups
         if root is None:
-            return group_by_state(read_parts(point, groups, operators, tell=tell, select=select))
+            return group_by_state(read_parts(point, groups, operators, tell=tell, wanted=wanted))
         folder = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
         return give_parts(
-            lambda tables: spilled(tables, LocalFolder(root, folder)), point, groups, operators, tell, select
+            lambda tables: spilled(tables, LocalFolder(root, folder)), point, groups, operators, tell, wanted
         )
 
     def timers(
@@ -271,6 +269,7 @@ class KeyedStore:
             owner=self.config,
             key_type=self.key_type,
             key_groups=self.config.key_groups,
+            max_parallelism=self.config.max_parallelism,
             changes=self._recent,
             backend=self.backend,
             buffer=self.buffer,
@@ -469,7 +468,3 @@ class KeyedStore:
             )
             self._writer = None
             self._write_ms += monotonic_ms() - began_ms
-
-
-def _of_state(state: str) -> Callable[[pa.Table], pa.Table]:
-    return lambda table: table.filter(pc.equal(table["state"], state))

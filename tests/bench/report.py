@@ -278,6 +278,22 @@ GOALS = (
     ),
     Goal("the same, PyFlink", ("pyflink_restore",), _field("pyflink_restore", "restore_s"), "s"),
     *(
+        Goal(f"pause after {words}, {place}, {way}", (part,), _field(part, f"{failure}_{key}_s"), "s")
+        for part, place in (("recover", "10 M keys"), ("recover_rocksdb", "RocksDB, 2 M keys"))
+        for failure, words in (("raise", "an exception"), ("kill", "a killed worker"))
+        for key, way in (("whole", "all is read"), ("local", "local recovery"))
+    ),
+    *(
+        Goal(
+            f"PyFlink's after an exception, {backend}, 500 k keys, {way}",
+            ("pyflink_recover",),
+            _field("pyflink_recover", f"{backend}_{key}_s"),
+            "s",
+        )
+        for backend in ("hashmap", "rocksdb")
+        for key, way in (("whole", "local recovery off"), ("local", "on"))
+    ),
+    *(
         Goal(
             f"acknowledgement, {words}, {share}",
             ("barrier",),

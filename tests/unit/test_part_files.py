@@ -23,7 +23,11 @@ from changelog_engine.changelog import oversized, part_writer
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import fill_state
+from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.part_reader import read_part, read_rows
+from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.row_filter import OfEntries
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
@@ -31,8 +35,10 @@ from changelog_engine.errors import CorruptChangelogError, StateTooLargeError, T
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import Types
 
 
@@ -289,6 +295,50 @@ def test_key_groups_and_operators(tmp_path: Path) -> None:
     assert fold(point, range(3, 8)) == {"ccc": 3, "dddddd": 6}
     assert [t.num_rows for t in read_parts(point, range(8), frozenset({"count"}))] == [3, 1]
     assert list(read_parts(point, range(8), frozenset({"nobody"}))) == []
+
+
+def test_chosen_rows_are_those_of_all_rows(tmp_path: Path) -> None:
+    """Of files with several row groups, some of which cannot hold what is wanted; with other columns that are constant."""
+    chance = random.Random(chosen_seed())
+    names = [("o", "a"), ("o", "b"), ("p", "a"), ("o", EVENT_TIMERS)]
+    with mock.patch.object(part_writer, "ROW_GROUP_ROWS", 40):
+        part_of = writer(tmp_path, first_sequence=7)
+        for group in range(6):
+            for operator, state in chance.sample(names, chance.randint(1, 4)):
+                count = chance.randint(1, 30)
+                keys = [str(chance.randrange(20)) for _ in range(count)]
+                groups = pa.array([10 * group + chance.randrange(10) for _ in range(count)], pa.int32())
+                given = columns(keys, pa.array([str(chance.randrange(9)) for _ in keys]), key_group=groups)
+                part_of.write(count, {**given, "operator": operator, "state": state})
+        part = part_of.finish()
+    storage = open_storage(str(tmp_path))
+    name = parse_part(part.path)
+    file = PartFile(part.path, name, part.size, part.rows, None, None, None, None, None, None)
+    whole = read_part(storage, file)
+    assert pq.ParquetFile(tmp_path / part.path).metadata.num_row_groups > 1
+    for _ in range(30):
+        some = {each: {str(chance.randrange(20)) for _ in range(3)} for each in chance.sample(names, 2)}
+        bounds = sorted(chance.sample(range(60), 2)) if chance.random() < 0.5 else None
+        wanted = OfEntries(
+            {each: pa.array(sorted(texts)) for each, texts in some.items()},
+            None if bounds is None else np.arange(*bounds),
+        )
+        found = read_rows(storage, file, wanted, 7).to_pylist()
+        expected = [
+            row
+            for row in whole.to_pylist()
+            if row["value" if row["state"] == EVENT_TIMERS else "key"]
+            in some.get((row["operator"], row["state"]), ())
+        ]
+        if bounds is None:
+            assert found == expected
+        else:  # row groups with other key groups only are left out, and no wanted row is
+            assert [row for row in found if row["key_group"] in range(*bounds)] == [
+                row for row in expected if row["key_group"] in range(*bounds)
+            ]
+            assert all(row in expected for row in found)
+    with pytest.raises(CorruptChangelogError, match="has sequence number 7 where 8 is due"):
+        read_rows(storage, file, wanted, 8)
 
 
 def test_flipped_bits_are_found(tmp_path: Path) -> None:
