@@ -15,11 +15,13 @@ from changelog_engine.errors import NotSupportedError
 from changelog_engine.formats.texts import LISTS, bytes_text, from_text, is_bytes, time_text
 from changelog_engine.types import Instant, RowTypeInfo, TypeInformation
 from changelog_engine.types.basic import DOUBLE
-from changelog_engine.types.row import Row, make_row
+from changelog_engine.types.row import Row, make_row, rows_of_columns
 
 Convert = Callable[[Any], Any]
 
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
+_THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
+_REAL = frozenset({"FLOAT", "DOUBLE"})
 _EXACT_BELOW = 2**53  # of floats
 _MOST_DIGITS = 4300  # as Python reads and writes
 
@@ -73,7 +75,7 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
         return lambda value: parse(_whole(value))
     if kind == "BIG_DEC":
         return lambda value: parse(value if type(value) is str else str(_number(value)))
-    if kind in ("FLOAT", "DOUBLE"):
+    if kind in _REAL:
         return lambda value: float(value) if type(value) is str else _float(value)
     if kind == "BOOLEAN":
         return lambda value: value if type(value) is bool else parse(_expect(value, str))
@@ -105,6 +107,45 @@ def _row_reader(type_info: RowTypeInfo, what: str, fail_on_missing: bool) -> Con
         return make_row(names, values)
 
     return read
+
+
+def rows_reader(
+    type_info: RowTypeInfo, what: str, fail_on_missing: bool = False
+) -> Callable[[list[Any]], list[Row]]:
+    """As ``reader``, for many rows at once; which of them is wrong it doesn't say.
+
+    Raises:
+        NotSupportedError: a type that JSON has no form for.
+    """
+    names = type_info.get_field_names()
+    fields = [
+        (name, field, reader(field, what, fail_on_missing))
+        for name, field in zip(names, type_info.get_field_types(), strict=True)
+    ]
+
+    def read(values: list[Any]) -> list[Row]:
+        if not names or not {dict}.issuperset(map(type, values)):
+            raise ValueError("not all of them are objects with fields")
+        columns = []
+        for name, field, convert in fields:
+            column = [value.get(name) for value in values]
+            there = [found for found in column if found is not None] if None in column else column
+            if fail_on_missing and len(there) < len(column) and not all(name in value for value in values):
+                raise ValueError(f"field {name!r} is missing")
+            if there and not _stand_for_themselves(field, there):
+                column = [None if found is None else convert(found) for found in column]
+            columns.append(column)
+        return rows_of_columns(names, columns)
+
+    return read
+
+
+def _stand_for_themselves(type_info: TypeInformation, values: list[Any]) -> bool:
+    """Whether all these are what their ``reader`` makes of them."""
+    kind = type_info.kind
+    if kind in _REAL:
+        return {float}.issuperset(map(type, values)) and not any(map(math.isinf, values))
+    return kind in _THEMSELVES and type_info.fits_all(values)
 
 
 def _tuple_reader(type_info: Any, what: str, fail_on_missing: bool) -> Convert:

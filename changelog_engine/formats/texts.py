@@ -6,7 +6,7 @@ import base64
 import datetime
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -46,6 +46,29 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
         "INSTANT": _instant,
     }
     return parsers.get(kind)
+
+
+def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list[Any]] | None:
+    """What parses many texts of a type in less time than `from_text`; None where nothing does.
+
+    It raises ValueError for some text that stands for no value, without saying which.
+    """
+    kind = type_info.kind
+    if kind == "STRING":
+        return list
+    if kind in ("FLOAT", "DOUBLE"):
+        return lambda texts: list(map(float, texts))
+    if kind not in _BOUNDS:
+        return None
+    limit = 1 << (_BOUNDS[kind] - 1)
+
+    def whole_numbers(texts: Sequence[str]) -> list[Any]:
+        values = list(map(int, texts))
+        if values and not -limit <= min(values) <= max(values) < limit:
+            raise ValueError(f"a number is too large for {kind}")
+        return values
+
+    return whole_numbers
 
 
 def cell_reader(type_info: TypeInformation) -> Callable[[str], Any] | None:

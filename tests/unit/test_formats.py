@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from api import common
 from api._reexports import ROW_SCHEMAS
@@ -324,6 +327,117 @@ AVRO = {
         {"name": "again", "type": ["null", "Inner"]},
     ],
 }
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """What a call gives or says; as text, since NaN is not equal to itself."""
+    try:
+        return repr(call())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+ONE_OF_EACH = Types.ROW_NAMED(
+    ["s", "l", "b", "d", "f", "t", "big", "list"],
+    [
+        Types.STRING(),
+        Types.LONG(),
+        Types.BYTE(),
+        Types.DOUBLE(),
+        Types.FLOAT(),
+        Types.BOOLEAN(),
+        Types.SQL_DATE(),
+        Types.LIST(Types.INT()),
+    ],
+)
+ODD = st.sampled_from(
+    [
+        None,
+        True,
+        1,
+        -128,
+        128,
+        2**63,
+        1.0,
+        1.5,
+        1e300,
+        "1",
+        "x",
+        "",
+        "true",
+        "NaN",
+        "2020-01-02",
+        [1],
+        [2**31],
+        {},
+    ]
+)
+LIKELY = {
+    "s": st.text(max_size=3),
+    "l": st.integers(-(2**63), 2**63 - 1),
+    "b": st.integers(-128, 127),
+    "d": st.floats(allow_nan=False, allow_infinity=False),
+    "f": st.floats(allow_nan=False, allow_infinity=False, width=32),
+    "t": st.booleans(),
+    "big": st.dates().map(datetime.date.isoformat),
+    "list": st.lists(st.integers(0, 9), max_size=2),
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_many_messages_of_json_are_as_one_after_the_other(fails: bool, exact: bool, data: Any) -> None:
+    row_type = ONE_OF_EACH
+    if exact:  # then numbers are parsed otherwise
+        names, types = row_type.get_field_names(), row_type.get_field_types()
+        row_type = Types.ROW_NAMED([*names, "dec"], [*types, Types.BIG_DEC()])
+    made = JsonRowDeserializationSchema.builder().type_info(row_type)
+    schema = (made.fail_on_missing_field() if fails else made.ignore_parse_errors()).build()
+    strict = made.build() if fails else JsonRowDeserializationSchema.builder().type_info(row_type).build()
+    good = st.fixed_dictionaries({}, optional=LIKELY) if not fails else st.fixed_dictionaries(LIKELY)
+    odd = st.fixed_dictionaries({}, optional=dict.fromkeys(LIKELY, ODD))
+    rows = data.draw(st.lists(good, max_size=4)) + data.draw(st.lists(good | odd, max_size=2))
+    messages: list[Any] = [json.dumps(row).encode() for row in rows]
+    messages += data.draw(
+        st.lists(st.sampled_from([b"", b"{", b"null", b"[]", b'{"l":1e2}', None]), max_size=1)
+    )
+    for each in (schema, strict):
+        assert outcome(lambda each=each: each.deserialize_all(messages)) == outcome(
+            lambda each=each: [each.deserialize(message) for message in messages]
+        )
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_many_messages_of_csv_are_as_one_after_the_other(data: Any) -> None:
+    made = CsvRowDeserializationSchema.Builder(ONE_OF_EACH)
+    made.set_allow_comments(data.draw(st.booleans()))
+    if data.draw(st.booleans()):
+        made.set_null_literal(data.draw(st.sampled_from(["", "-", "1"])))
+    if data.draw(st.booleans()):
+        made.set_escape_character("\\")
+    if data.draw(st.booleans()):
+        made.set_ignore_parse_errors(True)
+    schema = made.build()
+    text = st.text(st.sampled_from('ab"\\#; \r\n-1é,'), max_size=3).map(lambda value: f'"{value}"')
+    cells = [
+        text | st.sampled_from(["a", "é", "", "#x", "\u2028"]),
+        *(each.map(str) for name, each in LIKELY.items() if name not in ("s", "list")),
+        st.sampled_from(["", "1", "1;2", "-"]),
+    ]
+    good = st.tuples(*cells).map(",".join)
+    odd = st.lists(st.sampled_from(["1", "x", "", '"', "nan", "1_0", " 1", "2020-01-02"]), max_size=9).map(
+        ",".join
+    )
+    lines = data.draw(st.lists(good, max_size=4)) + data.draw(st.lists(good | odd, max_size=2))
+    ends = data.draw(st.sampled_from(["", "\n", "\r\n"]))
+    messages: list[Any] = [f"{line}{ends}".encode() for line in lines]
+    messages += data.draw(st.lists(st.sampled_from([b"", b"\xff", b"# no", None]), max_size=1))
+    assert outcome(lambda: schema.deserialize_all(messages)) == outcome(
+        lambda: [schema.deserialize(message) for message in messages]
+    )
 
 
 class TestAvro:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
-from changelog_engine.formats.csv_lines import CsvOptions, line_reader, line_writer
+from changelog_engine.formats.csv_lines import CsvOptions, line_reader, line_writer, lines_reader
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import Misfit
 
@@ -45,6 +45,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._options = options
         self._ignore_parse_errors = ignore_parse_errors
         self._read = line_reader(type_info, options, "CsvRowDeserializationSchema: type_info")
+        self._read_all = lines_reader(type_info, options, "CsvRowDeserializationSchema: type_info")
 
     def deserialize(self, message: bytes) -> Any:
         """The row of a message; None for comments that are allowed, and for what cannot be parsed when it is ignored.
@@ -63,6 +64,15 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             if self._ignore_parse_errors:
                 return None
             raise
+
+    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
+        """As `deserialize` for each of them, in less time."""
+        try:
+            if messages and {bytes}.issuperset(map(type, messages)):
+                return self._read_all([message.decode() for message in messages])
+        except ValueError:
+            pass
+        return [self.deserialize(message) for message in messages]
 
     def get_produced_type(self) -> TypeInformation:
         """Type of the rows."""

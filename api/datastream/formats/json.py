@@ -38,13 +38,16 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     """
 
     def __init__(
-        self, type_info: TypeInformation, fail_on_missing_field: bool, ignore_parse_errors: bool
+        self, type_info: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool
     ) -> None:
         self._type_info = type_info
         self._fail_on_missing_field = fail_on_missing_field
         self._ignore_parse_errors = ignore_parse_errors
         self._parse = json_values.parser(type_info)
         self._convert = json_values.reader(
+            type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
+        )
+        self._convert_all = json_values.rows_reader(
             type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
         )
 
@@ -68,6 +71,13 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 raise ValueError("there is no value to parse") from None
             raise
 
+    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
+        """As `deserialize` for each of them, in less time."""
+        try:
+            return self._convert_all(list(map(self._parse, messages)))  # drives our own code
+        except (ValueError, TypeError, KeyError, ArithmeticError):
+            return [self.deserialize(message) for message in messages]
+
     def get_produced_type(self) -> TypeInformation:
         """Type of the rows."""
         return self._type_info
@@ -82,7 +92,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """
 
         def __init__(self) -> None:
-            self._type_info: TypeInformation | None = None
+            self._type_info: RowTypeInfo | None = None
             self._fail_on_missing_field = False
             self._ignore_parse_errors = False
 

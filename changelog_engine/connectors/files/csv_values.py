@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError
-from changelog_engine.formats.texts import cell_reader, is_bytes
+from changelog_engine.formats.texts import cell_reader, is_bytes, many_from_text
 from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
 
 _WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
@@ -111,25 +111,13 @@ def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence
     kind = column.type_info.kind
     if read is str:
         return list
-    if schema.null_text in (None, "") and kind in _WHOLE_BITS:
-        limit = 1 << _WHOLE_BITS[kind] - 1
-
-        def whole_numbers(cells: Sequence[str]) -> list[Any]:
-            try:
-                values = list(map(int, cells))
-                if -limit <= min(values) and max(values) < limit:
-                    return values
-            except ValueError:
-                pass  # a null, or an error
-            return [read(cell) for cell in cells]
-
-        return whole_numbers
-    if schema.null_text in (None, "") and kind in ("FLOAT", "DOUBLE"):
+    many = many_from_text(column.type_info)
+    if schema.null_text in (None, "") and kind != "STRING" and many is not None:
 
         def numbers(cells: Sequence[str]) -> list[Any]:
             try:
-                return list(map(float, cells))
-            except ValueError:
+                return many(cells)
+            except ValueError:  # a null, or an error
                 return [read(cell) for cell in cells]
 
         return numbers
