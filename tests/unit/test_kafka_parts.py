@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
 from api.common import WatermarkStrategy
 from api.common.serialization import SimpleStringSchema
@@ -25,9 +26,11 @@ from api.datastream.connectors.kafka import (
 )
 from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
 from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
+from changelog_engine.connectors.kafka.reader import Decoder
 from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
     ConfigurationError,
+    ConnectorError,
     InvalidJobError,
     NotSupportedError,
     TypeMismatchError,
@@ -254,6 +257,46 @@ def test_topic_selectors() -> None:
     assert schema.topic_of(["a"]) == "a"
     with pytest.raises(TypeMismatchError, match="the topic selector gave 5"):
         RecordSchema(None, lambda element: element, SimpleStringSchema()).topic_of(5)
+
+
+class Half(SimpleStringSchema):
+    """Gives too few."""
+
+    def serialize(self, element: str) -> bytes:
+        return element.encode()
+
+    def serialize_all(self, elements: list[str]) -> list[bytes]:
+        return [each.encode() for each in elements[::2]]
+
+    def deserialize(self, message: bytes) -> str:
+        return message.decode()
+
+    def deserialize_all(self, messages: list[bytes]) -> list[str]:
+        return [each.decode() for each in messages[::2]]
+
+
+class Loud(Half):
+    """Overrides what is called for one: then that is called for each."""
+
+    def serialize(self, element: str) -> bytes:
+        return element.upper().encode()
+
+    def deserialize(self, message: bytes) -> str:
+        return message.decode().upper()
+
+
+def test_schemas_for_many_at_once() -> None:
+    assert RecordSchema("t", None, Loud()).records_of(["a", "b"]) == (["t", "t"], [b"A", b"B"], [None, None])
+    assert RecordSchema("t", None, SimpleStringSchema()).records_of(["a", "b"])[1] == [b"a", b"b"]
+    with pytest.raises(ConnectorError, match=r"Half.serialize_all\(\) gave 1 messages for 2 elements"):
+        RecordSchema("t", None, Half()).records_of(["a", "b"])
+    properties = ClientProperties({"bootstrap.servers": SERVERS}, "Test")
+    messages = [Message(topic="t", partition=0, offset=0, value=value) for value in (b"a", b"b")]
+    values: list[Any] = []
+    Decoder(Loud(), None, properties)(messages, values, [], [])
+    assert values == ["A", "B"]
+    with pytest.raises(ConnectorError, match=r"Half.deserialize_all\(\) gave 1 values for 2 messages"):
+        Decoder(Half(), None, properties)(messages, [], [], [])
 
 
 @pytest.mark.parametrize(

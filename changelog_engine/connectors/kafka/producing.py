@@ -214,6 +214,12 @@ class RecordProducer:
 def _serialized(schema: Any, elements: Sequence[Any]) -> list[Any]:
     bulk = bulk_of(schema, "serialize")
     if bulk is not None and type(elements) is list:
-        return bulk(elements)
+        found = bulk(elements)
+        if len(found) != len(elements):
+            raise ConnectorError(
+                f"Kafka: {type(schema).__name__}.serialize_all() gave {len(found)} messages for {len(elements)} elements: "
+                "it must give one for each"
+            )
+        return found
     serialize = schema.serialize
     return [serialize(element) for element in elements]

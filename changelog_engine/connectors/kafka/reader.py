@@ -384,6 +384,7 @@ class Decoder:
         whole = hook_of(schema, "deserialize_record")
         self._whole = whole is not None
         self._call = schema.deserialize if whole is None else whole
+        self._schema = type(schema).__name__
         self._bad_tag = bad_tag
         self._properties = properties
         self._all = None if self._whole else bulk_of(schema, "deserialize")
@@ -411,6 +412,11 @@ class Decoder:
                 found = [call(value) for value in raw]
         except Exception:
             return self._one_by_one(records, values, times, aside)
+        if len(found) != len(records):
+            raise ConnectorError(
+                f"Kafka: {self._schema}.deserialize_all() gave {len(found)} values for {len(records)} messages: it must "
+                "give one for each, None for one that is left out"
+            )
         stamped = map(itemgetter(1), map(self._message.timestamp, records))  # drives our own code
         if None in found:
             kept = [pair for pair in zip(found, stamped, strict=True) if pair[0] is not None]
