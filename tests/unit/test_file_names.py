@@ -107,10 +107,12 @@ class TestBuckets:
 
 
 class TestEncoder:
-    def test_elements_look_as_printed(self):
+    def test_elements_look_as_in_flink(self):
         typed = StringEncoder().for_type(Types.TUPLE([Types.STRING(), Types.DOUBLE()]))
         assert typed.encode([("a", 1e20)]) == [b"(a,1.0E20)\n"]
         assert StringEncoder().for_type(Types.STRING()).encode(["ü"]) == ["ü\n".encode()]
+        with pytest.raises(TypeMismatchError, match="an element is None"):
+            StringEncoder().for_type(Types.STRING()).encode(["a", None])
         assert StringEncoder().encode([("a", 1), None]) == [b"('a', 1)\n", b"None\n"]
         assert StringEncoder("latin-1").encode(["ü☂"]) == [b"\xfc?\n"]
 

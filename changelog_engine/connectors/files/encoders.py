@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from types import NoneType
 from typing import Any, Self
 
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import TypeInformation, Types
 
 
@@ -83,18 +84,33 @@ class StringEncoder(RowEncoder):
     Args:
         charset: any encoding that Python knows.
         text: element -> text; None for ``str``.
+        nulls: whether None has a text, too.
     """
 
-    def __init__(self, charset: str = "UTF-8", text: Callable[[Any], str] | None = None) -> None:
+    def __init__(
+        self, charset: str = "UTF-8", text: Callable[[Any], str] | None = None, nulls: bool = True
+    ) -> None:
         self.charset = charset
         self._text: Callable[[Any], str] = text or str
+        self._nulls = nulls
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
         """Elements look as Java shows them: rows as ``+I[a, 1.0, null]``, where `print` has ``+I[a,1.0,None]``."""
-        plain = type_info is None or type_info == Types.STRING()
-        return type(self)(self.charset, None if plain or type_info is None else type_info.nested_text)
+        if type_info is None:
+            return type(self)(self.charset)
+        text = None if type_info == Types.STRING() else type_info.nested_text
+        return type(self)(self.charset, text, nulls=False)
 
     def encode(self, values: Sequence[Any]) -> list[bytes]:
-        """See RowEncoder."""
+        """See RowEncoder.
+
+        Raises:
+            TypeMismatchError: None, where elements have a type: a line could not be told from that of a text.
+        """
+        if not self._nulls and NoneType in set(map(type, values)):
+            raise TypeMismatchError(
+                "an element is None, and no line of text stands for that: filter it out, or map it to a str, before "
+                "the sink"
+            )
         text, charset = self._text, self.charset
         return [f"{text(value)}\n".encode(charset, "replace") for value in values]
