@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog.logged_keys import key_columns
+from changelog_engine.codec.columns import int_array
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, Encoded, codec_for
@@ -133,7 +134,7 @@ class StateLog(MutationLog):
 
     def _value_columns(self) -> tuple[pa.Array, pa.Array | None]:
         if self._value_codec is None:
-            return pa.array(self.values, pa.int64()).cast(pa.string()), None
+            return int_array(self.values).cast(pa.string()), None
         if self._of_list and self.operations is not None and mutation_log.REPLACE in self.operations:
             return self._value_codec.encode_again(
                 self.values

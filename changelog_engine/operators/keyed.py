@@ -259,18 +259,10 @@ class TimerFunctionOperator(TimerOperator):
                 result = function.on_timer(timestamp, context)
                 if result is None:
                     continue
-                before = len(out)
-                if copies:  # as collect: this runs for every timer
-                    for each in result:
-                        append(each if type(each) in IMMUTABLE else own(each))
-                else:
-                    for each in result:
-                        append(each)
-                given = len(out) - before
-                if not given:
-                    continue
-                if out_times is not None:
-                    out_times.extend([timestamp] * given)
+                for each in result:  # as collect: this runs for every timer
+                    append(own(each) if copies and type(each) not in IMMUTABLE else each)
+                    if out_times is not None:
+                        out_times.append(timestamp)
                 if len(out) >= _EMIT_AT:
                     self.emit_tagged(out, out_times)
                     out = []
@@ -327,23 +319,13 @@ def run_process(
             result = process_element(value, context)
             if result is None or result is _NO_RESULTS or result is False:
                 continue
-            if copies:  # as take_each: this runs for every element
-                for each in result:
-                    append(each if type(each) in IMMUTABLE else own(each))
-            else:
-                for each in result:
-                    append(each)
+            for each in result:  # as take_each: this runs for every element
+                append(own(each) if copies and type(each) not in IMMUTABLE else each)
         return
     for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
         result = process_element(value, context)
         if result is None or result is _NO_RESULTS or result is False:
             continue
-        before = len(out)
-        if copies:
-            for each in result:
-                append(each if type(each) in IMMUTABLE else own(each))
-        else:
-            for each in result:
-                append(each)
-        if len(out) != before:
-            out_times.extend([cursor.timestamp] * (len(out) - before))
+        for each in result:
+            append(own(each) if copies and type(each) not in IMMUTABLE else each)
+            out_times.append(cursor.timestamp)

@@ -112,25 +112,17 @@ def run_elements(
             result = process_element(value, context)
             if result is None or result is False:
                 continue
-            if copies:
-                take_each(out, result)
-            else:
-                for each in result:  # sooner than extend, which makes room for eight of a generator
-                    append(each)
+            for each in result:  # sooner than by extend, which makes room for eight of a generator
+                append(own(each) if copies and type(each) not in IMMUTABLE else each)
         return out, None
     out_times: list[int] = []
     for value, context.current_timestamp in zip(values, times, strict=True):
         result = process_element(value, context)
         if result is None or result is False:
             continue
-        before = len(out)
-        if copies:
-            take_each(out, result)
-        else:
-            for each in result:
-                append(each)
-        if len(out) != before:
-            out_times.extend([context.current_timestamp] * (len(out) - before))
+        for each in result:
+            append(own(each) if copies and type(each) not in IMMUTABLE else each)
+            out_times.append(context.current_timestamp)
     return out, out_times
 
 
