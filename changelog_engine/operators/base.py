@@ -45,6 +45,10 @@ class Receiver(Protocol):
         """Elements leave the chain here: it gets them as their declared type wants them."""
 
     @property
+    def as_given(self) -> bool:
+        """Of a typed receiver that is its sender's only one: elements are checked, and it gets what the function gave."""
+
+    @property
     def passive(self) -> bool:
         """It neither changes elements nor shows them to users' code: it needs no copies of its own."""
 
@@ -81,6 +85,7 @@ class UnionInput:
         self.process = union.receiver.process
         self.passive = union.receiver.passive
         self.typed = union.receiver.typed
+        self.as_given = union.receiver.as_given
 
     def watermark(self, watermark: int) -> None:
         """See Receiver."""
@@ -177,7 +182,7 @@ class Operator:
             output is None or not output.immutable
         )  # elements can be changed, and objects are not reused
         self.passive = False
-        self.typed = False
+        self.typed = self.as_given = False
 
     def link(self, receiver: Receiver, tag: str | None = None) -> None:
         """Add a receiver of the output, or of a side output."""
@@ -254,7 +259,10 @@ class Operator:
         """Give elements to receivers; of several, those that may change them get their own."""
         if len(receivers) == 1:
             receiver = receivers[0]
-            receiver.process(self.output_type.check(values) if receiver.typed else values, times)
+            if receiver.typed:
+                fitting = self.output_type.check(values)
+                values = values if receiver.as_given else fitting
+            receiver.process(values, times)
             return
         checked = None
         left = sum(not receiver.passive for receiver in receivers) if self.copies else 0

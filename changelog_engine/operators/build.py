@@ -39,6 +39,7 @@ from changelog_engine.operators.windows_build import build_window_operator
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.state.backends import open_backend
 from changelog_engine.state.cursor import NamespaceScope
+from changelog_engine.types import RowTypeInfo
 
 _STATELESS: dict[NodeKind, Any] = {
     NodeKind.MAP: stateless.MapOperator,
@@ -51,6 +52,10 @@ _KEYED: dict[NodeKind, Any] = {
     NodeKind.FILTER: keyed.KeyedFilterOperator,
     NodeKind.REDUCE: keyed.ReduceOperator,
 }
+
+
+# What these pass on has left a chain of PyFlink's.
+_PASSING_ON = frozenset({NodeKind.TIMESTAMPS, NodeKind.UNION, NodeKind.SIDE_OUTPUT})
 
 
 class StageBuilder:
@@ -119,6 +124,7 @@ class StageBuilder:
         for node in stage.nodes:
             operators[node] = operator = self._operator(self.nodes[node])
             operator.copies = operator.copies and not self.settings.object_reuse
+            operator.as_given = operator.as_given and self._gets_what_was_given(node)
         exchanges = [
             Exchange(
                 edge,
@@ -279,6 +285,18 @@ class StageBuilder:
         operator = KeyedTwoInputs(name, output, function, context, cursor, self.keys, timers)
         return operator.with_inputs(node.kind)
 
+    def _gets_what_was_given(self, node: int) -> bool:
+        """Whether what reaches a node stayed in the chain since a function gave it, and nothing else reads it."""
+        senders = [sender for sender, receivers in self.stage.links.items() if node in receivers]
+        if not senders:
+            return True
+        sender = senders[0]
+        edges = sum(edge.from_node == sender for edge in self.stage.outputs)
+        if len(senders) > 1 or len(self.stage.links[sender]) + edges > 1:
+            return False
+        kind = self.nodes[sender].kind
+        return self._gets_what_was_given(sender) if kind is NodeKind.FILTER else kind not in _PASSING_ON
+
     def _two_inputs(self, node: Node, function: Any) -> Operator:
         context, name = self._context(node), node.name
         if node.kind is NodeKind.BROADCAST_PROCESS:
@@ -297,7 +315,8 @@ class StageBuilder:
             output = DriverOutput(node.name, None)
         elif isinstance(sink, PrintSink):
             render = functools.partial(sink.lines, subtask=self.subtask, parallelism=self.stage.parallelism)
-            output = DriverOutput(node.name, render)
+            # As in PyFlink a row is shown as the function gave it, 1 in a DOUBLE as 1, as long as nothing else reads it.
+            output = DriverOutput(node.name, render, as_given=isinstance(sink.type_info, RowTypeInfo))
         elif isinstance(sink, CommittingSink):
             job, uid = self.plan.graph.name, self.plan.uids[node.id]
             place = SinkContext(job, uid, self.subtask, self.stage.parallelism, "", 0, False, ())

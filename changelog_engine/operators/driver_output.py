@@ -15,11 +15,13 @@ class DriverOutput(Operator):
     Args:
         name: of the sink.
         render: elements to what is sent; None sends the elements.
+        as_given: render what functions gave, not what their declared type makes of it.
     """
 
-    def __init__(self, name: str, render: Any | None) -> None:
+    def __init__(self, name: str, render: Any | None, as_given: bool = False) -> None:
         super().__init__(name, None)
         self.typed = True
+        self.as_given = as_given
         self.render = render
         self.passive = render is None
         self._kept: list[Any] = []

@@ -53,6 +53,7 @@ class Exchange:
         self._keys: KeyCodec | None = None
         self._function = function
         self.typed = True
+        self.as_given = False
         self.passive = edge.partitioner not in (
             Partitioner.HASH,
             Partitioner.CUSTOM,

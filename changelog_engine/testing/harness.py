@@ -52,6 +52,7 @@ class _Collector:
 
     passive = True
     typed = True
+    as_given = False
 
     def __init__(self) -> None:
         self.elements: list[Any] = []

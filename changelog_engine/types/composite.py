@@ -306,9 +306,14 @@ class RowTypeInfo(_FieldsTypeInfo):
         return _copier_of(self) if self._of_immutable and self._names else None
 
     def format(self, value: Any) -> str:
-        """See TypeInformation.format; fields of a row on its own are shown as Python does."""
+        """See TypeInformation.format; fields of a row on its own are shown as Python does.
+
+        A row is shown as it is given, a tuple, list or dict as the row that it becomes.
+        """
         if value is None:
             return "None"
+        if not isinstance(value, Row):
+            value = self.fit(value)
         return f"{value._row_kind}[{','.join([str(item) for item in values_of(value)])}]"
 
     def text(self, value: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from changelog_engine.types.instant import Instant
 
 _MINUTE_S = 60
+_SINGLE_DIGITS_ARE_EXACT = -40  # from this power of ten on, to two digits
 _DAY_S = 86_400
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 _LAST_DAY = datetime.date.max.toordinal()
@@ -28,7 +29,8 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """Float.toString: as Double.toString with the digits that 32 bits need."""
-    return _java_number(value, np.format_float_scientific(np.float32(value), unique=True))
+    single = np.float32(value)
+    return _java_number(float(single), np.format_float_scientific(single, unique=True))
 
 
 def _java_number(value: float, shortest: str) -> str:
@@ -40,6 +42,8 @@ def _java_number(value: float, shortest: str) -> str:
     if value == 0:
         return sign + "0.0"
     _, parts, power = Decimal(shortest).as_tuple()
+    if len(parts) == 1 and int(power) < _SINGLE_DIGITS_ARE_EXACT:
+        _, parts, power = Decimal(f"{value:.1e}").as_tuple()  # of the smallest numbers Java writes two digits
     digits = "".join([str(part) for part in parts]).rstrip("0")
     point = len(parts) + int(power)  # where the decimal point is, counted from the first digit
     if -3 < point <= 7:
