@@ -78,7 +78,7 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
     if kind in _REAL:
         return lambda value: float(value) if type(value) is str else _float(value)
     if kind == "BOOLEAN":
-        return lambda value: value if type(value) is bool else parse(_expect(value, str))
+        return lambda value: value if type(value) is bool else parse(_truth(value))
     return lambda value: parse(_expect(value, str))
 
 
@@ -250,6 +250,12 @@ def _expect(value: Any, wanted: type) -> Any:
     if type(value) is not wanted:
         names: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
         raise ValueError(f"expected {names[wanted]}, got {_kind_of(value)}")
+    return value
+
+
+def _truth(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"expected true or false, got {_kind_of(value)}")
     return value
 
 

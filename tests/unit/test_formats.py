@@ -105,12 +105,14 @@ class TestJson:
             (b'{"a": {"b": "x"}}', "field 'a': field 'b': invalid literal"),
             (b'{"a": {"b": true}}', "field 'a': field 'b': expected a whole number, got true"),
             (b'{"a": 5}', "field 'a': expected a JSON object, got 5"),
+            (b'{"c": 1}', "field 'c': expected true or false, got 1"),
             (None, "there is no value to parse"),
         ],
         ids=repr,
     )
     def test_what_cannot_be_parsed(self, message: bytes, said: str) -> None:
-        row_type = Types.ROW_NAMED(["a"], [Types.ROW_NAMED(["b"], [Types.INT()])])
+        inner = Types.ROW_NAMED(["b"], [Types.INT()])
+        row_type = Types.ROW_NAMED(["a", "c"], [inner, Types.BOOLEAN()])
         with pytest.raises(ValueError, match=said):
             JsonRowDeserializationSchema.builder().type_info(row_type).build().deserialize(message)
         ignoring = JsonRowDeserializationSchema.builder().type_info(row_type).ignore_parse_errors().build()
