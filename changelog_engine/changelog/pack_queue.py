@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 import stat
@@ -38,9 +39,10 @@ from changelog_engine.storage.damaged import PARQUET_ERRORS
 from changelog_engine.storage.locks import Lock, lock_file
 from changelog_engine.storage.protocol import Storage
 
-MOST_BYTES = (
-    8 * 1024 * 1024
-)  # larger parts are files of their own: a request more is nothing beside their bytes
+log = logging.getLogger("changelog_engine")
+
+# Larger parts are files of their own: a request more is nothing beside their bytes.
+MOST_BYTES = 8 * 1024 * 1024
 _TOLD, _COMING = ".told", ".coming"
 _MOST_WAIT_MS = 1000
 _WAIT_SHARE = 0.25  # of the time since the subtask began: for as much the others may be behind
@@ -65,6 +67,12 @@ class PackQueue:
         self._folder = os.path.join(self._parent, hashlib.sha256(storage.root.encode()).hexdigest()[:16])
         self._lock: str | None = None  # of the attempt and stage that wrote last: others are not waited for
         self._usable = self._made()
+        if not self._usable:
+            log.warning(
+                "%s cannot be made, or others can write to it: parts of this subtask are files of their own. Set TMPDIR "
+                "to a folder of this user's, or changelog.part.packs = false",
+                self._folder,
+            )
         self._coming: str | None = None
         self._began_ms = monotonic_ms()
 

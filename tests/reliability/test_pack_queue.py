@@ -132,10 +132,13 @@ def test_what_lies_in_the_folder_and_is_not_what_it_says_is_left_alone(tmp_path:
     assert (machine.folder / "notes").exists()
 
 
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
+def test_a_folder_that_others_can_write_to_is_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     machine = Machine(tmp_path, 2)
     machine.folder.chmod(0o777)
     queues = [PackQueue(machine.storage, str(machine.root)) for _ in range(2)]
+    assert f"{machine.folder} cannot be made, or others can write to it" in caplog.text
     for subtask, queue in enumerate(queues):
         queue.announce(3, 1, 1, subtask)
         assert queue.write(machine.parts[subtask]).pack_size == 0
