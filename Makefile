@@ -81,7 +81,8 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 
 test: $(STAMP) check-java  ## all tests
 	@status=0
-	$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal || status=1
+	# A worker waits a tenth of its time and more: for processes that it starts, and for threads. Three keep two cores busy.
+	$(PY) -m pytest -m 'not slow' -n 3 --dist worksteal || status=1
 	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
 	# Each waits a quarter of its time for processes that start or end: three at once keep two cores busy.
 	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || {
@@ -91,7 +92,7 @@ test: $(STAMP) check-java  ## all tests
 	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark
-	@$(PY) -m pytest -m 'not slow' -n 2 --dist worksteal
+	@$(PY) -m pytest -m 'not slow' -n 3 --dist worksteal
 
 test-pythons: check-java  ## on each Python found (PYTHONS="/path/to/python3.14 ..."): pip install ., the demo, README's programs, tests without Spark
 	@status=0 run=0
@@ -106,7 +107,7 @@ test-pythons: check-java  ## on each Python found (PYTHONS="/path/to/python3.14 
 	    export PATH="$$own/bin:$$PATH"
 	    # From a folder of its own, so that the package that was installed runs and not the checkout.
 	    (cd "$$own" && changelog-engine demo --small) || status=1
-	    python -m pytest -q -m 'not slow' -n 2 --dist worksteal $(TESTS) || status=1
+	    python -m pytest -q -m 'not slow' -n 3 --dist worksteal $(TESTS) || status=1
 	    python -m pytest -q 'tests/unit/test_readme.py::test_scripts_print_what_the_document_shows[README.md]' || status=1
 	    run=$$((run + 1))
 	done
