@@ -8,6 +8,7 @@ Invariants:
     * ``write`` returns when the part's bytes are durable, in a file of its own or in a pack.
     * A part that another lays down is used only when its bytes have the checksum of its name, and is of the same
       checkpoint, attempt and stage as one's own.
+    * Subtasks of another run of the job see nothing of this one: where its folder was removed, ids begin anew.
     * Who ends with the lock loses nothing of others: they find their parts as they laid them down, and write them.
     * Who said that it will come, and ended instead, is waited for at most a quarter of one's own time, and a second.
     * What lies in the folder is never needed after the process that laid it down has ended.
@@ -48,7 +49,7 @@ _MOST_WAIT_MS = 1000
 _WAIT_SHARE = 0.25  # of the time since the subtask began: for as much the others may be behind
 _LOOK_S = 0.002
 _AT_ONCE = 8  # packs that are written side by side
-_OF_ATTEMPT = re.compile(r"part-\d+-(\d+)-|(\d+)-\d+\.lock$")  # whatever follows
+_OF_ATTEMPT = re.compile(r"(?:[0-9a-f]+\.)?(?:part-\d+-(\d+)-|(\d+)-\d+\.lock$)")  # whatever follows
 
 
 class PackQueue:
@@ -65,6 +66,7 @@ class PackQueue:
         self._storage = storage
         self._parent = os.path.join(root or tempfile.gettempdir(), f"changelog-engine-packs-{os.getuid()}")
         self._folder = os.path.join(self._parent, hashlib.sha256(storage.root.encode()).hexdigest()[:16])
+        self._run = ""  # what the names of the run's files begin with
         self._lock: str | None = None  # of the attempt and stage that wrote last: others are not waited for
         self._usable = self._made()
         if not self._usable:
@@ -76,13 +78,13 @@ class PackQueue:
         self._coming: str | None = None
         self._began_ms = monotonic_ms()
 
-    def announce(self, checkpoint: int, attempt: int, stage: int, subtask: int) -> None:
-        """Say that there will be a part; until ``write`` or ``leave``, others may wait for it."""
+    def announce(self, checkpoint: int, attempt: int, stage: int, subtask: int, run: str = "") -> None:
+        """Say that there will be a part of a run of the job; until ``write`` or ``leave``, others may wait for it."""
+        self._usable = self._usable and self._made()  # the attempt before may have removed the folder
         if self._usable:
             self._began_ms = monotonic_ms()
-            self._coming = os.path.join(
-                self._folder, f"part-{checkpoint}-{attempt}-{stage}-{subtask}{_COMING}"
-            )
+            self._run = f"{hashlib.sha256(run.encode()).hexdigest()[:16]}." if run else ""
+            self._coming = self._place(f"part-{checkpoint}-{attempt}-{stage}-{subtask}{_COMING}")
             with contextlib.suppress(OSError):
                 _lay(self._coming, b"")
 
@@ -101,7 +103,7 @@ class PackQueue:
         if not self._usable or sealed.data.size > MOST_BYTES:
             self.leave()
             return self._alone(sealed)
-        own = os.path.join(self._folder, part_name(sealed.name))
+        own = self._place(part_name(sealed.name))
         try:
             _lay(own, sealed.data)
             self.leave()
@@ -132,8 +134,11 @@ class PackQueue:
                 lock.release()
             os.rmdir(self._folder)  # only when it is empty
 
+    def _place(self, name: str) -> str:
+        return os.path.join(self._folder, self._run + name)
+
     def _locked(self, name: str) -> Lock:
-        self._lock = os.path.join(self._folder, name)
+        self._lock = self._place(name)
         while True:
             lock = lock_file(self._lock, mode=0o600, wait=True)
             if not lock.held or lock.is_of(self._lock):
@@ -158,8 +163,12 @@ class PackQueue:
         return sealed.part(path)
 
     def _write_all(self, sealed: SealedPart) -> Part:
-        self._gather(sealed)
-        packs = packed_up([sealed, *self._others(sealed)])
+        try:
+            self._gather(sealed)
+            others = self._others(sealed)
+        except OSError:  # somebody cleared the folder
+            others = []
+        packs = packed_up([sealed, *others])
         if not packs or sealed.name not in [part.name for part in packs[0].parts]:
             return self._alone(sealed)
         with ThreadPoolExecutor(min(_AT_ONCE, len(packs))) as pool:
@@ -169,7 +178,7 @@ class PackQueue:
     def _write_pack(self, pack: Pack) -> None:
         self._storage.write_durable(pack.path, pack.data)
         for part in pack.parts:
-            place = os.path.join(self._folder, part_name(part.name))
+            place = self._place(part_name(part.name))
             # Who is not told so writes its part again; the pack is not committed then.
             with contextlib.suppress(OSError):
                 _lay(place + _TOLD, json.dumps([pack.path, pack.data.size]).encode())
@@ -178,7 +187,7 @@ class PackQueue:
     def _gather(self, sealed: SealedPart) -> None:
         """Wait for the parts that will come."""
         name = sealed.name
-        begins = f"part-{name.checkpoint}-{name.attempt}-{name.stage}-"
+        begins = f"{self._run}part-{name.checkpoint}-{name.attempt}-{name.stage}-"
         now_ms = monotonic_ms()
         until_ms = now_ms + min(_MOST_WAIT_MS, _WAIT_SHARE * (now_ms - self._began_ms))
         while monotonic_ms() < until_ms:
@@ -197,7 +206,7 @@ class PackQueue:
             if older is not None and int(older[1] or older[2]) < sealed.name.attempt:
                 _forget(path)
                 continue
-            name = parse_part(entry)
+            name = parse_part(entry.removeprefix(self._run)) if entry.startswith(self._run) else None
             if name is None or name == sealed.name:
                 continue
             if name[:3] == sealed.name[:3]:

@@ -324,7 +324,9 @@ class KeyedStore:
         """What is written from now on belongs to the order's next checkpoint."""
         self._checkpoint_id = order.checkpoint_id
         if self._packs is not None and order.kind.barrier:
-            self._packs.announce(order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask)
+            self._packs.announce(
+                order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask, order.run
+            )
         if self._recent is not None:
             self._recent.next_epoch(order)
 

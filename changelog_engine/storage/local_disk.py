@@ -407,8 +407,10 @@ def _bytes_of(full: str) -> pa.Buffer:
 
 def _bytes_between(full: str, begin: int, end: int) -> pa.Buffer:
     with open(full, "rb") as file:
-        file.seek(begin)
-        return pa.py_buffer(file.read(end - begin))
+        # What is asked for may be larger than memory.
+        there = range(os.fstat(file.fileno()).st_size)[begin:end]
+        file.seek(there.start)
+        return pa.py_buffer(file.read(len(there)))
 
 
 def _entries_of(full: str) -> list[Entry]:

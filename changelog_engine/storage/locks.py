@@ -100,18 +100,19 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
         descriptor = os.open(path, os.O_RDWR | flags, mode)
     except OSError as error:
         raise explain(error, "open the lock file", path, 1) from error
+    lock = Lock(path, descriptor)  # now: a child that is forked while others are waited for must not hold it
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         note = os.pread(descriptor, _NOTE_BYTES, 0)
-        os.close(descriptor)
+        lock.release()
         raise LockTakenError(path, note) from error
     except OSError as error:
-        os.close(descriptor)
+        lock.release()
         if error.errno in _NO_LOCKS:
-            return Lock(path, None)
+            return lock
         raise explain(error, "lock", path, 1) from error
-    return Lock(path, descriptor)
+    return lock
 
 
 def is_locked(path: str, pid: int | None = None) -> bool | None:

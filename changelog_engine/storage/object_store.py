@@ -32,6 +32,7 @@ _WITHOUT_FOLDERS = ("s3", "gcs")  # making them would leave objects
 _ONCE = Retry(tries=1)
 _FOOTER_BYTES = 65_536  # read of the end of a Parquet file: few footers are longer
 _SMALL_BYTES = 8 * 2**20  # longer ones take longer than a single request may
+_MOST_BYTES = 1 << 62  # larger places are in no object, and in no request
 _MAGIC = b"PAR1"
 
 
@@ -147,7 +148,8 @@ class ObjectStore(Storage):
         full = self._full(path)
 
         def read() -> pa.Buffer:
-            if 0 <= begin < end <= begin + _SMALL_BYTES and (client := self._usable_client()) is not None:
+            small = 0 <= begin < end <= min(begin + _SMALL_BYTES, _MOST_BYTES)
+            if small and (client := self._usable_client()) is not None:
                 with contextlib.suppress(OSError):  # pyarrow asks again, and says what is wrong
                     return client.read(inside(path), begin, end)[0]
             with self._remote.open_input_file(full) as file:

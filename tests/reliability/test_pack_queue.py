@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,49 @@ def test_who_has_nothing_to_write_or_ends_is_not_waited_for_without_end(tmp_path
     machine.queues[0].announce(3, 2, 1, 0)
     assert machine.queues[0].write(later).path == part_name(later.name)
     assert machine.left() == ["2-1.lock"]  # and what was left of the attempt before is gone
+
+
+def test_what_a_run_left_that_was_killed_is_not_of_a_run_in_a_new_folder(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 2)
+    queue = PackQueue(machine.storage, str(machine.root))
+    for run in ("a", "b"):  # ids begin anew, and what is written is the same
+        for subtask in range(2):
+            machine.queues[subtask].announce(3, 1, 1, subtask, run)
+        place = machine.queues[1]._place(part_name(machine.parts[1].name))
+        if run == "a":
+            Path(place).write_bytes(machine.parts[1].data)
+            assert machine.queues[0].write(machine.parts[0]).pack_size
+            assert Path(f"{place}.told").exists()  # and it is killed before it reads that
+        for path in machine.table.iterdir():
+            path.unlink()
+        queue.announce(3, 1, 1, 1, "b")
+    assert rows_in(machine.storage, [queue.write(machine.parts[1])]) == ROWS + 1
+
+
+def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 2)
+    folder = machine.folder
+    shutil.rmtree(machine.root / folder.parent.name)
+    assert machine.queues[0].write(machine.parts[0]).pack_size == 0
+    machine.announce(range(2))
+    assert len({part.path for part in machine.write(range(2))}) == 1
+    shutil.rmtree(machine.root / folder.parent.name)
+    folder.parent.mkdir(mode=0o777)
+    folder.parent.chmod(0o777)  # by somebody else
+    machine.announce(range(2))
+    assert [part.pack_size for part in machine.write(range(2))] == [0, 0]
+    assert machine.left() == []
+
+
+def test_a_folder_that_is_removed_while_others_are_waited_for_fails_nobody(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 2)
+    machine.announce(range(2))
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(machine.queues[0].write, machine.parts[0])
+        while not list(machine.folder.glob("*.lock")):
+            time.sleep(0.001)
+        shutil.rmtree(machine.folder)
+        assert written.result().pack_size == 0
 
 
 def test_of_a_writer_that_fails_or_is_killed_the_others_lose_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from changelog_engine.errors import FencedError, StorageError
 from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt
+from changelog_engine.storage.locks import Lock, lock_file
 
 
 def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:
@@ -109,6 +111,30 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
         time.sleep(0.2)
         lock.release()
         DriverLock(folder).acquire()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_child_that_is_forked_while_a_lock_is_waited_for_does_not_keep_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    first, found = lock_file(path), list[Lock]()
+    waiting = threading.Thread(target=lambda: found.append(lock_file(path, wait=True)))
+    waiting.start()
+    while not (tmp_path / "lock").exists() or " -> FLOCK" not in Path("/proc/locks").read_text():
+        time.sleep(0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: that there are threads
+        child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    try:
+        time.sleep(0.2)
+        first.release()
+        waiting.join()
+        found[0].release()
+        lock_file(path).release()
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

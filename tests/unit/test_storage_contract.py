@@ -73,7 +73,9 @@ class TestContract:
         for begin, end in ((0, 5), (6, 11), (3, 99), (0, 99)):
             there = storage.read_range("a b/c/x", begin, end).to_pybytes()
             assert there == b"hello again"[begin:end]
-        assert storage.read_range("a b/c/x", 50, 60).size == 0
+        for begin in (50, 1 << 70):
+            assert storage.read_range("a b/c/x", begin, begin + 10).size == 0
+        assert storage.read_range("a b/c/x", 0, 1 << 70).size == 11
         with pytest.raises(FileNotFoundError):
             storage.read_range("a b/c/y", 0, 5)
         with storage.open("a b/c/x") as stream:
