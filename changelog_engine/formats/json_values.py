@@ -40,7 +40,10 @@ def _holds_unbounded(part: object) -> bool:
 
 def _exact(message: bytes | str) -> Any:
     text = message if isinstance(message, str) else str(message, "utf-8")
-    return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _refuse_constant(name: str) -> Any:

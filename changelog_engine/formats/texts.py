@@ -109,7 +109,10 @@ def _time(text: str) -> datetime.time:
 
 def _timestamp(text: str) -> datetime.datetime:
     found = _timestamp_of(text)
-    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    try:
+        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError(f"{text!r} is out of bounds: in UTC its year is not 1 to 9999") from None
 
 
 def _instant(text: str) -> Instant:

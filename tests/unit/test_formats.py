@@ -236,6 +236,29 @@ def test_what_would_be_cut_is_not_written(type_info: TypeInformation, wrong: Any
             writer.serialize(Row(wrong))
 
 
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
+def test_a_time_that_utc_has_no_year_for_can_be_ignored(text: str) -> None:
+    row_type = Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()])
+    rows, lines = JsonRowDeserializationSchema.builder(), CsvRowDeserializationSchema.Builder(row_type)
+    made: list[tuple[Any, Any]] = [
+        (rows.type_info(row_type).build(), rows.ignore_parse_errors().build()),
+        (lines.build(), lines.set_ignore_parse_errors(True).build()),
+    ]
+    for (strict, ignoring), message in zip(made, [f'{{"at": "{text}"}}', text], strict=True):
+        with pytest.raises(ValueError, match="is out of bounds"):
+            strict.deserialize(message.encode())
+        assert ignoring.deserialize_all([message.encode()]) == [None]
+
+
+@pytest.mark.parametrize("field", [Types.STRING(), Types.BIG_DEC()], ids=str)
+def test_json_that_is_nested_too_deeply_can_be_ignored(field: Any) -> None:
+    made = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [field]))
+    message = b'{"b": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(ValueError, match="deeply|depth"):
+        made.build().deserialize(message)
+    assert made.ignore_parse_errors().build().deserialize_all([message, b"{}"]) == [None, Row(a=None)]
+
+
 def test_json_has_no_decimal_that_is_not_a_number() -> None:
     writer = JsonRowSerializationSchema.builder().with_type_info(Types.ROW([Types.BIG_DEC()])).build()
     with pytest.raises(TypeMismatchError, match="JSON has no form for NaN"):
