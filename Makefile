@@ -97,7 +97,7 @@ test-fast: $(STAMP)  ## the tests that need no Spark
 test-pythons: check-java  ## on each Python found (PYTHONS="/path/to/python3.14 ..."): pip install ., the demo, README's programs, tests without Spark
 	@status=0 run=0
 	for python in $(PYTHONS); do
-	    version=$$("$$python" -c 'import platform; print(platform.python_version())' 2>/dev/null) || continue
+	    version=$$("$$python" -c 'import platform; print(platform.python_version())' 2>/dev/null) || { echo "== $$python does not run: passed over"; continue; }
 	    own=$(CURDIR)/.pythons/$$version
 	    echo "== Python $$version"
 	    [ -x "$$own/bin/python" ] || "$$python" -m venv "$$own"
