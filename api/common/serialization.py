@@ -122,7 +122,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         """As `deserialize` for each of them, in less time."""
         if self._is_utf_8() and set(map(type, messages)) == {bytes}:
             try:
-                return list(map(bytes.decode, messages))
+                return list(map(bytes.decode, messages))  # drives our own code
             except UnicodeDecodeError:
                 pass
         return [self.deserialize(message) for message in messages]

@@ -147,7 +147,7 @@ def _stand_for_themselves(type_info: TypeInformation, values: list[Any]) -> bool
     """Whether all these are what their ``reader`` makes of them."""
     kind = type_info.kind
     if kind in _REAL:
-        return {float}.issuperset(map(type, values)) and not any(map(math.isinf, values))
+        return {float}.issuperset(map(type, values)) and all(map(math.isfinite, values))
     return kind in _THEMSELVES and type_info.fits_all(values)
 
 

@@ -92,13 +92,14 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
 def _sums(identities: list[Any], kinds: set[type]) -> Iterable[int]:
     """CRC-32 of each key's text. What is text already is summed up sooner than a dict of this size can be asked."""
     if kinds == {bytes}:
-        return map(zlib.crc32, identities)  # drives our own code, as do those below
+        return map(zlib.crc32, identities)  # drives our own code
     if kinds == {str}:
         try:
-            return list(map(zlib.crc32, map(orjson.dumps, identities)))  # canonical texts
+            texts = map(orjson.dumps, identities)  # drives our own code: these are the canonical texts
+            return list(map(zlib.crc32, texts))  # drives our own code
         except TypeError:  # half of a surrogate pair
             pass
-    return map(_checksums.__getitem__, identities)
+    return map(_checksums.__getitem__, identities)  # drives our own code
 
 
 def key_groups_of_ints(identities: npt.NDArray[np.int64], max_parallelism: int) -> KeyGroups:

@@ -192,7 +192,7 @@ class Fetcher:
             self._dry_at = monotonic_s()
 
     def _store(self, arrived: list[Any]) -> None:
-        if any(map(self._kafka.Message.error, arrived)):
+        if any(map(self._kafka.Message.error, arrived)):  # drives our own code
             arrived = self._without_errors(arrived)
         for topic, partition, records in self._runs(arrived):
             place = self._partitions.get((topic, partition))
@@ -213,11 +213,12 @@ class Fetcher:
     def _runs(self, arrived: list[Any]) -> Iterator[tuple[str, int, list[Any]]]:
         """The records in their order, those of one partition that follow each other together."""
         message = self._kafka.Message
-        topics, partitions = list(map(message.topic, arrived)), list(map(message.partition, arrived))
+        topics = list(map(message.topic, arrived))  # drives our own code
+        partitions = list(map(message.partition, arrived))  # drives our own code
         if arrived and topics.count(topics[0]) == partitions.count(partitions[0]) == len(arrived):
             yield topics[0], partitions[0], arrived
             return
-        for (topic, partition), run in groupby(
+        for (topic, partition), run in groupby(  # drives our own code
             zip(topics, partitions, arrived, strict=True), itemgetter(0, 1)
         ):
             yield topic, partition, [record for *_, record in run]
