@@ -254,7 +254,7 @@ def test_a_time_that_utc_has_no_year_for_can_be_ignored(text: str) -> None:
 def test_json_that_is_nested_too_deeply_can_be_ignored(field: Any) -> None:
     made = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [field]))
     message = b'{"b": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    with pytest.raises(ValueError, match="deeply|depth"):
+    with pytest.raises(ValueError, match=r"deeply|depth"):
         made.build().deserialize(message)
     assert made.ignore_parse_errors().build().deserialize_all([message, b"{}"]) == [None, Row(a=None)]
 
