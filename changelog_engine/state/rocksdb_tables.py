@@ -4,7 +4,8 @@ Invariants:
     * What ``get`` gives is the last entry that was set, wherever it lies: changed entries go before cached ones, those
       before the store.
     * An entry that was changed in place and set again is written again.
-    * ``whole`` is False from the moment a write fails: what was half-way between memory and the store may be in neither.
+    * When a write has failed, what was half-way between memory and the store may be in neither. So each write after it fails
+      too, whoever caught the first failure: an epoch never ends with such a table.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
 """
 
@@ -41,7 +42,12 @@ class RocksTable:
         self._changed_get = self._changed.get
         self._cached_get = self._cached.get
         self._limit = self._entries_of(FIRST_SIZE)
-        self.whole = True
+        self._failure: BaseException | None = None  # of the first write that failed
+
+    @property
+    def whole(self) -> bool:
+        """Whether no write has failed."""
+        return self._failure is None
 
     def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
         """See StateTable."""
@@ -86,11 +92,20 @@ class RocksTable:
         self._cached.clear()
 
     def write_back(self) -> None:
-        """Write what changed."""
+        """Write what changed.
+
+        Raises:
+            StorageError: it could not be written, now or at an earlier time.
+            NotSerializableError: a value can't be kept.
+        """
+        if self._failure is not None:
+            raise self._failure
         if self._changed:
-            self.whole = False
-            self._limit = self._entries_of(self._write(self._sorted()))
-            self.whole = True
+            try:
+                self._limit = self._entries_of(self._write(self._sorted()))
+            except BaseException as error:
+                self._failure = error
+                raise
 
     def clear(self) -> None:
         """Remove everything."""

@@ -247,6 +247,29 @@ def test_values_of_local_classes_and_values_that_cannot_be_kept(tmp_path: Path) 
     backend.close()
 
 
+def test_a_write_that_failed_is_not_forgotten(tmp_path: Path) -> None:
+    """A user's function may catch the failure of a full cache: what a large map had to write is in neither place then."""
+    backend = rocks_backend(tmp_path)
+    table: Any = backend.table("operator", "state", StateKind.MAP)
+    with small_maps():
+        table["key"] = dict.fromkeys(range(100), "old")
+        backend.end_epoch()
+        entry = table.get("key")
+        assert type(entry) is SpreadMap
+        entry[7] = "new"
+        table["key"] = entry
+        with (
+            mock.patch.object(RocksStore, "write", side_effect=StorageError("disk full")),
+            pytest.raises(StorageError, match="disk full"),
+        ):
+            table.spill()
+        for _ in range(2):
+            with pytest.raises(StorageError, match="disk full"):
+                backend.end_epoch()
+        assert not backend.is_whole()
+    backend.close()
+
+
 CLAIM = """
 import sys, time
 from changelog_engine.state.local_folder import LocalFolder
