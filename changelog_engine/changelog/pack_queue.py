@@ -171,9 +171,19 @@ class PackQueue:
         packs = packed_up([sealed, *others])
         if not packs or sealed.name not in [part.name for part in packs[0].parts]:
             return self._alone(sealed)
-        with ThreadPoolExecutor(min(_AT_ONCE, len(packs))) as pool:
-            list(pool.map(self._write_pack, packs))
-        return sealed.part(packs[0].path, packs[0].data.size)
+        places = {self._place(part_name(part.name)): pack for pack in packs for part in pack.parts}
+        try:
+            try:  # while nothing is written: on a disk that is full nobody could be told
+                for place, pack in places.items():
+                    _write(_aside(place + _TOLD), json.dumps([pack.path, pack.data.size]).encode())
+            except OSError:
+                return self._alone(sealed)
+            with ThreadPoolExecutor(min(_AT_ONCE, len(packs))) as pool:
+                list(pool.map(self._write_pack, packs))
+            return sealed.part(packs[0].path, packs[0].data.size)
+        finally:
+            for place in places:
+                _forget(_aside(place + _TOLD))
 
     def _write_pack(self, pack: Pack) -> None:
         self._storage.write_durable(pack.path, pack.data)
@@ -181,7 +191,7 @@ class PackQueue:
             place = self._place(part_name(part.name))
             # Who is not told so writes its part again; the pack is not committed then.
             with contextlib.suppress(OSError):
-                _lay(place + _TOLD, json.dumps([pack.path, pack.data.size]).encode())
+                os.replace(_aside(place + _TOLD), place + _TOLD)
                 _forget(place)
 
     def _gather(self, sealed: SealedPart) -> None:
@@ -223,14 +233,23 @@ class PackQueue:
 
 def _lay(path: str, data: pa.Buffer | bytes) -> None:
     """Make a file appear with all its bytes; it need not outlive the machine."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = _aside(path)
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(data)
+        _write(temporary, data)
         os.replace(temporary, path)
     except OSError:
         _forget(temporary)
         raise
+
+
+def _aside(path: str) -> str:
+    """The name that this process gives a file before it has all its bytes."""
+    return f"{path}.{os.getpid()}.tmp"
+
+
+def _write(path: str, data: pa.Buffer | bytes) -> None:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(data)
 
 
 def _told(own: str, sealed: SealedPart) -> Part | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.packed import sealed_part
 
+from changelog_engine.changelog import pack_queue
 from changelog_engine.changelog.log_files import parse_pack, part_name
 from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.pack_queue import PackQueue
@@ -158,6 +160,28 @@ def test_of_a_writer_that_fails_or_is_killed_the_others_lose_nothing(tmp_path: P
     written = [part for part in found if part is not None]
     assert len(written) == 3
     assert rows_in(machine.storage, written) == sum(part.rows for part in written)
+
+
+def test_where_nobody_can_be_told_each_writes_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path, 3)
+    machine.announce(range(3))
+    room = 3  # on a disk that is full with the parts
+
+    def opened(path: str, *more: Any, **options: Any) -> Any:
+        nonlocal room
+        if more[:1] == ("xb",):
+            room -= 1
+            if room < 0:
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+        return open(path, *more, **options)
+
+    monkeypatch.setattr(pack_queue, "open", opened, raising=False)
+    parts = machine.write(range(3))
+    assert rows_in(machine.storage, parts) == sum(part.rows for part in machine.parts)
+    assert [part.pack_size for part in parts] == [0, 0, 0]
+    assert machine.left() == ["1-1.lock"]
 
 
 def test_what_lies_in_the_folder_and_is_not_what_it_says_is_left_alone(tmp_path: Path) -> None:
