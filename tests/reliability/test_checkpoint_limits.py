@@ -192,9 +192,14 @@ def timeouts(
     given: list[tuple[bool, float]] = []
     inner = InProcessRunner.run
 
-    def run(runner: InProcessRunner, orders: Callable[[int, int], EpochOrder], timeout_s: float) -> Any:
+    def run(
+        runner: InProcessRunner,
+        orders: Callable[[int, int], EpochOrder],
+        timeout_s: float,
+        following: Callable[[], Any] | None = None,
+    ) -> Any:
         given.append((orders(0, 0).kind.barrier, timeout_s))
-        reports = inner(runner, orders, timeout_s)
+        reports = inner(runner, orders, timeout_s, following)
         if after is not None:
             after(len(given), timeout_s)
         return reports

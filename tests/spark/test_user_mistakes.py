@@ -202,7 +202,7 @@ def test_two_operators_of_one_uid_are_named(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_spark")
 def test_parallelism_out_of_range(tmp_path: Path) -> None:
     env = environment(tmp_path / "log")
-    for wrong in (0, -2, 32_769):
+    for wrong in (0, -3, 32_769):
         with pytest.raises(errors.ConfigurationError, match=rf"{wrong}"):
             env.set_parallelism(wrong)
     env.set_parallelism(4)

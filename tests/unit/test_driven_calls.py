@@ -17,7 +17,16 @@ MARK = "# drives our own code"
 DRIVERS = {"map", "filter", "starmap", "takewhile", "dropwhile", "filterfalse"}
 BY_KEY = {"groupby", "accumulate"}  # with a function as second argument
 SAFE = {"type", "len", "int", "float", "ord", "tuple", "is_", "operator.is_not", "math.isfinite"}
-SAFE |= {"str.encode", "dict.values", "itemgetter(index)", "None"}
+SAFE |= {
+    "str.encode",
+    "bytes.decode",
+    "dict.values",
+    "itemgetter(index)",
+    "math.isinf",
+    "zlib.crc32",
+    "orjson.dumps",
+    "None",
+}
 
 
 def driven(source: str) -> Iterator[tuple[int, str]]:
