@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import Message
 
 from api.common import WatermarkStrategy
-from api.common.serialization import SimpleStringSchema
+from api.common.serialization import DeserializationSchema, SimpleStringSchema
 from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeliveryGuarantee, FlinkKafkaConsumer, FlinkKafkaProducer, Semantic
 from api.datastream.connectors.kafka import (
@@ -297,6 +299,41 @@ def test_schemas_for_many_at_once() -> None:
     assert values == ["A", "B"]
     with pytest.raises(ConnectorError, match=r"Half.deserialize_all\(\) gave 1 values for 2 messages"):
         Decoder(Half(), None, properties)(messages, [], [], [])
+
+
+class Given(DeserializationSchema):
+    """Gives what it is made of."""
+
+    def __init__(self, *given: Any) -> None:
+        self._given = given
+
+    def deserialize(self, message: bytes) -> Any:
+        return self._given[int(message)]
+
+
+class Generating(Given):
+    """Gives them one by one."""
+
+    def deserialize(self, message: bytes) -> Any:
+        return self._given[int(message)]
+
+    def deserialize_all(self, messages: list[bytes]) -> Iterator[Any]:
+        return (self._given[int(message)] for message in messages)
+
+
+@pytest.mark.parametrize("schema", [Given, Generating])
+def test_elements_that_are_arrays(schema: type[Given]) -> None:
+    array = np.arange(3)
+    messages = [
+        Message(topic="t", partition=0, offset=at, value=b"%d" % at, timestamp=(1, at)) for at in range(2)
+    ]
+    values: list[Any] = []
+    times: list[int] = []
+    decoder = Decoder(schema(array, None), None, ClientProperties({"bootstrap.servers": SERVERS}, "Test"))
+    decoder(messages, values, times, [])
+    assert len(values) == 1
+    assert values[0] is array
+    assert times == [0]
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ class RecordProducer:
 def _serialized(schema: Any, elements: Sequence[Any]) -> list[Any]:
     bulk = bulk_of(schema, "serialize")
     if bulk is not None and type(elements) is list:
-        found = bulk(elements)
+        found = list(bulk(elements))
         if len(found) != len(elements):
             raise ConnectorError(
                 f"Kafka: {type(schema).__name__}.serialize_all() gave {len(found)} messages for {len(elements)} elements: "

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
+from types import NoneType
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -408,7 +409,7 @@ class Decoder:
             if self._whole:
                 found = [call(_record(record)) for record in records]
             elif self._all is not None:
-                found = self._all(list(raw))
+                found = list(self._all(list(raw)))
             else:
                 found = [call(value) for value in raw]
         except Exception:
@@ -419,7 +420,7 @@ class Decoder:
                 "give one for each, None for one that is left out"
             )
         stamped = map(itemgetter(1), map(self._message.timestamp, records))  # drives our own code
-        if None in found:
+        if NoneType in set(map(type, found)):  # arrays cannot be compared with None
             kept = [pair for pair in zip(found, stamped, strict=True) if pair[0] is not None]
             values += [value for value, _ in kept]
             times += [timestamp for _, timestamp in kept]
