@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
-from changelog_engine.formats.texts import LISTS, bytes_text, from_text, is_bytes, time_text
+from changelog_engine.formats.texts import LISTS, bytes_text, from_text, is_bytes, of_32_bits, time_text
 from changelog_engine.types import Instant, RowTypeInfo, TypeInformation
 from changelog_engine.types.basic import DOUBLE
 from changelog_engine.types.row import Row, make_row, rows_of_columns
@@ -21,7 +21,6 @@ Convert = Callable[[Any], Any]
 
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
 _THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
-_REAL = frozenset({"FLOAT", "DOUBLE"})
 _EXACT_BELOW = 2**53  # of floats
 _MOST_DIGITS = 4300  # as Python reads and writes
 
@@ -78,8 +77,10 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
         return lambda value: parse(_whole(value))
     if kind == "BIG_DEC":
         return lambda value: parse(value if type(value) is str else str(_number(value)))
-    if kind in _REAL:
+    if kind == "DOUBLE":
         return lambda value: float(value) if type(value) is str else _float(value)
+    if kind == "FLOAT":
+        return lambda value: parse(value) if type(value) is str else of_32_bits(_float(value))
     if kind == "BOOLEAN":
         return lambda value: value if type(value) is bool else parse(_truth(value))
     return lambda value: parse(_expect(value, str))
@@ -146,7 +147,7 @@ def rows_reader(
 def _stand_for_themselves(type_info: TypeInformation, values: list[Any]) -> bool:
     """Whether all these are what their ``reader`` makes of them."""
     kind = type_info.kind
-    if kind in _REAL:
+    if kind == "DOUBLE":
         return {float}.issuperset(map(type, values)) and all(map(math.isfinite, values))
     return kind in _THEMSELVES and type_info.fits_all(values)
 

@@ -14,6 +14,7 @@ from changelog_engine.types import Instant, TypeInformation, Types
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _BOUNDS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
+_TOO_LARGE = float.fromhex("0x1.ffffffp127")  # from here on 32 bits hold infinity only
 _timestamp_of = datetime.datetime.fromisoformat
 _FRACTION = re.compile(r"[.,](\d+)")
 _TRUTH = {"true": True, "false": False}
@@ -36,7 +37,7 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
         "STRING": str,
         "BIG_INT": int,
         "BIG_DEC": _decimal,
-        "FLOAT": float,
+        "FLOAT": lambda text: of_32_bits(float(text)),
         "DOUBLE": float,
         "BOOLEAN": _truth,
         "CHAR": _char,
@@ -56,8 +57,10 @@ def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list
     kind = type_info.kind
     if kind == "STRING":
         return list
-    if kind in ("FLOAT", "DOUBLE"):
+    if kind == "DOUBLE":
         return lambda texts: list(map(float, texts))
+    if kind == "FLOAT":
+        return lambda texts: [of_32_bits(number) for number in map(float, texts)]
     if kind not in _BOUNDS:
         return None
     limit = 1 << (_BOUNDS[kind] - 1)
@@ -69,6 +72,17 @@ def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list
         return values
 
     return whole_numbers
+
+
+def of_32_bits(number: float) -> float:
+    """The number as it is, if it can be a FLOAT.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    if _TOO_LARGE <= abs(number) < math.inf:
+        raise ValueError(f"{number} is too large for FLOAT: it needs more than 32 bits")
+    return number
 
 
 def cell_reader(type_info: TypeInformation) -> Callable[[str], Any] | None:

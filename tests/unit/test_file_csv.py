@@ -241,6 +241,15 @@ def _aside(folder, schema, reads=(10,)):
     return found
 
 
+@pytest.mark.parametrize("quoted", ["", '"'])
+def test_a_number_that_32_bits_do_not_hold_goes_aside(tmp_path, quoted):
+    (tmp_path / "f.csv").write_text(f"1.5\n{quoted}1e39{quoted}\n3.4e38\n")
+    schema = CsvSchema.builder().add_number_column("f", Types.FLOAT()).build()
+    ((line, record, error),) = _aside(tmp_path, schema)
+    assert (line, record) == (2, ["1e39"])
+    assert "is too large for FLOAT" in error
+
+
 class TestLineNumbers:
     """Lines in errors are lines of the file: empty ones, comments, headers and records of several lines count."""
 

@@ -250,6 +250,21 @@ def test_a_time_that_utc_has_no_year_for_can_be_ignored(text: str) -> None:
         assert ignoring.deserialize_all([message.encode()]) == [None]
 
 
+@pytest.mark.parametrize("text", ["1e39", "-3.5e38", '"1e39"'])
+def test_a_number_that_32_bits_do_not_hold_can_be_ignored(text: str) -> None:
+    row_type = Types.ROW_NAMED(["a"], [Types.FLOAT()])
+    rows, lines = JsonRowDeserializationSchema.builder(), CsvRowDeserializationSchema.Builder(row_type)
+    for strict, ignoring, form in (
+        (rows.type_info(row_type).build(), rows.ignore_parse_errors().build(), '{"a": %s}'),
+        (lines.build(), lines.set_ignore_parse_errors(True).build(), "%s"),
+    ):
+        with pytest.raises(ValueError, match=r"field 'a': .* is too large for FLOAT"):
+            strict.deserialize((form % text).encode())
+        good = (form % "3.4e38").encode()
+        assert ignoring.deserialize_all([good, (form % text).encode()]) == [Row(a=3.4e38), None]
+        assert ignoring.deserialize_all([good]) == [Row(a=3.4e38)]
+
+
 @pytest.mark.parametrize("field", [Types.STRING(), Types.BIG_DEC()], ids=str)
 def test_json_that_is_nested_too_deeply_can_be_ignored(field: Any) -> None:
     made = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [field]))

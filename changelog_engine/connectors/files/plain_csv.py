@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from changelog_engine.connectors.files.csv_values import CsvSchema, column_reader_of
+from changelog_engine.formats.texts import of_32_bits
 
 _BYTE_ORDER_MARK = "\ufeff".encode()
 _WHOLE = {"BYTE": pa.int8(), "SHORT": pa.int16(), "INT": pa.int32(), "LONG": pa.int64()}
@@ -92,6 +93,8 @@ class PlainColumns:
         if self._kinds[index] in _REAL and pc.all(pc.is_finite(column)).as_py() is False:
             raise ValueError("what is not finite has more than one spelling")
         values: list[Any] = column.to_pylist()
+        if self._kinds[index] == "FLOAT":
+            return [None if value is None else of_32_bits(value) for value in values]
         read = self._readers[index]
         return values if read is None else read(values)
 
