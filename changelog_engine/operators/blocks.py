@@ -164,7 +164,10 @@ def _shared(strings: list[str]) -> list[str]:
 
 
 def column_of(values: Sequence[Any]) -> Column:
-    """The fastest column for these values: an array when all are plain 64-bit ints or plain floats, else the values."""
+    """The fastest column for these values: an array when all are plain 64-bit ints or plain floats, else a list.
+
+    A source may give other sequences, such as tuples, which a block takes for columns of its own.
+    """
     if type(values) is range:
         return np.arange(values.start, values.stop, values.step, dtype=np.int64)
     kinds = set(map(type, values))
@@ -174,10 +177,10 @@ def column_of(values: Sequence[Any]) -> Column:
             try:
                 return np.fromiter(values, np.int64, count=len(values))
             except OverflowError:
-                return values
-        if kind is float:
+                pass
+        elif kind is float:
             return np.fromiter(values, np.float64, count=len(values))
-    return values
+    return values if type(values) is list else list(values)
 
 
 def join(pieces: list[Column]) -> Column:

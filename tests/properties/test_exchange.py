@@ -115,6 +115,16 @@ def test_an_int_that_its_declared_type_does_not_hold_is_no_key(key_type: Any, la
         exchange.process([0, 1, last], None)
 
 
+@pytest.mark.parametrize("partitioner", [Partitioner.FORWARD, Partitioner.GLOBAL, Partitioner.BROADCAST])
+@pytest.mark.parametrize(
+    "values", [("a", "b"), ("q", b"8 bytes."), ("strings", "a\0b"), ("rows", ["a"], [[]]), (2**63, 1)]
+)
+def test_a_source_may_give_tuples_of_elements(partitioner: Partitioner, values: tuple[Any, ...]) -> None:
+    recorder = Recorder(Exchange(Edge(0, 0, 0, 1, (2,), partitioner), 0, 1, 128))
+    recorder.send([(values, None)])  # type: ignore[list-item]
+    assert recorder.got == {0: [(None, None, value) for value in values]}
+
+
 @given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.sampled_from(KEYS))
 def test_hash_exchange_sends_each_key_to_its_owner_in_order(
     epochs: list[list[list[int]]], parallelism: int, timed: bool, kind: tuple[Any, Any]
