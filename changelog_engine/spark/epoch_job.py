@@ -188,7 +188,7 @@ class SparkEpochRunner:
             with self._cancel_lock:
                 ended.set()
             self._forget(shuffled)
-            self._ahead.end()
+        self._ahead.end()
         if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
             raise EpochFailedError(_lost_words(lost))
