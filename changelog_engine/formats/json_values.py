@@ -78,7 +78,7 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
     if kind == "BIG_DEC":
         return lambda value: parse(value if type(value) is str else str(_number(value)))
     if kind == "DOUBLE":
-        return lambda value: float(value) if type(value) is str else _float(value)
+        return lambda value: parse(value) if type(value) is str else _float(value)
     if kind == "FLOAT":
         return lambda value: parse(value) if type(value) is str else of_32_bits(_float(value))
     if kind == "BOOLEAN":

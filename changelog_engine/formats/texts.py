@@ -30,15 +30,15 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
     """What parses a text to a value of a type; None for types that no text stands for."""
     kind = type_info.kind
     if kind in _BOUNDS:
-        return lambda text: _bounded(int(text), kind)
+        return lambda text: _bounded(int(_number(text)), kind)
     if is_bytes(type_info):
         return lambda text: base64.b64decode(text, validate=True)
     parsers: dict[str, Callable[[str], Any]] = {
         "STRING": str,
-        "BIG_INT": int,
+        "BIG_INT": lambda text: int(_number(text)),
         "BIG_DEC": _decimal,
-        "FLOAT": lambda text: of_32_bits(float(text)),
-        "DOUBLE": float,
+        "FLOAT": lambda text: of_32_bits(float(_number(text))),
+        "DOUBLE": lambda text: float(_number(text)),
         "BOOLEAN": _truth,
         "CHAR": _char,
         "SQL_DATE": datetime.date.fromisoformat,
@@ -58,20 +58,34 @@ def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list
     if kind == "STRING":
         return list
     if kind == "DOUBLE":
-        return lambda texts: list(map(float, texts))
+        return lambda texts: list(map(float, _numbers(texts)))
     if kind == "FLOAT":
-        return lambda texts: [of_32_bits(number) for number in map(float, texts)]
+        return lambda texts: [of_32_bits(number) for number in map(float, _numbers(texts))]
     if kind not in _BOUNDS:
         return None
     limit = 1 << (_BOUNDS[kind] - 1)
 
     def whole_numbers(texts: Sequence[str]) -> list[Any]:
-        values = list(map(int, texts))
+        values = list(map(int, _numbers(texts)))
         if values and not -limit <= min(values) <= max(values) < limit:
             raise ValueError(f"a number is too large for {kind}")
         return values
 
     return whole_numbers
+
+
+def _number(text: str) -> str:
+    """The text, which Python would read without its underscores: ``1_0`` is no number for anybody else."""
+    if "_" in text:
+        raise ValueError(f"{text!r} is not a number")
+    return text
+
+
+def _numbers(texts: Sequence[str]) -> Sequence[str]:
+    """As `_number`, for many."""
+    if "_" in "".join(texts):
+        raise ValueError("an underscore is in a number")
+    return texts
 
 
 def of_32_bits(number: float) -> float:
@@ -99,7 +113,7 @@ def _truth(text: str) -> bool:
 
 def _decimal(text: str) -> Decimal:
     try:
-        return Decimal(text.strip())
+        return Decimal(_number(text).strip())
     except ArithmeticError:
         raise ValueError(f"{text!r} is not a number") from None
 

@@ -265,6 +265,23 @@ def test_a_number_that_32_bits_do_not_hold_can_be_ignored(text: str) -> None:
         assert ignoring.deserialize_all([good]) == [Row(a=3.4e38)]
 
 
+@pytest.mark.parametrize(
+    "field", [Types.INT(), Types.BIG_INT(), Types.BIG_DEC(), Types.FLOAT(), Types.DOUBLE()], ids=str
+)
+def test_an_underscore_is_not_part_of_a_number(field: Any) -> None:
+    """Python's int() and float() would pass over it."""
+    row_type = Types.ROW_NAMED(["a"], [field])
+    rows, lines = JsonRowDeserializationSchema.builder(), CsvRowDeserializationSchema.Builder(row_type)
+    for schema, message in (
+        (rows.type_info(row_type).build(), b'{"a": "1_0"}'),
+        (lines.build(), b"1_0"),
+    ):
+        with pytest.raises(ValueError, match="'1_0' is not a number"):
+            schema.deserialize(message)
+        with pytest.raises(ValueError, match="'1_0' is not a number"):
+            schema.deserialize_all([message])
+
+
 @pytest.mark.parametrize("field", [Types.STRING(), Types.BIG_DEC()], ids=str)
 def test_json_that_is_nested_too_deeply_can_be_ignored(field: Any) -> None:
     made = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [field]))
