@@ -47,10 +47,13 @@ _ENCODED = (
     "cut int, key_group int, key string, map_key string, value string, payload binary, position bigint, fault string, "
     "fault_kind string"
 )
-_WRITTEN = (
-    "path string, size bigint, rows bigint, checkpoint_id bigint, attempt int, stage int, subtask int, "
-    "first_sequence bigint, first_key_group int, last_key_group int, fault string, fault_kind string"
-)
+_TEXTS = ("path", _FAULT, _FAULT_KIND)
+_SMALL = ("attempt", "stage", "subtask", "first_key_group", "last_key_group")
+_WRITTEN = {  # the columns of what tasks tell of parts, by Spark's types
+    name: "string" if name in _TEXTS else "int" if name in _SMALL else "bigint"
+    for name in (*Part._fields, _FAULT, _FAULT_KIND)
+}
+_ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 
 
 class Place(NamedTuple):
@@ -156,10 +159,11 @@ def write_in_tasks(place: Place, shape: StateShape, frame: Any) -> list[Part]:
         timers = _plain(rows).sort_by([("key", "ascending")])
         order = np.argsort(timers["value"].cast(pa.int64()).to_numpy(), kind="stable")
         return write_rows(place, shape, timers.take(pa.array(order)), numbered=False)
-    written = encoded.repartition(_CUT).mapInArrow(partial(_write_in_task, place, shape), _WRITTEN)
+    columns = ", ".join(f"{name} {type_name}" for name, type_name in _WRITTEN.items())
+    written = encoded.repartition(_CUT).mapInArrow(partial(_write_in_task, place, shape), columns)
     found = [row.asDict() for row in written.collect()]
     _raise_fault([row for row in found if row[_FAULT] is not None])
-    return [Part(**{name: row[name] for name in Part._fields if name in row}) for row in found]
+    return [Part(**{name: row[name] for name in Part._fields}) for row in found]
 
 
 def _raise_fault(faults: list[dict[str, Any]]) -> None:
@@ -219,16 +223,11 @@ def _write_in_task(
                 written += [part._asdict() for part in write_rows(place, shape, some, numbered=False)]
         except ChangelogEngineError as error:
             written = [{_FAULT: str(error), _FAULT_KIND: type(error).__name__}]
-    types = {"path": pa.string(), _FAULT: pa.string(), _FAULT_KIND: pa.string()}
-    small = {"attempt", "stage", "subtask", "first_key_group", "last_key_group"}
-    names = (*Part._fields, _FAULT, _FAULT_KIND)
     arrays = [
-        pa.array(
-            [row.get(name) for row in written], types.get(name, pa.int32() if name in small else pa.int64())
-        )
-        for name in names
+        pa.array([row.get(name) for row in written], _ARROW[type_name])
+        for name, type_name in _WRITTEN.items()
     ]
-    yield pa.RecordBatch.from_arrays(arrays, list(names))
+    yield pa.RecordBatch.from_arrays(arrays, list(_WRITTEN))
 
 
 def _plain(rows: pa.Table) -> pa.Table:

@@ -15,9 +15,9 @@ CLOSE = "org$apache$spark$api$python$PythonWorkerFactory$$cleanupIdleWorkers"
 run = SparkEpochRunner.run
 
 
-def run_and_close(self, orders, timeout_s):
+def run_and_close(self, orders, timeout_s, following=None):
     """An epoch; then Spark closes its connections to idle workers."""
-    reports = run(self, orders, timeout_s)
+    reports = run(self, orders, timeout_s, following)
     order = orders(0, 0)
     print(f"attempt {order.attempt}, epoch {order.epoch}", flush=True)
     environment = active_context()._jvm.org.apache.spark.SparkEnv.get()
