@@ -139,7 +139,13 @@ class SparkEpochRunner:
         try:
             return self._run(orders, timeout_s, following if self._reads_ahead else None)
         except BaseException as error:
+            told = None
+            with contextlib.suppress(*LOST):
+                # A process that died while it read ahead: that its state is gone is what follows.
+                told = self._ahead.failure() if isinstance(error, StateLostError) else None
             self._ahead.drop()
+            if told is not None:
+                raise failure_of_spark(told) from None
             if isinstance(error, LOST) and not isinstance(
                 error, ChangelogEngineError
             ):  # some are OSErrors too

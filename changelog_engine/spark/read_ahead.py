@@ -114,6 +114,13 @@ class ReadAhead:
         if failure is not None:
             raise failure
 
+    def failure(self) -> str | None:
+        """What Spark says of why the sources that had begun with the epoch that runs failed; None where they did not."""
+        for job in () if self._now is None else self._now.jobs:
+            if job.isCompleted() and job.value().get().isFailure():
+                return str(job.value().get().failed().get().getMessage())
+        return None
+
     def drop(self) -> None:
         """Give up what reads, or has read, for an epoch that will not be."""
         with self._lock:
