@@ -114,7 +114,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """Set what ``RuntimeContext.get_job_parameter`` sees.
 
         Args:
-            global_job_parameters_dict: names and values. Values that are no str are kept as ``str(value)``, as in PyFlink.
+            global_job_parameters_dict: names and values; of values that are not strings, ``str(value)`` is kept.
         """
         if not isinstance(global_job_parameters_dict, Mapping):
             raise ArgumentTypeError(

@@ -1,7 +1,7 @@
 """Packs: parts of several subtasks as one file.
 
 A pack is the parts' own files one behind the other, each whole with its footer, and a footer at the end that describes the
-row groups of all of them. So it is an ordinary Parquet file for Spark and whoever else reads the table, and who needs one
+row groups of all of them. So it is an ordinary Parquet file for Spark and for other readers of the table, and who needs one
 part reads its bytes only: the pack's name says where they are, and their checksum.
 
 Invariants:

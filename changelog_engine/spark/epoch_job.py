@@ -139,17 +139,10 @@ class SparkEpochRunner:
         try:
             return self._run(orders, timeout_s, following if self._reads_ahead else None)
         except BaseException as error:
-            told = None
-            with contextlib.suppress(*LOST):
-                # A process that died while it read ahead: that its state is gone is what follows.
-                told = self._ahead.failure() if isinstance(error, StateLostError) else None
+            instead = self._said_better(error)
             self._ahead.drop()
-            if told is not None:
-                raise failure_of_spark(told) from None
-            if isinstance(error, LOST) and not isinstance(
-                error, ChangelogEngineError
-            ):  # some are OSErrors too
-                raise self._failure(error) from None
+            if instead is not None:
+                raise instead from None
             raise
         finally:
             if self._printed is not None:
@@ -479,6 +472,19 @@ class SparkEpochRunner:
             if cleaner.isDefined():
                 for sent in shuffled.values():
                     cleaner.get().doCleanupShuffle(sent.dependency.shuffleId(), False)
+
+    def _said_better(self, error: BaseException) -> ChangelogEngineError | None:
+        """What to raise in place of an epoch's error; None where that says it best."""
+        if isinstance(error, StateLostError):
+            told = None
+            with contextlib.suppress(*LOST):
+                told = (
+                    self._ahead.failure()
+                )  # of a process that died while it read ahead; lost state is what follows
+            return None if told is None else failure_of_spark(told)
+        if isinstance(error, ChangelogEngineError):
+            return None  # some are OSErrors too, and what a worker raised stays what it is
+        return self._failure(error) if isinstance(error, LOST) else None
 
     def _failure(self, error: Exception) -> ChangelogEngineError:
         if self._cancelled is not None:

@@ -84,7 +84,7 @@ class StringEncoder(RowEncoder):
     Args:
         charset: any encoding that Python knows.
         text: element -> text; None for ``str``.
-        nulls: whether None has a text, too.
+        nulls: whether None may be written.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StringEncoder(RowEncoder):
         """See RowEncoder.
 
         Raises:
-            TypeMismatchError: None, where elements have a type: a line could not be told from that of a text.
+            TypeMismatchError: None, where elements have a type: its line would look like that of the string ``None``.
         """
         if not self._nulls and NoneType in set(map(type, values)):
             raise TypeMismatchError(
