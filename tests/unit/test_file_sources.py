@@ -147,6 +147,22 @@ class TestTextFile:
         source = FileSource([str(path)])
         assert read_all(source) == ["eins", "", "zwei ü", "ende"]
         check_source(source)
+        packed = path.read_bytes()
+        path.write_bytes(packed * 3)  # several, one after the other, are as one
+        assert read_all(source, 10**6) == ["eins", "", "zwei ü", *["endeeins", "", "zwei ü"] * 2, "ende"]
+        path.write_bytes(packed * 2 + bytes(8))
+        if ending == ".xz":  # its padding
+            assert len(read_all(source, 10**6)) == 7
+        for damaged in (
+            packed + b"x",
+            packed + bytes(3),
+            packed + b"damaged" + packed,
+            packed * 2 + packed[:-3],
+        ):
+            path.write_bytes(damaged)
+            if damaged[len(packed) :] != bytes(3) or ending.lower() not in (".gz", ".gzip"):
+                with pytest.raises(StorageError, match=f"cannot read the input file {path}: "):
+                    read_all(source, 10**6)
 
     @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "latin-1", "cp1252", "utf-8-sig", "gb18030"])
     def test_charsets(self, tmp_path, charset):

@@ -18,22 +18,60 @@ BROKEN_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, pa.ArrowExceptio
 _OPENERS: dict[str, Callable[[Any], Any]] = {
     ".gz": lambda stream: gzip.GzipFile(fileobj=stream),
     ".gzip": lambda stream: gzip.GzipFile(fileobj=stream),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-    ".deflate": lambda stream: _Inflated(stream),
+    ".bz2": lambda stream: _Pieces(stream, bz2.BZ2Decompressor),
+    ".xz": lambda stream: _Pieces(stream, lzma.LZMADecompressor, padding=4),
+    ".deflate": lambda stream: _Pieces(stream, _Inflate),
     ".zst": lambda stream: pa.CompressedInputStream(stream, "zstd"),
 }
 _UNREADABLE = (".zip", ".7z", ".lz4", ".snappy")
-_SKIP_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 
 
-class _Inflated(io.RawIOBase):
-    """Streams that zlib compressed, one after the other as in other compressed files."""
+class _Inflate:
+    """zlib's decompressor as those of ``bz2`` and ``lzma`` are."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self) -> None:
         self._zlib = zlib.decompressobj()
-        self._ready = b""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end was reached."""
+        return self._zlib.eof
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether nothing more comes out of what it was given."""
+        return not self._zlib.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        """What it was given behind the end."""
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        """Up to so many bytes; the data are empty where it needs no input."""
+        return self._zlib.decompress(data or self._zlib.unconsumed_tail, most)
+
+
+class _Pieces(io.RawIOBase):
+    """What was compressed in pieces, one after the other.
+
+    Bytes behind a piece that are no other one are an error, as in gzip and zstd: the readers of ``bz2`` and ``lzma`` pass
+    over them, and over all that follows a piece whose first bytes are damaged, without a word.
+
+    Args:
+        stream: of the compressed bytes.
+        begin: gives what decompresses one piece.
+        padding: behind a piece there may be zeros, a multiple of so many; 0 for none.
+    """
+
+    def __init__(self, stream: Any, begin: Callable[[], Any], padding: int = 0) -> None:
+        self._stream = stream
+        self._begin = begin
+        self._padding = padding
+        self._piece = begin()
+        self._pieces_read = 0
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         """It is."""
@@ -42,20 +80,50 @@ class _Inflated(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Decompress into a buffer."""
         while not self._ready:
-            ended = self._zlib.eof
-            left = self._zlib.unused_data if ended else self._zlib.unconsumed_tail
-            data = left or self._stream.read(_SKIP_BYTES)
-            if ended:
+            data = b""
+            if self._piece.eof:
+                data = self._behind(self._piece.unused_data)
                 if not data:
                     break
-                self._zlib = zlib.decompressobj()
-            elif not data:
-                raise EOFError("the compressed data end too early")
-            self._ready = self._zlib.decompress(data, _SKIP_BYTES)
+                self._piece = self._begin()
+                self._pieces_read += 1
+            elif self._piece.needs_input:
+                data = self._stream.read(_READ_BYTES)
+                if not data:
+                    raise EOFError(f"the compressed data end too early{self._place()}")
+            self._ready = memoryview(self._decompressed(data))
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
+
+    def _behind(self, data: bytes) -> bytes:
+        """What follows a piece, without its padding."""
+        zeros = 0
+        while True:
+            data = data or self._stream.read(_READ_BYTES)
+            rest = data.lstrip(b"\0") if self._padding else data
+            zeros += len(data) - len(rest)
+            if rest or not data:
+                break
+            data = b""
+        if zeros and zeros % self._padding:
+            raise EOFError(
+                f"{zeros} zeros, and not a multiple of {self._padding}, follow a part of the compressed data"
+            )
+        return rest
+
+    def _decompressed(self, data: bytes) -> bytes:
+        try:
+            found: bytes = self._piece.decompress(data, _READ_BYTES)
+        except BROKEN_ERRORS as error:
+            raise OSError(f"the compressed data are damaged{self._place()} ({error})") from error
+        return found
+
+    def _place(self) -> str:
+        if not self._pieces_read:
+            return ""
+        return f" behind {self._pieces_read} whole part{'s' if self._pieces_read > 1 else ''}"
 
 
 def decompressor(name: str) -> Callable[[Any], Any] | None:
@@ -76,7 +144,7 @@ def skip(stream: Any, count: int) -> int:
     """Read so many bytes and let them go; returns how many there were."""
     left = count
     while left > 0:
-        data = stream.read(min(left, _SKIP_BYTES))
+        data = stream.read(min(left, _READ_BYTES))
         if not data:
             break
         left -= len(data)
