@@ -41,7 +41,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
     UserFunctionError,
 )
-from changelog_engine.operators.failures import is_ours
+from changelog_engine.operators.failures import errors_within, is_ours
 
 # What no restart can mend.
 FATAL = (
@@ -164,11 +164,19 @@ def _described(error: BaseException) -> Origin:
     classes = tuple(
         kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException, Exception)
     )
+    message = _message(error)
+    if isinstance(error, BaseExceptionGroup):  # its own message tells how many there are
+        message += "".join(f"; {type(each).__name__}: {_message(each)}" for each in errors_within(error))
+    return Origin(
+        classes or (type(error).__name__,), message[:_LONGEST], _innermost(error), _is_outage(error)
+    )
+
+
+def _message(error: BaseException) -> str:
     try:
-        message = str(error)[:_LONGEST]
+        return str(error)[:_LONGEST]
     except BaseException:  # a user's __str__ may raise anything
-        message = ""
-    return Origin(classes or (type(error).__name__,), message, _innermost(error), _is_outage(error))
+        return ""
 
 
 def _innermost(error: BaseException) -> str:
@@ -184,13 +192,9 @@ def _innermost(error: BaseException) -> str:
 
 
 def _is_outage(error: BaseException) -> bool:
-    """Whether an error, or what it was raised from, is one of the system around the program."""
-    seen: set[int] = set()
-    at: BaseException | None = error
-    while at is not None and id(at) not in seen:
-        seen.add(id(at))
-        names = {kind.__name__ for kind in type(at).__mro__}
+    """Whether an error, what it was raised from, or one of a group is one of the system around the program."""
+    for each in errors_within(error):
+        names = {kind.__name__ for kind in type(each).__mro__}
         if not _OUTAGES.isdisjoint(names) and _NO_OUTAGE.isdisjoint(names):
             return True
-        at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
     return False

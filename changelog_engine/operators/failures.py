@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import os
+import textwrap
 import traceback
 from collections.abc import Iterator, Sequence
 from operator import length_hint
@@ -23,6 +24,7 @@ from changelog_engine.types.typeinfo import shown
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
 _RAISE = dis.opmap["RAISE_VARARGS"]
+_MOST_OF_GROUP = 10
 NOTHING = object()  # no key, no element
 
 
@@ -81,15 +83,45 @@ def element_in(error: BaseException) -> Any:
     return found.get("element", found.get("value", NOTHING))
 
 
+def errors_within(error: BaseException, suppressed: bool = False) -> Iterator[BaseException]:
+    """An error, those that it came of, and those of groups, each once.
+
+    Args:
+        error: where to begin.
+        suppressed: whether those are among them that ``raise ... from None`` hides.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            waiting += reversed(each.exceptions)
+        waiting += [each.__cause__, each.__context__] if suppressed else [_came_of(each)]
+
+
 def user_traceback(error: BaseException) -> str:
-    """The traceback without the engine's own frames, after those of the errors that it came of."""
-    known = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    """The traceback without the engine's own frames, after those of the errors that it came of, before those of a group."""
+    known = _came_of(error)
     before = "" if known is None else f"{user_traceback(known)}\n\nwhich led to:\n\n"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not is_ours(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames)]
     lines += traceback.format_exception_only(type(error), error)
-    return before + "".join(lines).rstrip()
+    told = before + "".join(lines).rstrip()
+    if isinstance(error, BaseExceptionGroup):
+        for number, each in enumerate(error.exceptions[:_MOST_OF_GROUP], 1):
+            told += f"\n\nwhere {number} of {len(error.exceptions)} is:\n\n" + textwrap.indent(
+                user_traceback(each), "  "
+            )
+    return told
+
+
+def _came_of(error: BaseException) -> BaseException | None:
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def user_call(error: BaseException) -> str | None:

@@ -40,6 +40,7 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import KeyGroups, key_groups
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
+from changelog_engine.operators.failures import errors_within
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import REMOVED, restored_versions
 from changelog_engine.state.backend import TIMER_STATES, KeptBackend, StateTable
@@ -378,14 +379,7 @@ def is_doubtful(error: BaseException) -> bool:
     Errors of users' functions, of types, of sinks and of disks come where the engine calls them. What the interpreter raises
     may come anywhere.
     """
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        each = waiting.pop()
-        if each is None or id(each) in seen:
-            continue
-        seen.add(id(each))
-        if not isinstance(each, Exception) or isinstance(each, (MemoryError, RecursionError)):
-            return True
-        waiting += [each.__cause__, each.__context__]
-    return False
+    return any(
+        not isinstance(each, Exception) or isinstance(each, (MemoryError, RecursionError))
+        for each in errors_within(error, suppressed=True)
+    )

@@ -134,7 +134,11 @@ def test_where_it_is_off_or_impossible_all_is_restored(tmp_path, settings):
     assert run(tmp_path, {55: ValueError("no")}, **settings) == [0]
 
 
-@pytest.mark.parametrize("failure", [MemoryError("no"), RecursionError("no"), SystemExit(1)], ids=repr)
+@pytest.mark.parametrize(
+    "failure",
+    [MemoryError("no"), RecursionError("no"), SystemExit(1), ExceptionGroup("all", [MemoryError("no")])],
+    ids=repr,
+)
 def test_what_may_come_between_log_and_table_leaves_doubt(tmp_path, failure, backend):
     assert run(tmp_path, {55: failure}, **backend) == [1]
 

@@ -222,6 +222,32 @@ def test_case_53_an_error_is_not_its_own_cause() -> None:
     assert own.__cause__ is None
 
 
+def test_case_53_a_group_is_told_and_judged_by_what_is_in_it(tmp_path: Path) -> None:
+    """As an asyncio.TaskGroup raises it: its own message has a number only."""
+
+    def group(*errors: Exception) -> Exception:
+        try:
+            raise ExceptionGroup("inner", list(errors))
+        except ExceptionGroup as inner:
+            return ExceptionGroup("unhandled errors in a TaskGroup", [KeyError("beside"), inner])
+
+    failure = failed(tmp_path / "same", job_of(Fails(lambda _attempt: group(ValueError("shape")))))
+    assert len(ATTEMPTS) == 3
+    for told in ("ValueError: shape", "KeyError: 'beside'", "where 2 of 2 is:"):
+        assert told in str(failure)
+    ATTEMPTS.clear()
+    kinds = (ValueError, TypeError)
+    failed(
+        tmp_path / "other",
+        job_of(Fails(lambda attempt: group(kinds[attempt % 2]("shape")))),
+        restart=SIX_TIMES,
+    )
+    assert len(ATTEMPTS) == SIX_TIMES.attempts + 1
+    failure = user_failure(group(ConnectionResetError("gone")), "map", "map")
+    failure.__cause__ = group(ConnectionResetError("gone"))
+    assert not is_mistake(failure)
+
+
 def test_case_53_the_origin_of_a_failure_travels() -> None:
     """What the driver decides by is the same whether the failure came from another process or not."""
 
