@@ -97,6 +97,12 @@ class Registry:
         held = self.held.get((stage, subtask))
         if held is not None and held.attempt == order.attempt and held.runtime.done == order.epoch - 1:
             return held.runtime, None
+        if held is not None and held.attempt == order.attempt:
+            # Spark repeats a stage whose output it could not fetch, and its tasks pass for first ones then.
+            raise StateLostError(
+                f"Spark ran stage {stage}, subtask {subtask} a second time in epoch {order.epoch}: "
+                "others may have taken what it gave the first time"
+            )
         kept = None
         if held is not None:
             kept = self._drop((stage, subtask), leaves=held.attempt < order.attempt)

@@ -24,6 +24,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
+from changelog_engine.spark.worker import Registry
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
@@ -157,3 +158,28 @@ def test_case_10_another_driver_on_this_machine_is_refused(tmp_path: Path) -> No
     assert "FencedError" in done.stderr
     assert "another driver" in done.stderr
     assert "another name or base path" in done.stderr
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_subtask_that_spark_runs_again_in_its_own_process_is_noticed(tmp_path: Path, stage: int) -> None:
+    """When Spark cannot fetch what a stage sent, it runs the stage again; its tasks pass for first ones.
+
+    The epoch before was committed, so that a process without state could restore it: whoever took the first blocks would
+    have others than whoever took the second ones.
+    """
+    inner, runs = Registry.run, []
+
+    def run_twice(registry: Registry, load: Any, order: Any, at: int, subtask: int, *more: Any) -> Any:
+        sent = inner(registry, load, order, at, subtask, *more)
+        if (order.epoch, at, runs) == (4, stage, []):
+            runs.append(order.epoch)
+            return inner(registry, load, order, at, subtask, *more)
+        return sent
+
+    job = TestJob(tmp_path, Script(sizes=(4,)))
+    with mock.patch.object(Registry, "run", run_twice):
+        job.run(graph())
+    assert runs == [4]
+    assert job.coordinator.restarts.count == 1
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
