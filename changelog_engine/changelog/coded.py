@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.codec.arrow_columns import of_type
+
 
 class Coded(NamedTuple):
     """A column as numbers.
@@ -28,8 +30,7 @@ class Coded(NamedTuple):
         codes = self.codes[at]
         missing = codes == len(self.values)
         indices = pa.array(codes, pa.int32(), mask=missing if missing.any() else None)
-        array = pa.DictionaryArray.from_arrays(indices, self.values)
-        return array if array.type == type_ else array.cast(type_)
+        return of_type(pa.DictionaryArray.from_arrays(indices, self.values), type_)
 
 
 def coded(column: pa.ChunkedArray) -> Coded:

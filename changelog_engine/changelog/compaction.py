@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.coded import Coded, coded
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.oversized import takeable, taken
+from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.state import mutation_log
 
 _LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
@@ -145,7 +146,7 @@ class _Rows:
         for field, column in zip(self._table.schema, self._table.columns, strict=True):
             if field.name == "operation":
                 constant = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(at), np.int32)), [operation])
-                columns.append(constant if constant.type == field.type else constant.cast(field.type))
+                columns.append(of_type(constant, field.type))
             elif column.null_count == len(column):
                 columns.append(pa.nulls(len(at), field.type))
             elif field.name == "key" or pa.types.is_dictionary(field.type):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from changelog_engine.changelog.compaction import condensed
 from changelog_engine.changelog.fold import Pending, group_by_state
+from changelog_engine.codec.arrow_columns import without_dictionary
 
 CONDENSE_ROWS = 1_000_000
 DICTIONARIES = (
@@ -73,7 +74,5 @@ def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> 
 def _plain(table: pa.Table) -> pa.Table:
     for name in DICTIONARIES:
         position = table.schema.get_field_index(name)
-        column = table.column(position)
-        if pa.types.is_dictionary(column.type):
-            table = table.set_column(position, name, column.cast(column.type.value_type))
+        table = table.set_column(position, name, without_dictionary(table.column(position)))
     return table

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.oversized import pieces
+from changelog_engine.codec.arrow_columns import as_array, without_dictionary
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
@@ -127,12 +128,7 @@ def identities_of(table: pa.Table, keys: KeyCodec, namespaces: NamespaceCodec | 
 
 def column_of(table: pa.Table, name: str) -> pa.Array:
     """A column as one array, without a dictionary."""
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column
+    return without_dictionary(as_array(table[name]))
 
 
 def map_identities_of(codec: KeyCodec, texts: pa.Array) -> list[Any]:

@@ -19,6 +19,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.row_filter import RowFilter
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
@@ -69,7 +70,10 @@ def read_part(
             first = int(metadata.get(b"changelog.first_sequence", b"0"))
             _check_sequence(read["sequence"], first if first_sequence is None else first_sequence, full)
         return pa.table(
-            [known[name] if name in known else _typed(read[name], schema.field(name).type) for name in names],
+            [
+                known[name] if name in known else of_type(read[name], schema.field(name).type)
+                for name in names
+            ],
             schema=pa.schema([schema.field(name) for name in names]),
         )
 
@@ -137,7 +141,7 @@ def _decoded(
         if read is None or name in known:
             columns[name] = known[name]
         else:
-            columns[name] = _typed(read[name], schema.field(name).type)
+            columns[name] = of_type(read[name], schema.field(name).type)
     return pa.table(columns, schema=pa.schema([schema.field(name) for name in names]))
 
 
@@ -234,10 +238,6 @@ def _known(
             zeros = pa.array(np.zeros(count, np.int32))
             known[name] = pa.DictionaryArray.from_arrays(zeros, pa.array([values], pa.string()))
     return known
-
-
-def _typed(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    return column if column.type == wanted else column.cast(wanted)
 
 
 def _read_schema(repeated: Sequence[str]) -> pa.Schema:

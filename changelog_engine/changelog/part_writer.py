@@ -25,6 +25,7 @@ from changelog_engine.changelog.model import FORMAT_VERSION, Part
 from changelog_engine.changelog.oversized import ARRAY_BYTES, is_long
 from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
@@ -271,9 +272,8 @@ def _prepared(field: pa.Field, rows: int, value: Any) -> Any:
     if required and value.null_count:
         raise ValueError(_missing(name))
     if pa.types.is_dictionary(value.type):
-        wanted = pa.dictionary(_INDEX_TYPE, field.type)
-        return value if value.type == wanted else value.cast(wanted)
-    return value if value.type == field.type else value.cast(field.type)
+        return of_type(value, pa.dictionary(_INDEX_TYPE, field.type))
+    return of_type(value, field.type)
 
 
 def _sliced(rows: int, columns: dict[str, Any], start: int, stop: int) -> dict[str, Any]:

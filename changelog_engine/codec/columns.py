@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.codec.arrow_columns import as_array, of_type, without_dictionary
 from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_finite_text
 
 CHUNK_ROWS = 65_536
@@ -241,13 +242,7 @@ def as_strings(texts: Any) -> pa.Array:
     """A plain string array from a list, a chunked, large or dictionary-encoded array."""
     if isinstance(texts, list):
         return one_array(texts, pa.string())
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-        if isinstance(texts, pa.ChunkedArray):
-            texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], texts.type)
-    if pa.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
-    return texts if pa.types.is_string(texts.type) else texts.cast(pa.string())
+    return of_type(without_dictionary(as_array(texts)), pa.string())
 
 
 def ints_of(texts: pa.Array) -> list[int] | None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.codec import columns
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.composites import RowForm, TupleForm, dumps, form_of
 from changelog_engine.codec.forms import (
     AnyForm,
@@ -329,8 +330,7 @@ def _as_binary(payloads: Any) -> pa.Array:
 
 def _spread(column: pa.Array, present: list[bool]) -> pa.Array:
     """A column with nulls put in where nothing is present."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = without_dictionary(column)
     there = np.array(present, np.bool_)
     return column.take(pa.array(np.cumsum(there) - 1, mask=~there))
 

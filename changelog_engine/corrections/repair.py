@@ -19,6 +19,7 @@ import pyarrow as pa
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.clock import wall_s
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.config.names import writable
@@ -270,21 +271,19 @@ def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
     )
     columns = {
         "key_group": pa.array(groups, pa.int32()),
-        "key": _decoded(key_codec_for(key_type).texts(identities)),
+        "key": without_dictionary(key_codec_for(key_type).texts(identities)),
         "namespace": pa.array([changes.corrections[place].namespace for place in places], pa.string()),
         "operation": pa.array(operations, pa.string()),
-        "value": _decoded(texts),
+        "value": without_dictionary(texts),
     }
     if payloads is not None:
         columns["payload"] = payloads
     if changes.map_identities is not None:
         codec = key_codec_for(type_of(described.get("map_key_type")))
-        columns["map_key"] = _decoded(codec.texts([changes.map_identities[place] for place in places]))
+        columns["map_key"] = without_dictionary(
+            codec.texts([changes.map_identities[place] for place in places])
+        )
     return described["name"], pa.table(columns)
-
-
-def _decoded(texts: pa.Array) -> pa.Array:
-    return texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
 
 
 def _mutations(kind: StateKind, correction: Correction) -> list[tuple[str, Any]]:

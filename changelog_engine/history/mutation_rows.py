@@ -21,6 +21,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.codec.arrow_columns import as_array, of_type
 from changelog_engine.errors import ForeignPathError
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import identity_values, timer_values, value_of_row
@@ -340,8 +341,4 @@ def mutation_files(
 def _as(column: pa.Array | pa.ChunkedArray | list[Any], wanted: pa.DataType) -> pa.Array:
     if isinstance(column, list):
         return pa.array(column, wanted)
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # no chunks, or more than one array can hold
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column if column.type == wanted else column.cast(wanted)
+    return of_type(as_array(column), wanted)

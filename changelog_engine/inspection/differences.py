@@ -20,6 +20,7 @@ from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
@@ -307,12 +308,7 @@ def _by_state(tables: Iterable[pa.Table]) -> dict[_Name, list[pa.Table]]:
 
 def _comparable(piece: pa.Table) -> pa.Table:
     """The columns that count, of the same types whether they come from the log or a snapshot."""
-    columns = [
-        column.cast(column.type.value_type)
-        if pa.types.is_dictionary(column.type) and name != "operation"
-        else column
-        for name, column in ((name, piece[name]) for name in _COLUMNS)
-    ]
+    columns = [piece[name] if name == "operation" else without_dictionary(piece[name]) for name in _COLUMNS]
     return pa.table(columns, names=_COLUMNS)
 
 
@@ -382,12 +378,8 @@ def _declared(described: _Described) -> str:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Columns without dictionaries, but for the keys, so that two tables go together."""
-    columns = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
+    """Columns without dictionaries, so that two tables go together."""
+    return pa.table([without_dictionary(each) for each in table.columns], names=table.column_names)
 
 
 def _numbered(both: pa.Table, kind: str) -> _Entries:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
@@ -153,8 +154,4 @@ def _keys(rows: pa.Table) -> tuple[Any, int]:
 
 def _bytes(rows: pa.Table) -> int:
     columns = [rows[name] for name in _TEXTS]
-    plain = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in columns
-    ]
-    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in plain)
+    return sum(pc.sum(pc.binary_length(without_dictionary(column))).as_py() or 0 for column in columns)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from changelog_engine.changelog.fold import column_of
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
@@ -66,23 +67,28 @@ def mutations_of(
         return []
     operator, state = table["operator"][0].as_py(), table["state"][0].as_py()
     keys = key_codec_for(key_type)
-    found_keys = [keys.key_of(identity) for identity in keys.from_texts(_column(table, "key"))]
+    found_keys = [keys.key_of(identity) for identity in keys.from_texts(column_of(table, "key"))]
     spec = specs.get((operator, state))
     values: list[Any]
     map_keys: list[Any] = [None] * table.num_rows
     if spec is None:
-        values = _column(table, "value").cast(pa.int64()).to_pylist()
+        values = column_of(table, "value").cast(pa.int64()).to_pylist()
     else:
-        decoded = codec_for(spec.value_type).decode_many(_column(table, "value"), _column(table, "payload"))
+        decoded = codec_for(spec.value_type).decode_many(
+            column_of(table, "value"), column_of(table, "payload")
+        )
         values = [user_value(spec, value) for value in decoded]
         if spec.map_key_type is not None:
             codec = key_codec_for(spec.map_key_type)
-            texts = _column(table, "map_key")
+            texts = column_of(table, "map_key")
             present = iter(codec.from_texts(texts.drop_null()))
             map_keys = [
                 codec.key_of(next(present)) if valid else None for valid in texts.is_valid().to_pylist()
             ]
-    operations, namespaces = _column(table, "operation").to_pylist(), _column(table, "namespace").to_pylist()
+    operations, namespaces = (
+        column_of(table, "operation").to_pylist(),
+        column_of(table, "namespace").to_pylist(),
+    )
     shown = TIMERS.get(state, state)
     rows = zip(found_keys, operations, values, map_keys, namespaces, strict=True)
     return [Mutation(shown, *row) for row in rows]
@@ -93,10 +99,3 @@ def user_value(spec: StateSpec, value: Any) -> Any:
     if value is CLEARED:
         return None
     return value[1] if isinstance(spec.value_type, TimedType) and value is not None else value
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, FileType
 
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.instant import Instant
@@ -277,8 +278,7 @@ def python_values(column: Column, type_info: TypeInformation) -> list[Any]:
     """
     if isinstance(column, list):
         return column
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = without_dictionary(column)
     convert = _converter(column.type, type_info)
     if pa.types.is_timestamp(column.type):
         return _moments(column, type_info)

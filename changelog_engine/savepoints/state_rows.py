@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.codec.arrow_columns import of_type, without_dictionary
 from changelog_engine.codec.identities import KeyCodec
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
@@ -142,7 +143,9 @@ class _Rows:
         if POSITION in columns:
             found["position"] = self._whole(columns[POSITION], POSITION)
         fields = [field for field in SCHEMA_OF_ROWS if found.get(field.name) is not None]
-        return pa.table([_as(found[field.name], field.type) for field in fields], schema=pa.schema(fields))
+        return pa.table(
+            [of_type(found[field.name], field.type) for field in fields], schema=pa.schema(fields)
+        )
 
     def typed(self) -> Iterator[tuple[int, Any, Any, Any, bool]]:
         shape, given, rows = self.shape, self.batch.columns, self.batch.rows
@@ -177,9 +180,7 @@ class _Rows:
         codec = key_codec_for(key_type)
         keys = self._checked(self._python(given, declared, column), declared, column, nulls=False)
         identities = self._each(lambda some: codec.identities(some, "the key"), keys, column)
-        texts = codec.texts(identities)
-        if pa.types.is_dictionary(texts.type):
-            texts = texts.dictionary_decode()
+        texts = without_dictionary(codec.texts(identities))
         return texts, _groups(identities, texts, self.shape.max_parallelism)
 
     def _values(self, column: Column) -> tuple[pa.Array, pa.Array | None]:
@@ -196,7 +197,7 @@ class _Rows:
             values = [(since, value) for value in values]
         codec = codec_for(stored)
         texts, payloads = self._each(codec.encode_many, values, VALUE)
-        return (texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts), payloads
+        return without_dictionary(texts), payloads
 
     def _timestamps(self, column: Column) -> pa.Array:
         if not isinstance(column, list) and pa.types.is_timestamp(column.type):
@@ -285,10 +286,6 @@ def _groups(identities: list[Any], texts: pa.Array, max_parallelism: int) -> npt
         found = np.fromiter(sums, np.uint32, len(identities))
         return (found % np.uint32(max_parallelism)).astype(np.int32)
     return key_groups(identities, max_parallelism)
-
-
-def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return array if array.type == wanted else array.cast(wanted)
 
 
 def refuse_repeated(shape: StateShape, rows: pa.Table, numbers: npt.NDArray[np.int64] | None) -> None:

@@ -20,6 +20,7 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.codec.arrow_columns import as_array
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.committer import verify_parts
@@ -178,7 +179,11 @@ class SnapshotWriter:
         """Append the rows of a state."""
         for start in range(0, table.num_rows, ROW_GROUP_ROWS):
             rows = table.slice(start, ROW_GROUP_ROWS)
-            columns = {name: _array(rows[name]) for name in rows.column_names if name not in _OWN}
+            columns = {
+                name: as_array(rows[name].unify_dictionaries())
+                for name in rows.column_names
+                if name not in _OWN
+            }
             if self._writer is None:
                 self._writer = self._open()
             self._writer.write(rows.num_rows, {**columns, "operator": operator, "state": state})
@@ -210,11 +215,3 @@ class SnapshotWriter:
         if self._writer is not None:
             self._parts.append(self._writer.finish())
             self._writer = None
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    """One array; chunks of dictionaries have one dictionary."""
-    array = column.unify_dictionaries().combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array

@@ -13,6 +13,7 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.reading import read_suffix
@@ -100,17 +101,13 @@ def _by_key(table: pa.Table | None, state: str) -> pa.Table:
     """Entries sorted by key; those of one key stay as they are, but timers have no order of their own."""
     if table is None:
         return pa.table({name: [] for name in _ENTRY})
-    plain = pa.table({name: _plain(table[name]) for name in _ENTRY})
+    plain = pa.table({name: without_dictionary(table[name]) for name in _ENTRY})
     order = np.arange(plain.num_rows)
     columns = [("key", "ascending"), ("namespace", "ascending")]
     if state in _TIMERS:
         columns.append(("value", "ascending"))
     rank = plain.append_column("_order", pa.array(order))
     return rank.sort_by([*columns, ("_order", "ascending")]).drop_columns(["_order"]).combine_chunks()
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _entries(table: pa.Table) -> dict[tuple[str, str], list[Any]]:

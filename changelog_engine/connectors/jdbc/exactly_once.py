@@ -24,6 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.values import Codec, codec_for
 from changelog_engine.connectors.jdbc.commit_table import CommitTable
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
@@ -174,8 +175,7 @@ class CommitTableWriter(CommittingWriter):
 
     def _encoded(self, rows: list[tuple[Any, ...]]) -> bytes:
         texts, payloads = self._codec.encode_many(rows)
-        if pa.types.is_dictionary(texts.type):
-            texts = texts.dictionary_decode()
+        texts = without_dictionary(texts)
         payloads = pa.nulls(len(texts), pa.binary()) if payloads is None else payloads
         batch = pa.record_batch([texts, payloads], names=["value", "payload"])
         sink = pa.BufferOutputStream()
