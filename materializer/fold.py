@@ -20,11 +20,12 @@ from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.operators.state_types import spec_of
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.types import TypeInformation, type_of
 from materializer.entries import StateEntries
 
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
@@ -157,7 +158,7 @@ def _fold_at(
         uid = operator["uid"]
         if operators is not None and uid not in operators:
             continue
-        key_type = None if operator.get("key_type") is None else type_from_spec(operator["key_type"])
+        key_type = type_of(operator.get("key_type"))
         for described in operator.get("states", ()):
             name = (uid, described["name"])
             if wanted not in (None, name[1]):
@@ -235,13 +236,7 @@ def _fold(
     tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None
 ) -> dict[Any, Any]:
     """Identities to what is kept for them."""
-    map_key = described.get("map_key_type")
-    spec = StateSpec(
-        described["name"],
-        StateKind(described["kind"]),
-        type_from_spec(described["value_type"]),
-        None if map_key is None else type_from_spec(map_key),
-    )
+    spec = spec_of(described)
     namespaced = described.get("namespace") is not None
     entries: dict[Any, Any] = {}
     names = _NamespaceTexts() if namespaced else None
@@ -270,8 +265,7 @@ def _entries(
     entries: dict[Any, Any], described: dict[str, Any], key_type: TypeInformation | None
 ) -> StateEntries:
     if described["kind"] == StateKind.MAP.value:
-        map_key = described.get("map_key_type")
-        map_keys = key_codec_for(None if map_key is None else type_from_spec(map_key))
+        map_keys = key_codec_for(type_of(described.get("map_key_type")))
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
     return StateEntries(key_codec_for(key_type), entries, described.get("namespace") is not None)
 

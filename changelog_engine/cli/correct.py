@@ -20,8 +20,8 @@ from changelog_engine.cli.shown import PATH, Answer, Sheet, Value, at_option, co
 from changelog_engine.corrections.fixes import user_type
 from changelog_engine.corrections.repair import repair
 from changelog_engine.inspection.points import open_point
-from changelog_engine.inspection.values import type_of
 from changelog_engine.ledger.described import check_names
+from changelog_engine.types import type_of
 
 
 @click.command()

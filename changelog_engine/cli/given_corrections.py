@@ -24,9 +24,16 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.corrections.fixes import user_type
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
-from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from changelog_engine.types import (
+    ElementsTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    type_of,
+)
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
 _SAID = ("operator", "state", "who", "why")

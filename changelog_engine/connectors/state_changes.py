@@ -30,7 +30,7 @@ from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
 from changelog_engine.ledger.reading import read_file
 from changelog_engine.ledger.suffix import Suffix
-from changelog_engine.types import TypeInformation, Types, type_from_spec
+from changelog_engine.types import TypeInformation, Types, type_from_spec, type_of
 from changelog_engine.types.row import make_row
 
 CHECKPOINT_TIME, EVENT_TIME = "checkpoint", "event"
@@ -309,7 +309,7 @@ class StateChangesReader(SplitReader):
 
     def _keys(self, texts: pa.ChunkedArray, spec: dict[str, Any] | None) -> list[Any]:
         given = texts.to_pylist()
-        codec = key_codec_for(_type_of(spec))
+        codec = key_codec_for(type_of(spec))
         identities = iter(codec.from_texts([text for text in given if text is not None]))
         try:
             if self._source.allow_pickle:
@@ -358,9 +358,5 @@ def _field_types(specs: dict[str, Any]) -> list[TypeInformation]:
     value = type_from_spec(specs["value"]["fields"][1] if specs["ttl"] else specs["value"])
     text, long = Types.STRING(), Types.LONG()
     anything = Types.PICKLED_BYTE_ARRAY()
-    key, map_key = (_type_of(specs[name]) or anything for name in ("key", "map_key"))
+    key, map_key = (type_of(specs[name]) or anything for name in ("key", "map_key"))
     return [key, text, map_key, text, value, long, long, long]
-
-
-def _type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
-    return None if spec is None else type_from_spec(spec)

@@ -18,10 +18,9 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.inspection.values import type_of
 from changelog_engine.savepoints.given_tables import batches
 from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import TypeInformation, Types, type_of
 from changelog_engine.types.typeinfo import shown
 from materializer.entries import StateEntries
 from materializer.fold import FoldedState

@@ -27,7 +27,6 @@ from changelog_engine.corrections.fixes import Correction, Fix, StateChanges, ch
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.key_groups import key_group_range, key_groups
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.inspection.values import type_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
@@ -36,7 +35,7 @@ from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
-from changelog_engine.types import Types
+from changelog_engine.types import Types, type_of
 from changelog_engine.types.typeinfo import shown
 from materializer.fold import fold_at
 

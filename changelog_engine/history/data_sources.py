@@ -58,7 +58,6 @@ from changelog_engine.history.mutation_rows import (
 )
 from changelog_engine.history.names import TIMERS, quoted
 from changelog_engine.history.plain_rows import Values, state_values, timers_values
-from changelog_engine.history.sql_types import type_of
 from changelog_engine.history.state_columns import StateColumns, ViewColumn
 from changelog_engine.history.tables import Tables
 from changelog_engine.history.timers_sql import TimerColumns
@@ -67,7 +66,7 @@ from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, R
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import IntegerTypeInfo
+from changelog_engine.types import IntegerTypeInfo, type_of
 
 STATE, MUTATIONS = "changelog_state", "changelog_mutations"
 _FEW_ROWS = 20_000  # that one task folds by itself

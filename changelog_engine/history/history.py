@@ -26,7 +26,7 @@ from changelog_engine.history.tables import Selection, Tables, When
 from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
 from changelog_engine.history.views import is_many, state_views
 from changelog_engine.ledger.described import described_operator, described_state
-from changelog_engine.types import type_from_spec
+from changelog_engine.types import type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -370,8 +370,7 @@ def _key_filter(operator: dict[str, Any], key: Any) -> tuple[range, str]:
     """
     if key is _ANY_KEY:
         return ALL_KEY_GROUPS, "true"
-    spec = operator.get("key_type")
-    codec = key_codec_for(None if spec is None else type_from_spec(spec))
+    codec = key_codec_for(type_of(operator.get("key_type")))
     identity = codec.identity(key)
     group = key_group(identity, operator["max_parallelism"])
     return range(group, group + 1), f"key_group = {group} AND key = {literal(codec.text(identity))}"

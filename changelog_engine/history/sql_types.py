@@ -32,7 +32,6 @@ from changelog_engine.types import (
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
-    type_from_spec,
 )
 
 OLDEST_MS, NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
@@ -85,11 +84,6 @@ def value_of(found: SqlType, json_text: str) -> str:
 def time_of(milliseconds: str) -> str:
     """SQL of epoch milliseconds -> SQL of a timestamp; null outside the years 1 to 9999."""
     return f"CASE WHEN {milliseconds} BETWEEN {OLDEST_MS} AND {NEWEST_MS} THEN timestamp_millis({milliseconds}) END"
-
-
-def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
-    """A declared type out of what a checkpoint says of it; None for undeclared."""
-    return None if spec is None else type_from_spec(spec)
 
 
 def sql_type(type_info: TypeInformation | None) -> SqlType:

@@ -14,10 +14,10 @@ from changelog_engine.history.sql_types import (
     key_sql_type,
     sql_type,
     time_of,
-    type_of,
     value_of,
     window_sql_type,
 )
+from changelog_engine.types import type_of
 
 _TIME = pa.timestamp("us")
 _TIMED = literal(r"(?s)^\[(-?[0-9]+),(.*)\]$")  # the time of the last access, the user's value

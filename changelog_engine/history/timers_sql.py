@@ -16,12 +16,12 @@ from changelog_engine.history.sql_types import (
     SqlType,
     key_sql_type,
     time_of,
-    type_of,
     value_of,
     window_sql_type,
 )
 from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, ViewColumn
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.types import type_of
 
 _STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
 _DOMAIN = f"CASE state WHEN '{EVENT_TIMERS}' THEN 'event time' ELSE 'processing time' END"

@@ -26,10 +26,11 @@ from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
-from changelog_engine.inspection.values import Withheld, keys_of, type_of, values_of
+from changelog_engine.inspection.values import Withheld, keys_of, values_of
 from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.state.backend import TIMER_STATES
+from changelog_engine.types import type_of
 from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"

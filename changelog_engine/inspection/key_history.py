@@ -23,7 +23,7 @@ from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.states import entries_at
-from changelog_engine.inspection.values import Withheld, key_identities, keys_of, type_of, values_of
+from changelog_engine.inspection.values import Withheld, key_identities, keys_of, values_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
@@ -33,7 +33,7 @@ from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, type_of
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
 from changelog_engine.windowing.spec import CONTENTS

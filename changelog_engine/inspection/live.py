@@ -17,11 +17,10 @@ from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.states import StateEntry, StateSummary, key_name, summary_of
-from changelog_engine.inspection.values import type_of
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, type_of
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows, pending_timers
 
 _TIMED = r"(?s)^\[(?P<ms>-?\d+),(?P<value>.*)\]$"

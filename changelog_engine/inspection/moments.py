@@ -29,12 +29,12 @@ from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, CorruptChangelogError, NotSerializableError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.inspection.values import Withheld, keys_of, type_of
+from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import TypeInformation, type_of
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
 
 MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each

@@ -27,7 +27,6 @@ from changelog_engine.history.sql_types import (
     OLDEST_MS,
     SqlType,
     key_sql_type,
-    type_of,
     window_sql_type,
 )
 from changelog_engine.history.state_columns import StateColumns
@@ -35,6 +34,7 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_file
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.types import type_of
 
 _IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key

@@ -9,11 +9,12 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
-from changelog_engine.inspection.values import key_identities, type_of
+from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
+from changelog_engine.types import type_of
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
 _UNDECLARED = "undeclared"

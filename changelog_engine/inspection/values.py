@@ -19,7 +19,7 @@ from changelog_engine.codec.forms import NotExact
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.types import TypeInformation
 from changelog_engine.types.row import Row
 
 
@@ -38,11 +38,6 @@ class Withheld:
     def __repr__(self) -> str:
         shown = "" if self.text is None else f" {self.text}"
         return f"<pickled{shown}>"
-
-
-def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
-    """A declared type out of what a checkpoint says of it; None for undeclared."""
-    return None if spec is None else type_from_spec(spec)
 
 
 def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdentity]:

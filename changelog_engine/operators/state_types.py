@@ -18,7 +18,7 @@ from changelog_engine.changelog.conversion import DROPPED, TypeVersions, Version
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
-from changelog_engine.types import TypeInformation, Types, type_from_spec
+from changelog_engine.types import TypeInformation, Types, type_from_spec, type_of
 from changelog_engine.types.widening import is_wider_integer, widening
 
 REMOVED = "removed"  # of a restored state: it goes, unless it is declared when the functions are opened
@@ -56,12 +56,11 @@ def spec_of(described: dict[str, Any]) -> StateSpec:
     Args:
         described: the state in Checkpoint.operators; without a namespace.
     """
-    map_key = described.get("map_key_type")
     return StateSpec(
         described["name"],
         StateKind(described["kind"]),
         type_from_spec(described["value_type"]),
-        None if map_key is None else type_from_spec(map_key),
+        type_of(described.get("map_key_type")),
     )
 
 

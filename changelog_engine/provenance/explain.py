@@ -48,7 +48,7 @@ from changelog_engine.replay.job import notes_of
 from changelog_engine.replay.recorded import RecordedRange
 from changelog_engine.replay.run import ReplayRun, plan_of
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.types import type_from_spec
+from changelog_engine.types import type_of
 
 _WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
 
@@ -702,8 +702,7 @@ def _readings(key: Any) -> list[Any]:
 
 
 def _codec_of(operator: dict[str, Any]) -> KeyCodec:
-    described = operator.get("key_type")
-    return key_codec_for(None if described is None else type_from_spec(described))
+    return key_codec_for(type_of(operator.get("key_type")))
 
 
 def _codecs(plan: JobPlan) -> dict[str, KeyCodec]:

@@ -26,7 +26,7 @@ from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType
-from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.types import TypeInformation, type_from_spec, type_of
 from changelog_engine.types.typeinfo import shown
 
 _OF_THE_ENGINE = frozenset((EVENT_TIMERS, PROCESSING_TIMERS, MERGING_WINDOWS))
@@ -97,10 +97,9 @@ def types_of(operators: list[dict[str, Any]]) -> StateTypes:
     specs: dict[tuple[str, str], StateSpec] = {}
     keys: dict[str, TypeInformation | None] = {}
     for operator in operators:
-        described = operator.get("key_type")
-        keys[operator["uid"]] = None if described is None else type_from_spec(described)
+        keys[operator["uid"]] = type_of(operator.get("key_type"))
         for state in operator.get("states", ()):
-            map_key, value_type = state.get("map_key_type"), state["value_type"]
+            value_type = state["value_type"]
             timed = state.get("ttl") is not None
             read_as = (
                 TimedType(type_from_spec(value_type["fields"][1])) if timed else type_from_spec(value_type)
@@ -109,7 +108,7 @@ def types_of(operators: list[dict[str, Any]]) -> StateTypes:
                 state["name"],
                 StateKind(state["kind"]),
                 read_as,
-                None if map_key is None else type_from_spec(map_key),
+                type_of(state.get("map_key_type")),
             )
     return StateTypes(specs, keys)
 

@@ -17,7 +17,7 @@ from changelog_engine.types.pickled import PickledBytesTypeInfo
 from changelog_engine.types.pickled import PickledBytesTypeInfo as PickledType
 from changelog_engine.types.row import Row, RowKind
 from changelog_engine.types.temporal import SqlTimeTypeInfo
-from changelog_engine.types.typeinfo import TypeInformation, type_from_spec
+from changelog_engine.types.typeinfo import TypeInformation, type_from_spec, type_of
 
 __all__ = [
     "BasicArrayTypeInfo",
@@ -40,4 +40,5 @@ __all__ = [
     "TypeInformation",
     "Types",
     "type_from_spec",
+    "type_of",
 ]

@@ -231,3 +231,8 @@ def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
             f"unknown type {shown(spec)} in a checkpoint; a newer version wrote it, read it with that one"
         )
     return reader(spec)
+
+
+def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
+    """A declared type out of what a checkpoint says of it, as `type_from_spec`; None for undeclared."""
+    return None if spec is None else type_from_spec(spec)
