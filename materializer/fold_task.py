@@ -23,6 +23,7 @@ from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
+from changelog_engine.changelog.row_filter import in_groups
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.opening import open_storage
@@ -114,7 +115,7 @@ def _rows_of(log: Condensing, kind: str, groups: range) -> list[pa.Table]:
     found: list[pa.Table] = []
     for (_, state), tables in log.tables().items():
         if (state in TIMER_STATES) == (kind == TIMERS):
-            found.extend(part for table in tables if (part := _in_groups(table, groups)).num_rows)
+            found.extend(part for table in tables if (part := in_groups(table, groups)).num_rows)
     return found
 
 
@@ -125,20 +126,11 @@ def _gather(states: dict[tuple[str, str], list[pa.Table]], table: pa.Table) -> N
 
 
 def _only(table: pa.Table, operator: str, kind: str, groups: range) -> pa.Table:
-    table = _in_groups(table, groups)
+    table = in_groups(table, groups)
     timers = pc.is_in(table["state"], value_set=pa.array(sorted(TIMER_STATES)))
     return table.filter(
         pc.and_(pc.equal(table["operator"], operator), timers if kind == TIMERS else pc.invert(timers))
     )
-
-
-def _in_groups(table: pa.Table, groups: range) -> pa.Table:
-    column = table["key_group"]
-    bounds = pc.min_max(column)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    if low is None or (low >= groups.start and high < groups.stop):
-        return table
-    return table.filter(pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop)))
 
 
 def _write(

@@ -36,6 +36,21 @@ class RowFilter(Protocol):
         """
 
 
+def in_groups(table: pa.Table, groups: range) -> pa.Table:
+    """The rows of a range of key groups; rows about the log, which have none, may be among them."""
+    mask = mask_of_groups(table["key_group"], groups)
+    return table if mask is None else table.filter(mask)
+
+
+def mask_of_groups(column: pa.ChunkedArray, groups: range) -> pa.ChunkedArray | None:
+    """Which rows are of a range of key groups, by their ``key_group``; None where none is of others."""
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or (low >= groups.start and high < groups.stop):
+        return None
+    return pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
+
+
 class OfKeys:
     """The rows of some keys, whatever the state.
 

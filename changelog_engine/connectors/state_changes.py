@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.row_filter import in_groups
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
@@ -274,10 +275,9 @@ class StateChangesReader(SplitReader):
             )
 
     def _wanted(self, table: pa.Table) -> pa.Table:
-        groups = table["key_group"]
-        mask = pc.and_(pc.greater_equal(groups, self._groups.start), pc.less(groups, self._groups.stop))
-        for name, wanted in (("operator", self._source.operator), ("state", self._source.state)):
-            mask = pc.and_(mask, pc.equal(table[name], wanted))
+        table = in_groups(table, self._groups)
+        source = self._source
+        mask = pc.and_(pc.equal(table["operator"], source.operator), pc.equal(table["state"], source.state))
         table = table.filter(mask).drop_columns(["operator", "state"])
         place = table.schema.get_field_index("operation")  # its dictionaries differ from file to file
         return table.set_column(place, "operation", table["operation"].cast(pa.string()))

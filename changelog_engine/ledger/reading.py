@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
-from changelog_engine.changelog.model import RestorePoint, Segment
+from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.changelog.part_reader import read_part, read_rows
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
-from changelog_engine.changelog.row_filter import RowFilter
+from changelog_engine.changelog.row_filter import RowFilter, mask_of_groups
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group_range
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.suffix import Suffix
 from changelog_engine.storage.protocol import Storage
@@ -324,12 +324,7 @@ class _Reader:
 
     def _filtered(self, table: pa.Table) -> pa.Table:
         """The rows of this subtask, by what is in them."""
-        mask = None
-        groups, column = self.key_groups, table["key_group"]
-        bounds = pc.min_max(column)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        if low is not None and (low < groups.start or high >= groups.stop):
-            mask = pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
+        mask = mask_of_groups(table["key_group"], self.key_groups)
         if self.operators is not None and not _only(table["operator"], self.operators):
             wanted = pc.is_in(table["operator"], value_set=pa.array(sorted(self.operators), pa.string()))
             mask = wanted if mask is None else pc.and_(mask, wanted)
@@ -342,6 +337,35 @@ def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:
         pa.types.is_dictionary(chunk.type) and operators.issuperset(chunk.dictionary.to_pylist())
         for chunk in column.chunks
     )
+
+
+class Share(NamedTuple):
+    """A part of a checkpoint's state that is folded at once.
+
+    Args:
+        stage: number of the operators' shape, from 0.
+        subtask: of those that the shape has.
+        groups: the subtask's key groups.
+        operators: uids of all operators with this parallelism and max parallelism.
+    """
+
+    stage: int
+    subtask: int
+    groups: range
+    operators: frozenset[str]
+
+
+def shares(checkpoint: Checkpoint) -> Iterator[Share]:
+    """All keyed state of a checkpoint, cut by operators of one parallelism and by their subtasks."""
+    alike: dict[tuple[int, int], set[str]] = {}
+    for operator in checkpoint.operators:
+        if "states" in operator:
+            shape = operator["max_parallelism"], operator["parallelism"]
+            alike.setdefault(shape, set()).add(operator["uid"])
+    for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
+        for subtask in range(parallelism):
+            groups = key_group_range(subtask, max_parallelism, parallelism)
+            yield Share(stage, subtask, groups, frozenset(uids))
 
 
 def lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:

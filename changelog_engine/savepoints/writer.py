@@ -22,13 +22,12 @@ from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.codec.arrow_columns import as_array
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.protection import protecting
-from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.reading import read_parts, shares
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint, open_savepoint
@@ -131,22 +130,11 @@ def _attempt_row(target: JobFolder, row: Attempt) -> Any:
 
 def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> Iterator[Part]:
     """The folded state as parts: a stage for all operators of one parallelism, a subtask for each range of key groups."""
-    alike: dict[tuple[int, int], set[str]] = {}
-    for operator in checkpoint.operators:
-        if "states" in operator:
-            alike.setdefault((operator["max_parallelism"], operator["parallelism"]), set()).add(
-                operator["uid"]
-            )
-    for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
-        for subtask in range(parallelism):
-            groups = key_group_range(subtask, max_parallelism, parallelism)
-            writer = SnapshotWriter(
-                target.snapshots, checkpoint.id, checkpoint.attempt, stage, subtask, groups
-            )
-            folded = live_rows(list(read_parts(point, groups, frozenset(uids))))
-            for (uid, state), table in folded.items():
-                writer.write(table, uid, state)
-            yield from writer.finish()
+    for stage, subtask, groups, uids in shares(checkpoint):
+        writer = SnapshotWriter(target.snapshots, checkpoint.id, checkpoint.attempt, stage, subtask, groups)
+        for (uid, state), table in live_rows(list(read_parts(point, groups, uids))).items():
+            writer.write(table, uid, state)
+        yield from writer.finish()
 
 
 class SnapshotWriter:

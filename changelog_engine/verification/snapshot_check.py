@@ -13,14 +13,13 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.row_filter import in_groups
 from changelog_engine.codec.arrow_columns import without_dictionary
-from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.ledger.reading import read_suffix, shares
+from changelog_engine.state.backend import TIMER_STATES
 
 _ENTRY = ("key_group", "key", "namespace", "map_key", "value", "payload")
-_TIMERS = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 
 
 def differences(
@@ -47,7 +46,7 @@ def differences(
     """
     point = RestorePoint(folder.changelog.root, checkpoint.id, checkpoint.lineage, after)
     told: list[str] = []
-    for operators, groups in _shares(checkpoint):
+    for _, _, groups, operators in shares(checkpoint):
         log = list(read_suffix(point, after, groups, operators))
         expected = live_rows([*_rows(folder, base, groups, operators), *log])
         found = live_rows(list(_rows(folder, snapshot, groups, operators)))
@@ -60,29 +59,14 @@ def differences(
     return told
 
 
-def _shares(checkpoint: Checkpoint) -> Iterator[tuple[frozenset[str], range]]:
-    """What is compared at once: the operators of one parallelism, a subtask's key groups."""
-    alike: dict[tuple[int, int], set[str]] = {}
-    for operator in checkpoint.operators:
-        if "states" in operator:
-            alike.setdefault((operator["max_parallelism"], operator["parallelism"]), set()).add(
-                operator["uid"]
-            )
-    for (max_parallelism, parallelism), uids in alike.items():
-        for subtask in range(parallelism):
-            yield frozenset(uids), key_group_range(subtask, max_parallelism, parallelism)
-
-
 def _rows(
     folder: JobFolder, files: Sequence[PartFile], groups: range, operators: frozenset[str]
 ) -> Iterator[pa.Table]:
     wanted = pa.array(sorted(operators), pa.string())
     for file in files:
         if file.may_hold(groups, operators):
-            table = read_part(folder.snapshots, file)
-            column = table["key_group"]
-            mask = pc.and_(pc.greater_equal(column, groups.start), pc.less(column, groups.stop))
-            yield table.filter(pc.and_(mask, pc.is_in(table["operator"], value_set=wanted)))
+            table = in_groups(read_part(folder.snapshots, file), groups)
+            yield table.filter(pc.is_in(table["operator"], value_set=wanted))
 
 
 def _differing(expected: pa.Table | None, found: pa.Table | None, state: str) -> tuple[int, Any]:
@@ -104,7 +88,7 @@ def _by_key(table: pa.Table | None, state: str) -> pa.Table:
     plain = pa.table({name: without_dictionary(table[name]) for name in _ENTRY})
     order = np.arange(plain.num_rows)
     columns = [("key", "ascending"), ("namespace", "ascending")]
-    if state in _TIMERS:
+    if state in TIMER_STATES:
         columns.append(("value", "ascending"))
     rank = plain.append_column("_order", pa.array(order))
     return rank.sort_by([*columns, ("_order", "ascending")]).drop_columns(["_order"]).combine_chunks()
