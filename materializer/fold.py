@@ -175,7 +175,7 @@ def _fold_at(
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)
-        for domain, words in TIMER_DOMAINS:
+        for domain, words in TIMER_DOMAINS.items():
             tables = pending.pop((uid, domain), []) if wanted is None else []
             if tables:
                 with _withholding(withheld, (uid, f"({words} timers)"), allow_pickle):

@@ -15,12 +15,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 
 ENTRIES = "entries"
 TIMERS = "timers"
 ANY = "any"  # a part of a full snapshot: entries and timers
-TIMER_STATES = frozenset({EVENT_TIMERS, PROCESSING_TIMERS})
 
 
 class Piece(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from changelog_engine.cli.shown import (
     When,
     at_option,
     counted,
+    identified,
     missed_lines,
     operator_option,
     pickle_option,
@@ -25,8 +27,8 @@ from changelog_engine.cli.shown import (
     withheld_lines,
 )
 from changelog_engine.display import iso
-from changelog_engine.inspection.differences import Differences, StateDifference, differences
-from changelog_engine.inspection.key_history import TIME_TO_LIVE, key_history
+from changelog_engine.inspection.differences import Differences, EntryDifference, StateDifference, differences
+from changelog_engine.inspection.key_history import TIME_TO_LIVE, KeyChange, key_history
 from changelog_engine.inspection.states import entries_at
 
 
@@ -69,21 +71,18 @@ def history(
     )
     shown = found.changes[-limit:]
     several = len({change.operator for change in shown}) > 1
-    spaced = any(change.namespace is not None for change in shown)
-    mapped = any(change.map_key is not None for change in shown)
     columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state"]
-    columns += [*(["namespace"] if spaced else []), *(["map key"] if mapped else [])]
-    columns += ["operation", "before", "after", "cause"]
+    below, belows = _below_keys(shown)
+    columns += [*below, "operation", "before", "after", "cause"]
     rows = []
-    for change in shown:
+    for change, cells_below in zip(shown, belows, strict=True):
         cells = [
             change.checkpoint,
             When(change.time_ms),
             *([change.operator] if several else []),
             change.state,
+            *cells_below,
         ]
-        cells += [change.namespace] if spaced else []
-        cells += [None if change.map_key is None else Value(change.map_key)] if mapped else []
         at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
         moment = "" if at_ms is None else f" at {iso(at_ms)}"
         values = [_cell(change.kind, each) for each in (change.before, change.after)]
@@ -159,16 +158,12 @@ def diff(
         for each in found.states
     ]
     entries = [(each.kind, entry) for each in found.states for entry in each.entries]
-    spaced = any(entry.namespace is not None for _, entry in entries)
-    mapped = any(entry.map_key is not None for _, entry in entries)
-    columns = ["change", "operator", "state", "key"]
-    columns += [*(["namespace"] if spaced else []), *(["map key"] if mapped else []), "before", "after"]
+    below, belows = _below_keys([entry for _, entry in entries])
+    columns = ["change", "operator", "state", "key", *below, "before", "after"]
     rows = []
-    for kind, entry in entries:
-        cells: list[Any] = [entry.change, entry.operator, entry.state, Value(entry.key)]
-        cells += [entry.namespace] if spaced else []
-        cells += [None if entry.map_key is None else Value(entry.map_key)] if mapped else []
-        rows.append((*cells, *[_cell(kind, each) for each in (entry.before, entry.after)]))
+    for (kind, entry), cells in zip(entries, belows, strict=True):
+        values = [_cell(kind, each) for each in (entry.before, entry.after)]
+        rows.append((entry.change, entry.operator, entry.state, Value(entry.key), *cells, *values))
     notes = [note for each in found.states for note in _notes(each)]
     notes += ["no difference"] if found.equal else []
     sheets = [
@@ -177,13 +172,26 @@ def diff(
     ]
     head = [f"from {_point(found.before)}", f"to {_point(found.after)}{_common(found)}"]
     document = {
-        "before": _of(found.before),
-        "after": _of(found.after),
+        "before": identified(found.before),
+        "after": identified(found.after),
         "common": found.common,
         "equal": found.equal,
         "states": found.states,
     }
     return Answer(document, sheets, head, notes, status=int(exit_code and not found.equal))
+
+
+def _below_keys(found: Sequence[KeyChange | EntryDifference]) -> tuple[list[str], list[list[Any]]]:
+    """Columns and each row's cells for what lies below a key: namespaces and map keys, where any entry has one."""
+    spaced = any(each.namespace is not None for each in found)
+    mapped = any(each.map_key is not None for each in found)
+    columns = [*(["namespace"] if spaced else []), *(["map key"] if mapped else [])]
+    rows = []
+    for each in found:
+        cells: list[Any] = [each.namespace] if spaced else []
+        cells += [None if each.map_key is None else Value(each.map_key)] if mapped else []
+        rows.append(cells)
+    return columns, rows
 
 
 def _cell(kind: str, value: Any) -> Any:
@@ -208,7 +216,3 @@ def _common(found: Differences) -> str:
     if found.common is None or found.common in (found.before.id, found.after.id):
         return ""
     return f"; they parted at checkpoint {found.common}"
-
-
-def _of(checkpoint: Checkpoint) -> dict[str, int]:
-    return {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt, "time_ms": checkpoint.time_ms}

@@ -11,6 +11,7 @@ import click
 from rich.text import Text
 
 from changelog_engine.cli.console import console
+from changelog_engine.cli.shown import counted
 from changelog_engine.display import printable
 from changelog_engine.static_check import Finding, Level, NotReadableError, Report, check_program
 
@@ -64,22 +65,18 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _summary(report: Report) -> Iterable[str]:
     modules = len(report.files) - 1
-    beside = "" if not modules else f" and {_counted(modules, 'module')} beside it"
+    beside = "" if not modules else f" and {counted(modules, 'module')} beside it"
     yield (
-        f"looked at {report.files[0]}{beside}: {_counted(len(report.imports), 'import')} and "
-        f"{_counted(len(report.uses), 'use')} of the API; {_counted(report.count(Level.ERROR), 'error')}, "
-        f"{_counted(report.count(Level.WARNING), 'warning')}, {_counted(report.count(Level.NOTE), 'note')}"
+        f"looked at {report.files[0]}{beside}: {counted(len(report.imports), 'import')} and "
+        f"{counted(len(report.uses), 'use')} of the API; {counted(report.count(Level.ERROR), 'error')}, "
+        f"{counted(report.count(Level.WARNING), 'warning')}, {counted(report.count(Level.NOTE), 'note')}"
     )
     if report.unknown:
         calls = len(report.unknown)
         values = "a value whose type isn't" if calls == 1 else "values whose types aren't"
         places = list(dict.fromkeys(f"{file}:{line}" for file, line, _ in sorted(report.unknown)))
         more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
-        yield f"not checked: {_counted(calls, 'call')} on {values} known here ({', '.join(places[:_MOST_LINES])}{more})"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+        yield f"not checked: {counted(calls, 'call')} on {values} known here ({', '.join(places[:_MOST_LINES])}{more})"
 
 
 def _as_json(report: Report) -> dict[str, object]:

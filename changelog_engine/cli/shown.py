@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import click
 from rich.text import Text
 
+from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.cli.console import console, table_of
 from changelog_engine.display import iso, printable
@@ -183,6 +184,11 @@ def counted(number: int, what: str) -> str:
         ('1 job', '1,200 checkpoints')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def identified(checkpoint: Checkpoint) -> dict[str, object]:
+    """What documents say of a checkpoint beside its contents."""
+    return {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt, "time_ms": checkpoint.time_ms}
 
 
 def size(count: int | None) -> str:

@@ -16,6 +16,7 @@ from changelog_engine.cli.shown import (
     Sheet,
     Value,
     at_option,
+    identified,
     missed_lines,
     operator_option,
     pickle_option,
@@ -108,7 +109,7 @@ def state(
     elif not withheld and not found.total:
         notes.append("no such entry")
     document = {
-        **_of(found.checkpoint),
+        **identified(found.checkpoint),
         "total": found.total,
         "entries": found.entries,
         "withheld": _list(found),
@@ -126,12 +127,8 @@ def _title(checkpoint: Checkpoint) -> str:
     return f"state at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
-def _of(checkpoint: Checkpoint) -> dict[str, object]:
-    return {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt, "time_ms": checkpoint.time_ms}
-
-
 def _document(found: StatesAt) -> dict[str, object]:
-    return {**_of(found.checkpoint), "states": found.states}
+    return {**identified(found.checkpoint), "states": found.states}
 
 
 def _overview(found: StatesAt) -> Answer:

@@ -182,7 +182,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no type
         columns = _typed(checkpoint, self._operator, self._state)
         groups = range(partition.first, partition.last)
         if isinstance(columns, TimerColumns):
-            found = [self._live(tables, checkpoint, groups, state) for state, _ in TIMER_DOMAINS]
+            found = [self._live(tables, checkpoint, groups, state) for state in TIMER_DOMAINS]
             yield self._batch(timers_values([each for each in found if each is not None], columns))
             return
         live = self._live(tables, checkpoint, groups, self._state)

@@ -107,7 +107,7 @@ class WantedMutations:
 
     def _states(self) -> list[str] | None:
         if self.described is not None and self.described[1] is None:
-            return [state for state, _ in TIMER_DOMAINS]
+            return list(TIMER_DOMAINS)
         return None if self.state is None else [self.state]
 
 

@@ -19,8 +19,6 @@ from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.state.backend import TIMER_DOMAINS
 
-_DOMAINS = dict(TIMER_DOMAINS)
-
 Values = dict[str, list[Any]]  # column -> its values
 
 
@@ -59,7 +57,7 @@ def timer_values(rows: list[dict[str, Any]], columns: TimerColumns) -> Values:
         columns: the operator's timers.
     """
     found = identity_values(columns, rows)
-    found["domain"] = [_DOMAINS[row["state"]] for row in rows]
+    found["domain"] = [TIMER_DOMAINS[row["state"]] for row in rows]
     found["time_ms"] = [int(row["value"]) for row in rows]
     found["time"] = [time_of_ms(each) for each in found["time_ms"]]
     return found

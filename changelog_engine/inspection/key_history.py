@@ -40,7 +40,6 @@ from changelog_engine.windowing.spec import CONTENTS
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
-_TIMERS = dict(TIMER_DOMAINS)
 
 
 TIME_TO_LIVE = "time to live"
@@ -405,15 +404,15 @@ class _Reader:
         key = keys_of([columns["key"][0]], key_type, self._allow_pickle)[0]
         fired = {  # a stream without timestamps does not tell when: any timer of the checkpoint may be the cause
             (columns["checkpoint_id"][i], time)
-            for timers in _TIMERS
+            for timers in TIMER_DOMAINS
             for i in of_state.get(timers, ())
             if columns["operation"][i] == mutation_log.DELETE_TIMER
             for time in (int(columns["value"][i]), None)
         }
         for name, at in of_state.items():
-            if name in _TIMERS:
+            if name in TIMER_DOMAINS:
                 if state is None:
-                    yield from self._timer_changes(columns, at, f"({_TIMERS[name]} timers)", key)
+                    yield from self._timer_changes(columns, at, f"({TIMER_DOMAINS[name]} timers)", key)
             elif state in (None, name) and name in described:
                 yield from self._state_changes(columns, at, described[name], key, fired)
 

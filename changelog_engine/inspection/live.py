@@ -63,7 +63,7 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
             found.append(
                 _state(live.get((uid, described["name"])), summary, described, key_type, checkpoint, limit)
             )
-        for domain, words in TIMER_DOMAINS:
+        for domain, words in TIMER_DOMAINS.items():
             rows = live.get((uid, domain))
             if rows is not None:
                 summary = StateSummary(uid, f"({words} timers)", "timer", rows.num_rows, key_name(operator))

@@ -33,7 +33,7 @@ from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types import TypeInformation, type_of
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
 
@@ -43,7 +43,7 @@ _CONDENSED = 5_000  # rows of a page from which on those that later ones make vo
 _COLUMNS = (
     "checkpoint_id", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "operator", "state",
 )  # fmt: skip
-_TIMERS = {f"({words} timers)": name for name, words in TIMER_DOMAINS}
+_TIMERS = {shown: name for name, shown in TIMER_STATES.items()}
 
 Numbers = npt.NDArray[np.int64]
 

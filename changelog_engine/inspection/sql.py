@@ -180,9 +180,7 @@ class Views:
 
     def _timers(self, operator: dict[str, Any]) -> pa.Table:
         live, columns = self._live(operator["uid"]), TimerColumns.of(operator)
-        found = [
-            live[operator["uid"], state] for state, _ in TIMER_DOMAINS if (operator["uid"], state) in live
-        ]
+        found = [live[operator["uid"], state] for state in TIMER_DOMAINS if (operator["uid"], state) in live]
         values = timers_values(found, columns)
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 

@@ -128,14 +128,14 @@ class Changes:
 
     def timers_history(self, view: str, operator: dict[str, Any]) -> None:
         """What happened to an operator's timers on the checkpoint's lineage."""
-        table = self._loaded(self._rows(operator["uid"], [state for state, _ in TIMER_DOMAINS]))
+        table = self._loaded(self._rows(operator["uid"], list(TIMER_DOMAINS)))
         windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
         kinds = (
             key_sql_type(type_of(operator.get("key_type"))),
             window_sql_type(windows[0]) if windows else None,
         )
         shown = self._identity(zip(_IDENTITY, kinds, strict=False))
-        domains = " ".join(f"WHEN '{state}' THEN '{words}'" for state, words in TIMER_DOMAINS)
+        domains = " ".join(f"WHEN '{state}' THEN '{words}'" for state, words in TIMER_DOMAINS.items())
         ms = "TRY_CAST(value AS BIGINT)"
         shown += [f"CASE state {domains} END AS domain", f"{_time(ms)} AS time", f"{ms} AS time_ms"]
         shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")

@@ -52,7 +52,6 @@ from changelog_engine.provenance.trace import (
     trace_reads,
 )
 from changelog_engine.spark.worker import Registry
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.state.timers import of_whole_ms
 from changelog_engine.types.copies import separate
 
@@ -442,6 +441,3 @@ def _trace_blocks(runtime: StageRuntime, tracker: Tracker) -> None:
 
     own: dict[str, Any] = {"_process": traced_process, "_process_step": traced_step}
     runtime.__dict__.update(own)
-
-
-TIMER_DOMAINS = {EVENT_TIMERS: "event time", PROCESSING_TIMERS: "processing time"}

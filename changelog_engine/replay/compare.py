@@ -23,13 +23,13 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType
 from changelog_engine.types import TypeInformation, type_from_spec, type_of
 from changelog_engine.types.typeinfo import shown
 
-_OF_THE_ENGINE = frozenset((EVENT_TIMERS, PROCESSING_TIMERS, MERGING_WINDOWS))
+_OF_THE_ENGINE = frozenset((*TIMER_DOMAINS, MERGING_WINDOWS))
 _COMPARED = ("key", "namespace", "map_key", "operation", "value", "payload")
 
 

@@ -11,11 +11,11 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.ttl import TimedType
 from changelog_engine.types import TypeInformation
 
-TIMERS = {EVENT_TIMERS: "event time timers", PROCESSING_TIMERS: "processing time timers"}
+TIMERS = {state: f"{words} timers" for state, words in TIMER_DOMAINS.items()}
 
 
 class Mutation(NamedTuple):
