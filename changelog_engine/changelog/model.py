@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from changelog_engine.display import Displayed, Document, Grid, iso, text_of
 
 FORMAT_VERSION = 1
+_INPUTS = "inputs"  # of a subtask's small state
 
 
 class Part(NamedTuple):
@@ -135,7 +136,9 @@ class Checkpoint(Displayed):
 
     def to_json(self) -> str:
         """The row's JSON document."""
-        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, separators=(",", ":"))
+        small = {uid: _inputs_once(subtasks) for uid, subtasks in self.operator_state.items()}
+        document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small}
+        return json.dumps(document, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Checkpoint:
@@ -143,7 +146,26 @@ class Checkpoint(Displayed):
         document = json.loads(text)
         document.pop("format")
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
+        for subtasks in document.get("operator_state", {}).values():
+            for state in subtasks.values():
+                if isinstance(state.get(_INPUTS), str):  # the subtask that has the same
+                    state[_INPUTS] = subtasks[state[_INPUTS]][_INPUTS]
         return Checkpoint(**document)
+
+
+def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The subtasks' small state with the times of their inputs once where all have the same.
+
+    A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
+    """
+    first = next((subtask for subtask, state in subtasks.items() if _INPUTS in state), None)
+    if first is None:
+        return subtasks
+    known = subtasks[first][_INPUTS]
+    return {
+        subtask: state if subtask == first or state.get(_INPUTS) != known else {**state, _INPUTS: first}
+        for subtask, state in subtasks.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ Invariants:
     * A position moves only when the epoch that read up to it has succeeded.
     * Of a source of parts, the next part begins when all splits of the one before have ended, and is read when a checkpoint
       has its first splits.
+    * A split keeps its number, by which it is dealt to a subtask; what an epoch costs here goes by the splits that are not
+      finished, not by all that there ever were.
 """
 
 from __future__ import annotations
@@ -31,6 +33,10 @@ class SourceProgress:
 
     def __init__(self, plan: JobPlan, restored: dict[str, dict[str, Any]]) -> None:
         self.positions: Positions = {}
+        self._unfinished: dict[str, dict[str, int]] = {}  # uid -> split -> its number
+        self._dealt: dict[
+            str, list[dict[str, Any]]
+        ] = {}  # uid -> subtask -> its splits' positions; none: not dealt yet
         self._stage_sources: dict[int, list[str]] = {}
         nodes = {node.id: node for node in plan.graph.nodes}
         self._names: dict[str, str] = {}
@@ -54,11 +60,30 @@ class SourceProgress:
                     known = restored.get(uid)
                     if known is None or (not known and uid in self._of_parts):
                         splits = node.function.splits(stage.parallelism)
-                        self.positions[uid] = {split.id: (split.start, False) for split in splits}
+                        self._take(uid, {split.id: (split.start, False) for split in splits})
                     else:
-                        self.positions[uid] = {
-                            split: (position, finished) for split, (position, finished) in known.items()
-                        }
+                        self._take(uid, {split: (at, finished) for split, (at, finished) in known.items()})
+
+    def _take(self, uid: str, splits: dict[str, tuple[Any, bool]]) -> None:
+        """Where splits of a source are now, new ones among them."""
+        known, unfinished = self.positions.setdefault(uid, {}), self._unfinished.setdefault(uid, {})
+        for split, state in splits.items():
+            if split not in known:
+                unfinished[split] = len(known)
+            known[split] = state
+            if state[1]:
+                unfinished.pop(split, None)
+        self._dealt.pop(uid, None)
+
+    def _deal(self, uid: str, parallelism: int) -> list[dict[str, Any]]:
+        """The positions of a source's unfinished splits, by subtask."""
+        dealt = self._dealt.get(uid)
+        if dealt is None:
+            dealt = self._dealt[uid] = [{} for _ in range(parallelism)]
+            known = self.positions[uid]
+            for split, number in self._unfinished[uid].items():
+                dealt[number % parallelism][split] = known[split][0]
+        return dealt
 
     def for_subtask(self, stage: Stage, subtask: int) -> dict[str, dict[str, Any]]:
         """Positions of the unfinished splits that a subtask reads: every n-th of each source.
@@ -67,12 +92,7 @@ class SourceProgress:
         """
         mine: dict[str, dict[str, Any]] = {}
         for uid in self._stage_sources.get(stage.id, ()):
-            splits = list(self.positions[uid].items())
-            mine[uid] = {
-                split: position
-                for split, (position, finished) in splits[subtask :: stage.parallelism]
-                if not finished
-            }
+            mine[uid] = dict(self._deal(uid, stage.parallelism)[subtask])
             if not mine[uid] and uid in self._of_parts and self._in_last_part(uid):
                 del mine[uid]
         return mine
@@ -133,8 +153,7 @@ class SourceProgress:
     def _begin_next_part(self, uid: str) -> bool:
         """Begin the next part of a source if the part before was read to its end; returns whether it was."""
         source, parallelism = self._of_parts[uid]
-        known = self.positions[uid]
-        if self._in_last_part(uid) or not all(finished for _, finished in known.values()):
+        if self._in_last_part(uid) or self._unfinished[uid]:
             return False
         part = self._part(uid) + 1
         try:
@@ -143,7 +162,7 @@ class SourceProgress:
             raise EpochFailedError(
                 f"source {self._names[uid]!r} can't begin with source {part + 1} of its {len(source.parts)}: {error}"
             ) from error
-        known.update({split.id: (split.start, False) for split in splits})
+        self._take(uid, {split.id: (split.start, False) for split in splits})
         self.unsettled = True
         return True
 
@@ -165,11 +184,12 @@ class SourceProgress:
             raise EpochFailedError(
                 f"source {self._names[uid]!r} can't look for new splits: {error}"
             ) from error
-        found = False
+        new: dict[str, tuple[Any, bool]] = {}
         for split in splits:
-            found = found or split.id not in known
-            known.setdefault(split.id, (split.start, False))
-        return found
+            if split.id not in known:
+                new.setdefault(split.id, (split.start, False))
+        self._take(uid, new)
+        return bool(new)
 
     def settled(self) -> None:
         """A checkpoint has the first splits of the part that has begun."""
@@ -178,14 +198,14 @@ class SourceProgress:
     def advance(self, reached: Positions) -> None:
         """Take over the positions of a successful epoch."""
         for uid, splits in reached.items():
-            self.positions[uid].update(splits)
+            self._take(uid, splits)
 
     @property
     def finished(self) -> bool:
         """Whether no source will have more."""
         return (
             not self._endless
-            and all(finished for splits in self.positions.values() for _, finished in splits.values())
+            and not any(self._unfinished.values())
             and all(self._in_last_part(each) for each in self._of_parts)
         )
 

@@ -18,6 +18,8 @@ from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types.typeinfo import shown
 
+_FEW = 8  # receivers, up to which it is cheaper to look for the elements of each
+
 
 class Exchange:
     """Collects an epoch's elements of one edge.
@@ -115,13 +117,16 @@ class Exchange:
         status = (self.current_watermark, self.idle)
         same = self.edge.partitioner is Partitioner.BROADCAST
         blocks = []
-        encoded = b""
+        encoded = nothing = b""
         for target, pieces in enumerate(self._pieces):
-            if pieces or status != self._sent_watermark:
+            if pieces:
                 if not (same and encoded):
                     keys, times, values = _join_pieces(pieces)
                     encoded = encode_block(Block(self.edge.id, self.channel, keys, times, values, *status))
                 blocks.append((target, encoded))
+            elif status != self._sent_watermark:
+                nothing = nothing or encode_block(Block(self.edge.id, self.channel, None, None, [], *status))
+                blocks.append((target, nothing))
         self._sent_watermark = status
         self._pieces = [[] for _ in range(self.parallelism)]
         return blocks
@@ -154,16 +159,14 @@ class Exchange:
         else:
             groups = key_groups(identities, self.max_parallelism)
         targets = groups.astype(np.int64) * self.parallelism // self.max_parallelism
-        for target in range(self.parallelism):
-            places = np.flatnonzero(targets == target)
-            if len(places):
-                self._pieces[target].append(
-                    (
-                        _select(key_column, places),
-                        None if times is None else times[places],
-                        _select(value_column, places),
-                    )
+        for target, places in _dealt(targets, self.parallelism):
+            self._pieces[target].append(
+                (
+                    _select(key_column, places),
+                    None if times is None else times[places],
+                    _select(value_column, places),
                 )
+            )
 
     def _forward(self, values: Sequence[Any], times: Column | None) -> None:
         self._pieces[self.channel].append((None, times, column_of(values)))
@@ -210,11 +213,27 @@ class Exchange:
 
     def _split(self, targets: Any, values: Sequence[Any], times: Column | None) -> None:
         column = column_of(values)
-        for target in range(self.parallelism):
-            places = np.flatnonzero(targets == target)
-            if len(places):
-                piece = (None, None if times is None else times[places], _select(column, places))
-                self._pieces[target].append(piece)
+        for target, places in _dealt(targets, self.parallelism):
+            piece = (None, None if times is None else times[places], _select(column, places))
+            self._pieces[target].append(piece)
+
+
+def _dealt(targets: Any, parallelism: int) -> list[tuple[int, Any]]:
+    """The receivers that get any elements, each with the places of its own, in order.
+
+    Args:
+        targets: the receiver of each element.
+        parallelism: how many receivers there are.
+    """
+    if parallelism <= _FEW:
+        each = [(target, np.flatnonzero(targets == target)) for target in range(parallelism)]
+        return [(target, places) for target, places in each if len(places)]
+    # A look at all elements for each receiver would be work by the square of the parallelism.
+    order = np.argsort(targets.astype(np.min_scalar_type(parallelism)), kind="stable")
+    counts = np.bincount(targets, minlength=parallelism)
+    ends = np.cumsum(counts)
+    receivers = np.flatnonzero(counts)
+    return [(target, order[ends[target] - counts[target] : ends[target]]) for target in receivers.tolist()]
 
 
 def _stand_for_themselves(column: Column, codec: KeyCodec) -> bool:

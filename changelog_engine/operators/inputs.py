@@ -1,6 +1,9 @@
 """The receiving side of a stage's exchanges: blocks in a fixed order, and the watermark over all channels.
 
 Invariant: the stage's watermark is the smallest of its channels that are not idle, and never goes back.
+
+A channel's block costs the same however many channels there are: all of them are looked at where the stage's watermark
+advances, which is when none that is not idle is left behind it.
 """
 
 from __future__ import annotations
@@ -24,20 +27,32 @@ class Inputs:
         self.idle: set[tuple[int, int]] = set()
         self.current = MIN_WATERMARK
         self.moved = False  # since somebody last set it to False
+        self._behind = len(
+            channels
+        )  # of those that are not idle, how many are not ahead of the stage's watermark
 
     def advance(self, block: Block) -> int | None:
         """Take a block's watermark; returns the stage's new watermark where it advanced, else None."""
         channel = (block.edge, block.channel)
-        if block.watermark > self.watermarks[channel] or block.idle != (channel in self.idle):
-            self.moved = True
-        self.watermarks[channel] = max(self.watermarks[channel], block.watermark)
-        (self.idle.add if block.idle else self.idle.discard)(channel)
-        active = [watermark for name, watermark in self.watermarks.items() if name not in self.idle]
-        lowest = min(active) if active else self.current
-        if lowest > self.current:
-            self.current = lowest
-            return lowest
-        return None
+        before, was_idle, idle = self.watermarks[channel], channel in self.idle, block.idle
+        watermark = max(before, block.watermark)
+        if watermark == before and idle == was_idle:
+            return None
+        self.moved = True
+        self.watermarks[channel] = watermark
+        (self.idle.add if idle else self.idle.discard)(channel)
+        self._behind += (not idle and watermark <= self.current) - (not was_idle and before <= self.current)
+        if self._behind or self.all_idle:
+            return None
+        self.current = min(self._active())
+        self._behind = self._count_behind()
+        return self.current
+
+    def _active(self) -> list[int]:
+        return [watermark for name, watermark in self.watermarks.items() if name not in self.idle]
+
+    def _count_behind(self) -> int:
+        return sum(watermark <= self.current for watermark in self._active())
 
     @property
     def all_idle(self) -> bool:
@@ -68,6 +83,7 @@ class Inputs:
             str(edge) for edge, _ in self.watermarks
         }:
             self.current = state["current"]
+        self._behind = self._count_behind()
 
 
 def merged_inputs(states: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -364,7 +364,12 @@ class SparkEpochRunner:
     def _subtasks(self, stage: Stage, orders: Orders, shuffled: dict[int, Shuffled]) -> Any:
         """The Python RDD of a stage, with a partition for each subtask (all RDDs here are Scala's)."""
         asked = [orders(stage.id, subtask) for subtask in range(stage.parallelism)]
-        given = [pickled(order) for order in asked]
+        given, known = [], dict[bytes, bytes]()
+        for order in asked:
+            data = pickled(order)
+            given.append(
+                known.setdefault(data, data)
+            )  # one object goes into the task once, however many are told it
         located = self._placement is not None and bool(stage.inputs)
         partitions = stage.partitions(self._parallelism)[-1]
         printed = None if self._printed is None else self._printed.path

@@ -125,7 +125,7 @@ def test_a_source_may_give_tuples_of_elements(partitioner: Partitioner, values: 
     assert recorder.got == {0: [(None, None, value) for value in values]}
 
 
-@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.booleans(), st.sampled_from(KEYS))
+@given(st.lists(BATCHES, max_size=3), st.sampled_from([1, 2, 4, 13]), st.booleans(), st.sampled_from(KEYS))
 def test_hash_exchange_sends_each_key_to_its_owner_in_order(
     epochs: list[list[list[int]]], parallelism: int, timed: bool, kind: tuple[Any, Any]
 ) -> None:
@@ -153,7 +153,7 @@ def test_hash_exchange_sends_each_key_to_its_owner_in_order(
         assert arrived == [value for value in sent if key_of(value) == key]
 
 
-@given(st.lists(BATCHES, max_size=3), st.integers(1, 4), st.integers(0, 3))
+@given(st.lists(BATCHES, max_size=3), st.sampled_from([1, 3, 4, 11]), st.integers(0, 3))
 def test_rebalance_is_even_and_keeps_order(
     epochs: list[list[list[int]]], parallelism: int, channel: int
 ) -> None:
@@ -205,6 +205,27 @@ def test_watermark_is_the_smallest_of_the_active_channels() -> None:
     assert inputs.current == 12
     assert inputs.advance(block(1, MAX_WATERMARK)) is None
     assert inputs.advance(block(0, MAX_WATERMARK)) == MAX_WATERMARK
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.booleans()), max_size=40), st.integers(0, 40)
+)
+def test_watermark_is_what_a_look_at_all_channels_gives(
+    blocks: list[tuple[int, int, bool]], restored: int
+) -> None:
+    channels = [(0, number) for number in range(4)]
+    inputs = Inputs(channels)
+    watermarks, idle, current = dict.fromkeys(range(4), MIN_WATERMARK), set[int](), MIN_WATERMARK
+    for place, (channel, watermark, is_idle) in enumerate(blocks):
+        if place == restored:
+            state, inputs = inputs.snapshot(), Inputs(channels)
+            inputs.restore(state)
+        watermarks[channel] = max(watermarks[channel], watermark)
+        (idle.add if is_idle else idle.discard)(channel)
+        lowest = min((watermarks[each] for each in watermarks if each not in idle), default=current)
+        assert inputs.advance(block(channel, watermark, is_idle)) == (lowest if lowest > current else None)
+        current = max(current, lowest)
+        assert (inputs.current, inputs.all_idle) == (current, len(idle) == 4)
 
 
 def test_all_idle_keeps_the_watermark() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.lineage import Lineage, extend
@@ -177,3 +179,22 @@ def test_retired_snapshot_is_refused_by_the_plan(tmp_path: Path) -> None:
     with pytest.raises(RestoreError, match=r"snapshot of checkpoint 1, which was retired.*are there: 2"):
         plan_restore(driver.folder, first)
     assert plan_restore(driver.folder, None).checkpoint is None
+
+
+def test_a_row_has_the_times_of_inputs_once_where_all_subtasks_have_the_same() -> None:
+    def row(parallelism: int, late: bool = False) -> Checkpoint:
+        times = {f"0/{sender}": 1_700_000_000_000 for sender in range(parallelism)}
+        small: dict[str, Any] = {
+            str(subtask): {"log": [7, 1], "inputs": {"current": 5, "channels": dict(times), "idle": []}}
+            for subtask in range(parallelism)
+        }
+        if late:
+            small["2"]["inputs"]["current"] = 4
+        small["shared"] = {"rules": {"r": []}}
+        return Checkpoint(1, 1, None, (Segment(1, 1, 1),), 0, operator_state={"count": small, "numbers": {}})
+
+    for made in (row(4), row(4, late=True)):
+        assert Checkpoint.from_json(made.to_json()) == made
+    assert len(row(64).to_json()) < 6 * len(row(16).to_json())
+    alike = json.loads(row(4, late=True).to_json())["operator_state"]["count"]
+    assert (alike["1"]["inputs"], alike["2"]["inputs"]["current"]) == ("0", 4)
