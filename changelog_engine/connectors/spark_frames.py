@@ -218,9 +218,10 @@ class StreamingDataFrameSource(DiscoveringSource):
             self._query = None
             if failure is not None and not self._lapsed.is_set():
                 raise ConnectorError(f"Spark's query of the streaming DataFrame failed: {failure}")
-            if failure is None and self.available_now:
+            if failure is None and self.available_now and _read_all(query):
                 self._end()
                 return
+            # Somebody else has stopped it: it goes on.
         self._lapsed.clear()
         writer = self.dataframe.writeStream.foreachBatch(self._stage)
         writer = writer.option("checkpointLocation", f"{self.staging}/_query")
@@ -289,6 +290,11 @@ def _published(storage: Storage, version: int, folder: str) -> bool:
         storage.sync(f"{folder}/{entry.name}")  # Spark leaves it to the kernel when its files reach a disk
     storage.sync(folder)
     return storage.put_if_absent(name_of(version), folder.encode())
+
+
+def _read_all(query: Any) -> bool:
+    """Whether a query has ended because there was nothing left to read; one that was stopped looks the same to PySpark."""
+    return bool(query._jsq.streamingQuery().noNewData())
 
 
 def _schema_of(dataframe: Any) -> Any:

@@ -21,8 +21,10 @@ from session_jobs import environment
 
 from api.common import RestartStrategies, Row, Types
 from api.datastream.functions import MapFunction
+from changelog_engine.clock import Deadline
 from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.protocols import SinkContext
+from changelog_engine.connectors.spark_frames import StreamingDataFrameSource
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.testing.conformance import check_source
 from changelog_engine.types import Instant
@@ -155,6 +157,29 @@ def test_a_stream_of_files_that_ends(spark: SparkSession, tmp_path: Path) -> Non
         (folder / f"{file}.json").unlink()  # the stream remembers
     assert numbers() == [*range(0, 30, 2), 100]
     assert not spark.streams.active
+
+
+def test_a_stream_that_ends_goes_on_when_somebody_stops_its_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for file in range(3):
+        (folder / f"{file}.json").write_text(json.dumps({"n": file}))
+    frame = spark.readStream.schema("n BIGINT").option("maxFilesPerTrigger", 1).json(str(folder))
+    source = StreamingDataFrameSource(frame, str(tmp_path / "staging"), available_now=True)
+    (split,) = source.splits(1)
+    (query,) = spark.streams.active
+    query.stop()
+    reader, position, finished, found = source.reader(split), split.start, False, []
+    deadline = Deadline(120)
+    while not finished and not deadline.passed:
+        source.discover({})
+        values, position, finished, *_ = reader.read(position, 10)
+        found += values
+    reader.close()
+    source.job_ended()
+    assert sorted(row.n for row in found) == [0, 1, 2]
 
 
 def counting() -> type[DataSource]:
