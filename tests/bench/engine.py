@@ -207,6 +207,9 @@ class EngineBench:
         result["flights_per_s"] = result["flights"] / result["seconds"]
         if how == "spark":
             result["cpu_s"] = outcome.cpu_s
+            log = read_log(self.base_of(name))
+            running_ms = log.checkpoints[-1]["time_ms"] - log.attempts[0]["time_ms"]
+            result["running_flights_per_s"] = result["flights"] * 1000 / running_ms
         there = {"state.changelog.dstl.dfs.base-path": str(self.base_of(name))}
         compared = self.run_program(f"{name}-compared", [*program, "compare", str(path)], there)
         return {**result, "values_compared": compared.result["values_compared"]}

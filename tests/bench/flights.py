@@ -1,15 +1,18 @@
 """The job of the demo, unpaced: three keyed stages, Rows, all kinds of state, event time, timers; and its plain reference.
 
-``python flights.py spark|in_process|reference|compare FILE [KEY=VALUE ...]``; the last line printed is the result as
-JSON. ``compare`` compares the state at the end of a job with the reference, value by value. It does so by itself:
-folding the log takes more CPU than a third of the job.
+``python flights.py spark|in_process|pyflink|reference|compare FILE [KEY=VALUE ...]``; the last line printed is the result
+as JSON. ``compare`` compares the state at the end of a job with the reference, value by value. It does so by itself:
+folding the log takes more CPU than a third of the job. ``pyflink`` runs in an environment with PyFlink, and imports the job
+from where ``python.files`` says; see `Peers.pyflink_flights`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +48,40 @@ def reference(path: Path) -> dict[str, Any]:
     return {"cpu_s": best}
 
 
-def run(path: Path, settings: dict[str, str]) -> dict[str, Any]:
+def expected_lines(path: Path, every: int) -> list[str]:
+    """What the job prints when it tells its progress so often, sorted; in plain Python."""
+    from reference import expected_state
+
+    lines = []
+    flights: Counter[str] = Counter()
+    delayed: Counter[str] = Counter()
+    minutes: Counter[str] = Counter()
+    with path.open() as file:
+        for line in file:
+            _, carrier, _, _, _, _, delay, _ = line.rstrip("\n").split(",")
+            flights[carrier] += 1
+            if delay:
+                delayed[carrier] += 1
+                minutes[carrier] += int(delay)
+            if flights[carrier] % every == 0:
+                mean = minutes[carrier] / delayed[carrier]
+                lines.append(f"{carrier}: {flights[carrier]:,} flights, mean delay {mean:.1f} min")
+    for airport, paused in expected_state(path)["airports", "paused"].items():
+        for count in range(every, paused + 1, every):
+            lines.append(f"{airport}: {count:,} aircraft didn't come back within six hours")
+    return sorted(lines)
+
+
+def run(path: Path, settings: dict[str, str], package: str = "changelog_engine.api") -> dict[str, Any]:
     """Run the job to its end; the seconds of execute()."""
-    from changelog_engine.api.common import Configuration
-    from changelog_engine.api.datastream import StreamExecutionEnvironment
+    common = importlib.import_module(f"{package}.common")
+    datastream = importlib.import_module(f"{package}.datastream")
     from flights_job import build
 
-    configuration = Configuration()
+    configuration = common.Configuration()
     for key, value in settings.items():
         configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
     build(env, str(path), UNPACED)
     began = time.perf_counter()
@@ -88,18 +115,20 @@ def run_in_process(path: Path, settings: dict[str, str]) -> dict[str, Any]:
 def main() -> None:
     """Command line: how, file, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("how", choices=["spark", "in_process", "reference", "compare"])
+    parser.add_argument("how", choices=["spark", "in_process", "pyflink", "reference", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     settings = dict(setting.split("=", 1) for setting in arguments.settings)
-    sys.path.append(str(JOB))
+    sys.path.append(str(Path(settings["python.files"]).parent if arguments.how == "pyflink" else JOB))
     if arguments.how == "reference":
         result = reference(arguments.file)
     elif arguments.how == "compare":
         result = compare(arguments.file, settings)
     elif arguments.how == "spark":
         result = run(arguments.file, settings)
+    elif arguments.how == "pyflink":
+        result = run(arguments.file, settings, "pyflink")
     else:
         result = run_in_process(arguments.file, settings)
     with arguments.file.open() as lines:

@@ -73,8 +73,7 @@ class PaymentsBench(BesidePeers):
             jar = connector(work)
             if kafka is None or jar is None:
                 return None
-            program = work / JOB.name
-            program.write_text(JOB.read_text().replace("changelog_engine.api", "pyflink"))
+            program = self.peers.in_pyflink(JOB)
             command = [str(program), kafka.bootstrap_servers, "--bounded", "--prefix", _PREFIX]
             outcome = self.peers.run_pyflink(
                 "pyflink-payments", command, "process", {"pipeline.jars": f"file://{jar}"}, read=_nothing

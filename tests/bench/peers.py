@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from engine import EngineBench
 from first_records import Notes
+from flights import JOB, cut, expected_lines
 from log_figures import percentile
 from processes import Outcome, measure, result_line
 from sizes import Sizes
@@ -21,6 +23,10 @@ from workloads import MERGING
 HERE = Path(__file__).parent
 PYFLINK = "apache-flink==2.3.0"
 COMPLETED = re.compile(r"Completed checkpoint \d+ for .*checkpointDuration=(\d+) ms")
+_TASK_SWITCHED = re.compile(
+    r"^(\S+ \S+) .* switched from (INITIALIZING to RUNNING|RUNNING to FINISHED)\.$", re.MULTILINE
+)
+_LINE_EVERY = 100  # flights or pauses, so that what is printed says much of the state
 PROTOTYPE_RATE = re.compile(r"throughput (\d+) rec/s")
 
 
@@ -90,6 +96,36 @@ class Peers:
         program = ["workloads.py", "pyflink", name, str(self.sizes.pyflink_workload)]
         mode = "process" if name in MERGING else "thread"
         return self.run_pyflink(f"pyflink-{name}", program, mode)[0].result
+
+    def pyflink_flights(self) -> dict[str, Any]:
+        """The flights job in PyFlink, set up as in (c); only its lines of progress come more often, to be compared.
+
+        Raises:
+            RuntimeError: it printed other lines than the plain computation.
+        """
+        path = cut(self.work, self.sizes.pyflink_flights)
+        program = self.in_pyflink(JOB / "flights_job.py")
+        often = program.read_text().replace("PROGRESS_EVERY = 10_000\n", f"PROGRESS_EVERY = {_LINE_EVERY}\n")
+        program.write_text(often)
+        arguments = ["flights.py", "pyflink", str(path)]
+        settings = {"python.files": str(program)}
+        outcome, folder = self.run_pyflink("pyflink-flights", arguments, settings=settings)
+        wanted = expected_lines(path, _LINE_EVERY)
+        printed = (self.logs / "pyflink-flights.log").read_text().splitlines()
+        found = sorted(line[3:] for line in printed if line[1:3] == "> ")  # behind the subtask's number
+        if found != wanted:
+            others = sorted(set(found) ^ set(wanted)) or ["a line came twice"]
+            raise RuntimeError(
+                f"{len(found)} lines instead of {len(wanted)}; the first that differs: {others[0]}"
+            )
+        flights, seconds = outcome.result["flights"], outcome.result["seconds"]
+        return {
+            **outcome.result,
+            "flights_per_s": flights / seconds,
+            "running_flights_per_s": flights / running_s(folder / "log"),
+            "cpu_s": outcome.cpu_s,
+            "lines_compared": len(wanted),
+        }
 
     def pyflink_restore(self) -> dict[str, Any]:
         """Time to the first record with the state of a checkpoint to restore, less that of a start without.
@@ -168,6 +204,12 @@ class Peers:
         }
         return measure(name, command, self.logs, environment, 1800, stop_when, read), folder
 
+    def in_pyflink(self, job: Path) -> Path:
+        """The program of a job as PyFlink's, in the work folder: only the package that it imports is another."""
+        program = self.work / job.name
+        program.write_text(job.read_text().replace("changelog_engine.api", "pyflink"))
+        return program
+
     def spark(self) -> dict[str, Any]:
         """(d) Spark's transformWithState in Python."""
         folder = self.work / "tables" / "spark"
@@ -207,6 +249,20 @@ class Peers:
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", PYFLINK], check=True)
             ready.write_text(PYFLINK)
         return python
+
+
+def running_s(logs: Path) -> float:
+    """From when the last task of a job ran to when the last one ended, as PyFlink logs it: without its start and its end."""
+    text = "".join(log.read_text(errors="replace") for log in logs.glob("*.log"))
+    ran, ended = (
+        max(
+            datetime.strptime(at, "%Y-%m-%d %H:%M:%S,%f")
+            for at, how in _TASK_SWITCHED.findall(text)
+            if how == wanted
+        )
+        for wanted in ("INITIALIZING to RUNNING", "RUNNING to FINISHED")
+    )
+    return (ended - ran).total_seconds()
 
 
 def newest_checkpoint(folder: Path, after: float) -> Path | None:

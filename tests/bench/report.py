@@ -212,13 +212,40 @@ GOALS = (
         0.13,
     ),
     Goal(
-        "CPU of all its processes, from their start to their end",
+        "the same job in PyFlink, thread mode",
+        ("pyflink_flights",),
+        _field("pyflink_flights", "flights_per_s"),
+        "flights/s",
+    ),
+    Goal(
+        "flights job, against PyFlink",
+        ("flights", "pyflink_flights"),
+        lambda results: results["flights"]["flights_per_s"] / results["pyflink_flights"]["flights_per_s"],
+        "x",
+        25,
+    ),
+    Goal(
+        "the same, both without their starts",
+        ("flights", "pyflink_flights"),
+        lambda results: (
+            results["flights"]["running_flights_per_s"] / results["pyflink_flights"]["running_flights_per_s"]
+        ),
+        "x",
+    ),
+    Goal(
+        "CPU of all processes of the flights job, from their start to their end",
         ("flights",),
         lambda results: _us_per_flight(results, "flights"),
         "us a flight",
     ),
     Goal(
-        "its subtasks, CPU",
+        "the same, PyFlink",
+        ("pyflink_flights",),
+        lambda results: _us_per_flight(results, "pyflink_flights"),
+        "us a flight",
+    ),
+    Goal(
+        "subtasks of the flights job, CPU",
         ("flights_cpu",),
         lambda results: _us_per_flight(results, "flights_cpu"),
         "us a flight",

@@ -37,6 +37,7 @@ class Sizes:
     row_workload: int = 1_000_000  # and those of Rows and sessions
     workload_loop: int = 1_000_000  # each of them as a plain loop
     flights: int = 336_776  # a year; its job, unpaced
+    pyflink_flights: int = 100_000
     payments: int = 300_000  # the second real job
     latency_per_s: int = 10_000  # at this pace
     pyflink_latency_per_s: int = 4_000  # it does some 10,000 as fast as it goes
@@ -61,7 +62,15 @@ def sizes_from_environment() -> Sizes:
         scaled = (
             max(1, int(default * scale))
             if default >= 1_000_000
-            or field.name in ("spark_batch", "pyflink_recover", "flights", "payments", "pyflink_workload")
+            or field.name
+            in (
+                "spark_batch",
+                "pyflink_recover",
+                "flights",
+                "pyflink_flights",
+                "payments",
+                "pyflink_workload",
+            )
             else default
         )
         values[field.name] = int(os.environ.get(f"BENCH_{field.name.upper()}", scaled))
