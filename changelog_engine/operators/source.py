@@ -24,6 +24,7 @@ from changelog_engine.operators.stateless import PassOperator, TimestampsOperato
 _FIRST_STEP = 64
 _LARGEST_STEP = 32_768
 _STEP_SECONDS = 0.02
+_SLICED = (list, tuple, range)  # of which a part can be taken, as not of every sequence
 _LARGEST_EPOCH_BYTES = 256 * 1024 * 1024
 _SAMPLE = 4
 
@@ -162,6 +163,8 @@ class SourceHead:
                 wanted = min(split_left, self._step)
                 try:
                     values, position, finished, times, aside = reader.read(position, wanted)
+                    if type(values) not in _SLICED:
+                        values = list(values)
                 except BaseException as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
                 count = len(values)

@@ -39,6 +39,7 @@ from changelog_engine.errors import (
 )
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.tags import OutputTag
+from changelog_engine.operators.failures import element_in
 
 SERVERS = "localhost:9092"
 SECRET = "hush-hush"
@@ -277,6 +278,16 @@ class Half(SimpleStringSchema):
         return [each.decode() for each in messages[::2]]
 
 
+class Both(Half):
+    """Writes one, and many in the same way."""
+
+    def serialize(self, element: str) -> bytes:
+        return element.encode()
+
+    def serialize_all(self, elements: list[str]) -> list[bytes]:
+        return [each.encode() for each in elements]
+
+
 class Loud(Half):
     """Overrides what is called for one: then that is called for each."""
 
@@ -290,8 +301,15 @@ class Loud(Half):
 def test_schemas_for_many_at_once() -> None:
     assert RecordSchema("t", None, Loud()).records_of(["a", "b"]) == (["t", "t"], [b"A", b"B"], [None, None])
     assert RecordSchema("t", None, SimpleStringSchema()).records_of(["a", "b"])[1] == [b"a", b"b"]
-    with pytest.raises(ConnectorError, match=r"Half.serialize_all\(\) gave 1 messages for 2 elements"):
+    with pytest.raises(
+        ConnectorError, match=r"Half.serialize_all\(\) gave 1 messages of topic 't' for 2 elements"
+    ):
         RecordSchema("t", None, Half()).records_of(["a", "b"])
+    with pytest.raises(AttributeError) as caught:
+        RecordSchema("t", None, Both()).records_of(["a", 5, "b"])
+    within = caught.value.__traceback__
+    assert within is not None
+    assert element_in(caught.value.with_traceback(within.tb_next)) == 5
     properties = ClientProperties({"bootstrap.servers": SERVERS}, "Test")
     messages = [Message(topic="t", partition=0, offset=0, value=value) for value in (b"a", b"b")]
     values: list[Any] = []

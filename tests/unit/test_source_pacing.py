@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
+import numpy as np
 import pytest
 
 from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
@@ -136,6 +138,21 @@ def test_what_a_reader_raises_is_told_with_its_source(
     with pytest.raises(UserFunctionError, match=doing) as caught:
         epoch_with_a_barrier()
     assert caught.value.operator == "slow"
+
+
+def test_elements_may_come_in_any_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of some cannot be taken; what is none fails as reading does."""
+    source = Slow(1.0, True)
+    head = SourceHead("uid", "slow", source, SourceStart("slow", None), lambda: source.now_s)
+    given: list[Any] = [deque((1, 2)), np.array((3, 4)), None]
+    taken: list[Any] = []
+    monkeypatch.setattr(Slow, "read", lambda self, position, most: Range(given.pop(0), position + 1, False))
+    monkeypatch.setattr(head.head, "process", lambda values, times: taken.append(values))
+    for _ in range(2):
+        head.read({"a": 0}, 2, 1)
+    with pytest.raises(UserFunctionError, match="reading split 'a' of operator 'slow' raised TypeError"):
+        head.read({"a": 0}, 2, 1)
+    assert taken == [[1, 2], [3, 4]]
 
 
 def test_a_slow_iterable_is_cut_off() -> None:

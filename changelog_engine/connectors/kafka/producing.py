@@ -54,8 +54,10 @@ class RecordSchema:
         topics = (
             [self.topic_of(element) for element in elements] if self.topic is None else [self.topic] * count
         )
-        keys = [None] * count if self.key_schema is None else _serialized(self.key_schema, elements)
-        return topics, _serialized(self.value_schema, elements), keys
+        keys = (
+            [None] * count if self.key_schema is None else _serialized(self.key_schema, elements, self.topic)
+        )
+        return topics, _serialized(self.value_schema, elements, self.topic), keys
 
     def topic_of(self, element: Any) -> str:
         """The topic that an element goes to."""
@@ -211,15 +213,24 @@ class RecordProducer:
         return int(partitions[subtask % len(partitions)])
 
 
-def _serialized(schema: Any, elements: Sequence[Any]) -> list[Any]:
-    bulk = bulk_of(schema, "serialize")
-    if bulk is not None and type(elements) is list:
-        found = list(bulk(elements))
-        if len(found) != len(elements):
-            raise ConnectorError(
-                f"Kafka: {type(schema).__name__}.serialize_all() gave {len(found)} messages for {len(elements)} elements: "
-                "it must give one for each"
-            )
-        return found
+def _serialized(schema: Any, elements: Sequence[Any], topic: str | None) -> list[Any]:
     serialize = schema.serialize
-    return [serialize(element) for element in elements]
+    bulk = bulk_of(schema, "serialize")
+    if bulk is None or type(elements) is not list:
+        return [serialize(element) for element in elements]
+    failed: Exception | None = None
+    try:
+        found = list(bulk(elements))
+    except Exception as error:
+        failed = error
+    if failed is not None:
+        for element in elements:
+            serialize(element)  # who asks one by one hears at which one it failed
+        raise failed
+    if len(found) != len(elements):
+        to = "" if topic is None else f" of topic {topic!r}"
+        raise ConnectorError(
+            f"Kafka: {type(schema).__name__}.serialize_all() gave {len(found)} messages{to} for {len(elements)} elements: "
+            "it must give one for each"
+        )
+    return found
