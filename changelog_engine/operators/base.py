@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
+from operator import itemgetter
 from types import NoneType
 from typing import Any, Protocol
 
@@ -109,6 +110,7 @@ class UnionInput:
         union.receiver.resume(union.current)
 
 
+_FIRST = itemgetter(0)
 # Types whose elements may be None where they leave a chain, as in Flink. Inside an element None is a field without a value.
 _NULLABLE = frozenset(("STRING", "BIG_INT", "BIG_DEC", "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP", "INSTANT"))
 
@@ -247,7 +249,7 @@ class Operator:
 
     def emit_tagged(self, values: list[Any], times: Sequence[int] | None) -> None:
         """As emit, for functions that may give pairs of OutputTag and element: those go to the tag's side output."""
-        if any(issubclass(kind, tuple) for kind in set(map(type, values))):
+        if _may_be_tagged(values):
             values, times = self._without_tagged(values, times)
         self.emit(values, times)
 
@@ -301,6 +303,15 @@ class Operator:
             self.emit_aside(tag, elements, own_times)
         kept = list(compress(values, mine))
         return kept, None if times is None else list(compress(times, mine))
+
+
+def _may_be_tagged(values: list[Any]) -> bool:
+    """Whether there may be pairs of OutputTag and element among these: true of tuples that a quick look does not tell."""
+    kinds = set(map(type, values))
+    if kinds == {tuple} and all(values):
+        kinds = set(map(type, map(_FIRST, values)))  # drives our own code
+        return any(issubclass(kind, OutputTag) for kind in kinds)
+    return any(issubclass(kind, tuple) for kind in kinds)
 
 
 def results_of(result: Any, name: str, call: str) -> Iterable[Any]:

@@ -116,6 +116,7 @@ class BroadcastStates:
         self._undeclared: dict[str, Any] = {}  # restored, as snapshot() gave it
         self._undeclared_types: dict[str, Any] = {}
         self._entries: dict[str, dict[Any, Any]] = {name: {} for name in self._specs}
+        self._asked: tuple[Any, Any, Any] = (None, None, None)  # last: views, descriptor, and what that gave
         self.readers = {spec.name: ReadOnlyBroadcastMap(spec, self._entries[spec.name]) for spec in specs}
         self.writers = {spec.name: BroadcastMap(spec, self._entries[spec.name]) for spec in specs}
 
@@ -125,6 +126,8 @@ class BroadcastStates:
         Raises:
             InvalidJobError: broadcast() was not given that state.
         """
+        if views is self._asked[0] and descriptor is self._asked[1]:  # as for nearly every element
+            return self._asked[2]
         view = views.get(descriptor.get_name())
         if view is None:
             known = ", ".join([repr(name) for name in self._specs]) or "none"
@@ -132,6 +135,7 @@ class BroadcastStates:
                 f"operator {self._operator!r} asks for broadcast state {descriptor.get_name()!r}; broadcast() was given "
                 f"{known}: give its descriptor to broadcast() too"
             )
+        self._asked = views, descriptor, view
         return view
 
     def snapshot(self) -> dict[str, Any]:

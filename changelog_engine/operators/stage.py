@@ -268,20 +268,13 @@ class StageRuntime:
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
-        if block.keys is None or self._batch is not None:
-            steps = [slice(None)] if count else []
-        else:
-            steps = [slice(start, start + _STEP) for start in range(0, count, _STEP)]
-        for step in steps:
+        length = _STEP if self._batch is None else count
+        for step in [slice(start, start + length) for start in range(0, count, length)]:
             values = elements(block.values, step)
             times = None if block.times is None else elements(block.times, step)
             own = [values, *[separate(values) if self.copies else values for _ in heads[1:]]]
-            if block.keys is None:
-                for head, given in zip(heads, own, strict=True):
-                    head.process(given, times)
-                continue
-            identities = elements(block.keys, step)  # the sender checked the keys
-            if self._batch is None:
+            identities = None if block.keys is None else elements(block.keys, step)  # the sender checked them
+            if self._batch is None or identities is None:
                 self._process_step(heads, identities, own, times)
                 continue
             for head, given in zip(heads, own, strict=True):
@@ -295,8 +288,16 @@ class StageRuntime:
             head.watermark(watermark)
 
     def _process_step(
-        self, heads: list[Any], identities: list[Any], own: list[Sequence[Any]], times: Sequence[int] | None
+        self,
+        heads: list[Any],
+        identities: list[Any] | None,
+        own: list[Sequence[Any]],
+        times: Sequence[int] | None,
     ) -> None:
+        if identities is None:
+            for head, values in zip(heads, own, strict=True):
+                head.process(values, times)
+            return
         assert self.store is not None
         for head, values in zip(heads, own, strict=True):
             head.process_keyed(identities, values, times)

@@ -430,13 +430,12 @@ def _trace_blocks(runtime: StageRuntime, tracker: Tracker) -> None:
             raise RestoreError(
                 f"explaining lost its way: a block of {len(block.values)} elements has {len(waiting)} origins. This is a bug"
             )
-        if block.keys is None:
-            tracker.given, tracker.path = list(waiting), ()
         process(block, order, report)
 
-    def traced_step(heads: list[Any], identities: list[Any], own: Any, times: Any) -> None:
-        tracker.given, tracker.path = waiting[: len(identities)], ()
-        del waiting[: len(identities)]
+    def traced_step(heads: list[Any], identities: list[Any] | None, own: Any, times: Any) -> None:
+        count = len(own[0])
+        tracker.given, tracker.path = waiting[:count], ()
+        del waiting[:count]
         process_step(heads, identities, own, times)
 
     own: dict[str, Any] = {"_process": traced_process, "_process_step": traced_step}

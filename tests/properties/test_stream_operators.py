@@ -125,6 +125,10 @@ def test_broadcast_reaches_every_subtask() -> None:
     assert sorted(output) == [(subtask, value) for subtask in range(3) for value in range(5)]
 
 
+def test_a_block_of_many_elements_keeps_their_order() -> None:
+    assert partitioned(Partitioner.FORWARD, 1, 40_000) == [(0, value) for value in range(40_000)]
+
+
 def test_global_reaches_the_first_subtask() -> None:
     assert sorted(partitioned(Partitioner.GLOBAL, 3, 5)) == [(0, value) for value in range(5)]
 
@@ -163,6 +167,26 @@ def test_side_outputs_take_their_elements_out_of_the_stream() -> None:
     job = TestJob("unused", checkpoint_interval_ms=None)
     job.run(build.graph())
     assert job.outputs == {main: [0, 2, 4, 6, 8, 10], aside: [1, 3, 5, 7, 9, 11, 13, 15]}
+
+
+class OwnTag(OutputTag):
+    """A tag of the user's class."""
+
+
+@pytest.mark.parametrize("given", [[(1, 2)], [()], [(), 7], [Counter], [(None,), (0,)]])
+@pytest.mark.parametrize("tag", [ODD, OwnTag("odd", Types.LONG())])
+def test_a_tag_among_tuples_is_found(given: list[Any], tag: OutputTag) -> None:
+    class Given(ProcessFunction):
+        def process_element(self, value: int, ctx: Any) -> Any:
+            return [*given, (tag, value), *given]
+
+    build = GraphBuilder()
+    split = build.process(build.source([5]), Given())
+    main = build.collect(split)
+    aside = build.collect(build.add(NodeKind.SIDE_OUTPUT, "odd", split, function="odd"))
+    job = TestJob("unused", checkpoint_interval_ms=None)
+    job.run(build.graph())
+    assert job.outputs == {main: [*given, *given], aside: [5]}
 
 
 def test_a_side_output_is_checked_against_its_type() -> None:
@@ -264,6 +288,30 @@ def test_broadcast_state_is_in_each_checkpoint_and_survives_another_parallelism(
         seen = {element[2] for element in again.output if element[0] == "tea"}
         assert max(seen) == 20
         assert {element[1] for element in again.output if element[0] == "tea"} == {3}
+
+
+def test_broadcast_states_that_are_asked_for_in_turns() -> None:
+    names = [MapStateDescriptor(name, Types.LONG(), Types.LONG()) for name in ("a", "b")]
+
+    class InTurns(Price):
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            states = [*names, MapStateDescriptor("a", Types.LONG(), Types.LONG())]
+            yield tuple([ctx.get_broadcast_state(each).get(value) for each in states for _ in range(2)])
+
+        def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+            for each, factor in zip(names, (10, 100), strict=True):
+                ctx.get_broadcast_state(each).put(value, factor * value)
+
+    build = GraphBuilder(parallelism=1)
+    rules = build.source([1, 2])
+    spread = build.add(NodeKind.PARTITION, "broadcast", rules, function=PartitionSpec(Partitioner.BROADCAST))
+    spec = BroadcastSpec(InTurns(), tuple(each.to_spec() for each in names))
+    build.collect(
+        build.add(NodeKind.BROADCAST_PROCESS, "turns", build.source([1, 2]), spread, function=spec)
+    )
+    job = TestJob("unused", checkpoint_interval_ms=None)
+    job.run(build.graph())
+    assert job.output == [(10, 10, 100, 100, 10, 10), (20, 20, 200, 200, 20, 20)]
 
 
 def test_a_broadcast_state_that_was_not_given_is_an_error() -> None:
