@@ -19,9 +19,10 @@ import numpy as np
 
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
+from changelog_engine.types.copies import IMMUTABLE
 from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
 
-Column = Any  # list of objects, or a numpy array of int64 or float64; of a decoded block also RowColumns
+Column = Any  # list of objects, numpy array of int64 or float64, or RowColumns
 _ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
 _BETWEEN = "\0"
 _SAMPLE = 1024
@@ -118,6 +119,8 @@ def _packed(column: Column) -> Any:
 def _pack(column: Column) -> Any:
     if isinstance(column, np.ndarray):
         return column.dtype.char, column.tobytes()
+    if isinstance(column, RowColumns):
+        return _ROWS, column.names, [_pack(values) for values in column.columns]
     rows = columns_of_rows(column)
     if rows is not None and rows[0]:  # columns of rows without fields would not tell how many they are
         names, columns = rows
@@ -166,25 +169,56 @@ def _shared(strings: list[str]) -> list[str]:
 def column_of(values: Sequence[Any]) -> Column:
     """The fastest column for these values: an array when all are plain 64-bit ints or plain floats, else a list.
 
-    A source may give other sequences, such as tuples, which a block takes for columns of its own.
+    Rows of the same names become columns here, while the processor still has them at hand, if nothing in them can be
+    changed. A source may give other sequences, such as tuples, which a block takes for columns of its own.
     """
     if type(values) is range:
         return np.arange(values.start, values.stop, values.step, dtype=np.int64)
     kinds = set(map(type, values))
-    if len(kinds) == 1:
-        kind = kinds.pop()
-        if kind is int:
-            try:
-                return np.fromiter(values, np.int64, count=len(values))
-            except OverflowError:
-                pass
-        elif kind is float:
-            return np.fromiter(values, np.float64, count=len(values))
+    if kinds == {Row}:
+        rows = _row_columns(list(values))
+        if rows is not None:
+            return rows
+    return _plain_column(values, kinds)
+
+
+def _plain_column(values: Sequence[Any], kinds: set[type]) -> Column:
+    """An array or a list, of values of these classes."""
+    if kinds == {int}:
+        try:
+            return np.fromiter(values, np.int64, count=len(values))
+        except OverflowError:
+            pass
+    elif kinds == {float}:
+        return np.fromiter(values, np.float64, count=len(values))
     return values if type(values) is list else list(values)
 
 
+def _row_columns(rows: list[Any]) -> RowColumns | None:
+    """Rows as columns; None where an object in them could be another's too, which pickle would know again."""
+    found = columns_of_rows(rows)
+    if found is None or not found[0]:
+        return None
+    columns = []
+    for values in found[1]:
+        kinds = set(map(type, values))
+        if not IMMUTABLE.issuperset(kinds):
+            return None
+        columns.append(_plain_column(values, kinds))
+    return RowColumns(found[0], columns)
+
+
+def select(column: Column, places: Any) -> Column:
+    """The part of a column that is at an array of places."""
+    if isinstance(column, np.ndarray):
+        return column[places]
+    if isinstance(column, RowColumns):
+        return RowColumns(column.names, [select(values, places) for values in column.columns])
+    return list(map(column.__getitem__, places.tolist()))  # drives our own code
+
+
 def join(pieces: list[Column]) -> Column:
-    """Columns one after another; a list as soon as one of them is."""
+    """Columns one after another; a list where they are not of one kind."""
     if len(pieces) == 1:
         return pieces[0]
     first = pieces[0]
@@ -192,7 +226,10 @@ def join(pieces: list[Column]) -> Column:
         isinstance(piece, np.ndarray) and piece.dtype == first.dtype for piece in pieces
     ):
         return np.concatenate(pieces)
+    if all(isinstance(piece, RowColumns) and piece.names == pieces[0].names for piece in pieces):
+        fields = zip(*[piece.columns for piece in pieces], strict=True)
+        return RowColumns(first.names, [join(list(field)) for field in fields])
     joined: list[Any] = []
     for piece in pieces:
-        joined.extend(piece.tolist() if isinstance(piece, np.ndarray) else piece)
+        joined.extend(elements(piece))
     return joined

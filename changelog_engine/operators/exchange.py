@@ -13,7 +13,7 @@ from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.base import call_hook
-from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join
+from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join, select
 from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types.typeinfo import shown
@@ -162,9 +162,9 @@ class Exchange:
         for target, places in _dealt(targets, self.parallelism):
             self._pieces[target].append(
                 (
-                    _select(key_column, places),
+                    select(key_column, places),
                     None if times is None else times[places],
-                    _select(value_column, places),
+                    select(value_column, places),
                 )
             )
 
@@ -214,7 +214,7 @@ class Exchange:
     def _split(self, targets: Any, values: Sequence[Any], times: Column | None) -> None:
         column = column_of(values)
         for target, places in _dealt(targets, self.parallelism):
-            piece = (None, None if times is None else times[places], _select(column, places))
+            piece = (None, None if times is None else times[places], select(column, places))
             self._pieces[target].append(piece)
 
 
@@ -242,12 +242,6 @@ def _stand_for_themselves(column: Column, codec: KeyCodec) -> bool:
         return False
     low, high = codec.ints
     return bool(low <= column.min() and column.max() <= high)
-
-
-def _select(column: Column, places: Any) -> Column:
-    if isinstance(column, np.ndarray):
-        return column[places]
-    return list(map(column.__getitem__, places.tolist()))  # drives our own code
 
 
 def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import compress
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 from changelog_engine.errors import NotSupportedError, RestoreError
 from changelog_engine.graph.key_groups import key_groups
 from changelog_engine.operators.base import Operator, UnionInput
+from changelog_engine.operators.blocks import select
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
@@ -397,10 +397,10 @@ def _trace_exchange(exchange: Exchange, tracker: Tracker) -> None:
             for each in pieces[before[target] :]:
                 keys, indices, column = cast(tuple[Any, Any, Any], each)
                 if wanted is not None:
-                    mask = _is_key(keys, wanted)
-                    if not mask.any():
+                    places = np.flatnonzero(_is_key(keys, wanted))
+                    if not len(places):
                         continue
-                    keys, indices, column = _select(keys, mask), indices[mask], _select(column, mask)
+                    keys, indices, column = select(keys, places), indices[places], select(column, places)
                 kept.append((keys, None if of_all is None else of_all[indices], column))
                 origins = [given[index] for index in indices.tolist()]
                 sent.extend([Via(path, origin) for origin in origins] if path else origins)
@@ -413,10 +413,6 @@ def _is_key(identities: Any, wanted: Any) -> Any:
     if isinstance(identities, np.ndarray) and identities.dtype == np.int64 and type(wanted) is int:
         return identities == wanted
     return np.fromiter((identity == wanted for identity in identities), bool, len(identities))
-
-
-def _select(column: Any, mask: Any) -> Any:
-    return column[mask] if isinstance(column, np.ndarray) else list(compress(column, mask.tolist()))
 
 
 def _trace_blocks(runtime: StageRuntime, tracker: Tracker) -> None:

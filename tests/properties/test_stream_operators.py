@@ -306,9 +306,7 @@ def test_broadcast_states_that_are_asked_for_in_turns() -> None:
     rules = build.source([1, 2])
     spread = build.add(NodeKind.PARTITION, "broadcast", rules, function=PartitionSpec(Partitioner.BROADCAST))
     spec = BroadcastSpec(InTurns(), tuple(each.to_spec() for each in names))
-    build.collect(
-        build.add(NodeKind.BROADCAST_PROCESS, "turns", build.source([1, 2]), spread, function=spec)
-    )
+    build.collect(build.add(NodeKind.BROADCAST_PROCESS, "turns", build.source([1, 2]), spread, function=spec))
     job = TestJob("unused", checkpoint_interval_ms=None)
     job.run(build.graph())
     assert job.output == [(10, 10, 100, 100, 10, 10), (20, 20, 200, 200, 20, 20)]
