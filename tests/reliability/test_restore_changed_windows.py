@@ -335,3 +335,21 @@ def test_windows_that_were_kept_longer_go_when_an_element_comes() -> None:
         windows.process_watermark(40)
         assert windows.output == [("a", 0, "x"), ("a", 0, "xy")]
         assert windows.state(CONTENTS) == {}
+
+
+def test_an_element_joins_sessions_that_more_lateness_kept() -> None:
+    """With less of it they are late, and so is what they merge into; the job failed, in each attempt anew."""
+
+    def harness(lateness: int) -> OperatorHarness:
+        spec = window_spec(EventTimeSessionWindows(10), CountTrigger.of(2), allowed_lateness_ms=lateness)
+        return OperatorHarness(window_graph([], spec), "window")
+
+    with harness(30) as first, harness(0) as sessions:
+        first.process_element(("a", 1, "x"), 1)
+        first.process_watermark(20)
+        sessions.restore(first.snapshot())
+        sessions.process_watermark(20)
+        sessions.process_element(("a", 5, "y"), 5)
+        assert sessions.output == [("a", 1, "xy")]
+        sessions.process_watermark(21)
+        assert sessions.state(CONTENTS) == {}
