@@ -58,6 +58,17 @@ def coded(column: pa.ChunkedArray) -> Coded:
     return Coded(_joined(codes), values)
 
 
+def pair_codes(codes: Any, second: Coded) -> tuple[Any, int]:
+    """A number for each pair of a number and a text, and how many there are; null is a text of its own."""
+    return numbered(codes.astype(np.int64) * (len(second.values) + 1) + second.codes)
+
+
+def numbered(codes: Any) -> tuple[Any, int]:
+    """Numbers from 0 in the order in which they come, in place of others; and how many there are."""
+    encoded = pc.dictionary_encode(pa.array(codes))
+    return encoded.indices.to_numpy(), len(encoded.dictionary)
+
+
 def _dense(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     """With a dictionary that isn't much larger than its rows: what was filtered or cut keeps the whole one."""
     if len(chunk.dictionary) <= 2 * len(chunk):

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from changelog_engine.changelog.coded import Coded, coded
+from changelog_engine.changelog.coded import Coded, coded, pair_codes
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.codec.arrow_columns import of_type
@@ -90,10 +89,10 @@ def _fold(table: pa.Table, cuts: bool) -> pa.Table:
             mutation_log.DELETE_TIMER,
             mutation_log.REGISTER_TIMER,
         )
-        entries, entry_count = _pair_codes(keys, coded(table["value"]))
+        entries, entry_count = pair_codes(keys, coded(table["value"]))
     elif table["map_key"].null_count < table.num_rows:
         added, taken, kept = mutation_log.PUT, mutation_log.REMOVE, mutation_log.PUT
-        entries, entry_count = _pair_codes(keys, rows_.coded("map_key"))
+        entries, entry_count = pair_codes(keys, rows_.coded("map_key"))
     else:
         added, taken, kept = mutation_log.PUT, mutation_log.CLEAR, mutation_log.PUT
         entries, entry_count = keys, count
@@ -130,7 +129,7 @@ class _Rows:
         keys = self.coded("key")
         self.keys, self.key_count = keys.codes, len(keys.values)
         if table["namespace"].null_count < table.num_rows:
-            self.keys, self.key_count = _pair_codes(self.keys, self.coded("namespace"))
+            self.keys, self.key_count = pair_codes(self.keys, self.coded("namespace"))
 
     def coded(self, name: str) -> Coded:
         """A column as numbers."""
@@ -160,13 +159,6 @@ class _Rows:
         return pa.concat_tables(
             [*(self.taken(at, operation) for at, operation in cuts if len(at)), self.taken(live, kept)]
         )
-
-
-def _pair_codes(codes: Any, second: Coded) -> tuple[Any, int]:
-    """A number for each pair of a number and a text, and how many there are; null is a text of its own."""
-    pairs = codes.astype(np.int64) * (len(second.values) + 1) + second.codes
-    encoded = pc.dictionary_encode(pa.array(pairs))
-    return encoded.indices.to_numpy(), len(encoded.dictionary)
 
 
 def _any(operations: Any, code_of: dict[str, int], wanted: tuple[str, ...]) -> Any:

@@ -258,15 +258,24 @@ def row_file(
         "value": document,
         "event_time": time_ms * 1000,
     }
-    table = pa.table([pa.array([given.get(f.name)], f.type) for f in SCHEMA], schema=SCHEMA)
-    sink = pa.BufferOutputStream()
-    table = table.replace_schema_metadata(listed_values([], [operation]))
-    pq.write_table(
-        table, sink, compression="zstd", use_dictionary=False, write_statistics=list(PARQUET_STATISTICS)
+    data = row_bytes(
+        operation, pa.table([pa.array([given.get(f.name)], f.type) for f in SCHEMA], schema=SCHEMA)
     )
-    data = sink.getvalue()
     middle = f"{attempt}" if operation == "attempt" else f"{checkpoint}-{attempt}"
     return f"{operation}-{middle}-{crc32(data):08x}.parquet", data
+
+
+def row_bytes(operation: str, rows: pa.Table) -> pa.Buffer:
+    """A file of rows about the log, all of one kind, as Parquet."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows.replace_schema_metadata(listed_values([], [operation])),
+        sink,
+        compression="zstd",
+        use_dictionary=False,
+        write_statistics=list(PARQUET_STATISTICS),
+    )
+    return sink.getvalue()
 
 
 def read_row(storage: Storage, path: str, size: int | None = None) -> str:

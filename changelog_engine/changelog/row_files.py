@@ -28,8 +28,9 @@ from changelog_engine.changelog.log_files import (
     parse_row,
     read_row,
     read_unchanged,
+    row_bytes,
 )
-from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
+from changelog_engine.changelog.remembered import Remembered
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -37,9 +38,6 @@ from changelog_engine.storage.protocol import Storage
 
 _COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
 _ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
-_KEPT_IN_MEMORY = 256  # merged files whose ids and times a process remembers
-_TIMES_IN_MEMORY = 65_536
-
 Numbers = npt.NDArray[np.int64]
 
 
@@ -63,8 +61,8 @@ class Index(NamedTuple):
     times: Numbers
 
 
-_INDEXES: dict[str, Index] = {}
-_TIMES: dict[str, int] = {}  # a row's own file -> its time
+_INDEXES: Remembered[Index] = Remembered(256)  # of merged files
+_TIMES: Remembered[int] = Remembered(65_536)  # of rows' own files
 
 
 class MergedFile(NamedTuple):
@@ -157,16 +155,10 @@ class Rows(Mapping[int, ListedRow]):
         return int(index.times[int(np.searchsorted(index.ids, entry.id))])
 
     def _own_time(self, entry: ListedRow) -> int:
-        """The name carries the checksum of the row, so it stands for the content."""
-        full = None if entry.path is None else self._storage.join(entry.path)
-        if full is not None and full in _TIMES:
-            return _TIMES[full]
-        time_ms = int(json.loads(self.document(entry))["time_ms"])
-        if full is not None:
-            if len(_TIMES) >= _TIMES_IN_MEMORY:
-                _TIMES.clear()
-            _TIMES[full] = time_ms
-        return time_ms
+        def time_ms() -> int:
+            return int(json.loads(self.document(entry))["time_ms"])
+
+        return time_ms() if entry.path is None else _TIMES.of(self._storage.join(entry.path), time_ms)
 
     def index_of(self, file: MergedFile) -> Index:
         """The rows of one merged file.
@@ -267,12 +259,7 @@ def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
     ids = rows[_ID[operation]]
     nothing = {f.name: pa.nulls(rows.num_rows, f.type) for f in SCHEMA if f.name not in _COLUMNS}
     columns = [nothing[f.name] if f.name in nothing else rows[f.name].cast(f.type) for f in SCHEMA]
-    table = pa.table(columns, schema=SCHEMA).replace_schema_metadata(listed_values([], [operation]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table, sink, compression="zstd", use_dictionary=False, write_statistics=list(PARQUET_STATISTICS)
-    )
-    data = sink.getvalue()
+    data = row_bytes(operation, pa.table(columns, schema=SCHEMA))
     return merged_rows_name(operation, ids[0].as_py(), ids[-1].as_py(), crc32(data)), data
 
 
@@ -323,18 +310,13 @@ def read_marker(storage: Storage, path: str) -> dict[str, Any]:
 
 
 def _index_of(storage: Storage, path: str, operation: str) -> Index:
-    """The name carries the checksum of what was read, so it stands for the content."""
-    full = storage.join(path)
-    found = _INDEXES.get(full)
-    if found is None:
+    def read() -> Index:
         table = read_merged_rows(storage, path)
         times = pc.divide(pc.cast(table["event_time"], pa.int64()), 1000)
         columns = (table[_ID[operation]], table["attempt"], pc.fill_null(times, 0))
-        found = Index(*(column.to_numpy().astype(np.int64) for column in columns))
-        if len(_INDEXES) >= _KEPT_IN_MEMORY:
-            _INDEXES.clear()
-        _INDEXES[full] = found
-    return found
+        return Index(*(column.to_numpy().astype(np.int64) for column in columns))
+
+    return _INDEXES.of(storage.join(path), read)
 
 
 def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, ListedRow]]:

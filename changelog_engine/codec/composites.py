@@ -16,7 +16,7 @@ from changelog_engine.types import (
     ElementsTypeInfo,
     IntegerTypeInfo,
     MapTypeInfo,
-    PickledType,
+    PickledBytesTypeInfo,
     Row,
     RowTypeInfo,
     TupleTypeInfo,
@@ -178,7 +178,7 @@ class RowForm(JsonForm):
 
 def form_of(type_info: TypeInformation) -> JsonForm:
     """The JSON form of a declared type."""
-    if isinstance(type_info, PickledType):
+    if isinstance(type_info, PickledBytesTypeInfo):
         return forms.AnyForm()
     if isinstance(type_info, IntegerTypeInfo):
         return forms.IntegerForm(type_info.low, type_info.high)

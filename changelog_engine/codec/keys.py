@@ -24,7 +24,7 @@ from changelog_engine.types import (
     ElementsTypeInfo,
     IntegerTypeInfo,
     MapTypeInfo,
-    PickledType,
+    PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
@@ -223,26 +223,26 @@ def _form_decides(type_info: TypeInformation) -> bool:
     return type_info.kind not in ("FLOAT", "CHAR")
 
 
-def _has_own_json(type_info: TypeInformation) -> bool:
+def has_own_json(type_info: TypeInformation) -> bool:
     """True when equal keys have equal JSON: no maps, whose order may differ, and nothing undeclared."""
-    if isinstance(type_info, (MapTypeInfo, PickledType)):
+    if isinstance(type_info, (MapTypeInfo, PickledBytesTypeInfo)):
         return False
     if isinstance(type_info, ElementsTypeInfo):
-        return _has_own_json(type_info.elem_type)
+        return has_own_json(type_info.elem_type)
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return all(_has_own_json(field) for field in type_info.get_field_types())
+        return all(has_own_json(field) for field in type_info.get_field_types())
     return True
 
 
 @functools.lru_cache(maxsize=1024)
 def _key_codec_of(type_info: TypeInformation) -> KeyCodec:
-    if isinstance(type_info, PickledType):
+    if isinstance(type_info, PickledBytesTypeInfo):
         return UndeclaredKeys(type_info)
     if isinstance(type_info, IntegerTypeInfo):
         return IntegerKeys(type_info)
     if type_info.kind in ("STRING", "CHAR"):
         return TextKeys(type_info)
-    return TypedKeys(type_info) if _has_own_json(type_info) else CanonicalKeys(type_info)
+    return TypedKeys(type_info) if has_own_json(type_info) else CanonicalKeys(type_info)
 
 
 def key_codec_for(type_info: TypeInformation | None) -> KeyCodec:

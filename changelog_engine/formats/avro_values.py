@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+from changelog_engine.formats.texts import without_zone
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, make_row
 
@@ -89,7 +90,7 @@ def from_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
         element = from_avro(type_info.value_type)  # type: ignore[attr-defined]
         return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
     if kind == "SQL_TIMESTAMP":
-        return _naive
+        return without_zone
     return lambda value: value
 
 
@@ -121,7 +122,3 @@ def to_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
     if kind == "SQL_TIMESTAMP":
         return lambda value: value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
     return lambda value: value
-
-
-def _naive(value: datetime.datetime) -> datetime.datetime:
-    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)

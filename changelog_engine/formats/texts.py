@@ -135,10 +135,15 @@ def _time(text: str) -> datetime.time:
     return datetime.time.fromisoformat(text).replace(tzinfo=None)
 
 
+def without_zone(value: datetime.datetime) -> datetime.datetime:
+    """A timestamp in UTC without a zone; one without a zone is in UTC already."""
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
 def _timestamp(text: str) -> datetime.datetime:
     found = _timestamp_of(text)
     try:
-        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+        return without_zone(found)
     except OverflowError:
         raise ValueError(f"{text!r} is out of bounds: in UTC its year is not 1 to 9999") from None
 

@@ -24,11 +24,12 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
+from changelog_engine.codec.keys import has_own_json
 from changelog_engine.history.names import literal, quoted
 from changelog_engine.types import (
     ElementsTypeInfo,
     MapTypeInfo,
-    PickledType,
+    PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
@@ -97,7 +98,7 @@ def sql_type(type_info: TypeInformation | None) -> SqlType:
 
 def key_sql_type(type_info: TypeInformation | None) -> SqlType:
     """As sql_type, for keys: those with maps or undeclared parts are text, because their JSON is canonical."""
-    if type_info is None or _is_canonical(type_info):
+    if type_info is None or not has_own_json(type_info):
         return _text()
     return _Types().of(type_info)
 
@@ -160,16 +161,6 @@ def _window_of(value: Any) -> Any:
     return {"start": time_of_ms(value[0]), "end": time_of_ms(value[1])}
 
 
-def _is_canonical(type_info: TypeInformation) -> bool:
-    if isinstance(type_info, (MapTypeInfo, PickledType)):
-        return True
-    if isinstance(type_info, ElementsTypeInfo):
-        return _is_canonical(type_info.elem_type)
-    if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
-        return any(_is_canonical(field) for field in type_info.get_field_types())
-    return False
-
-
 class _Types:
     """Makes the types of one expression; lambda variables inside have names of their own."""
 
@@ -177,7 +168,7 @@ class _Types:
         self._numbers = count()
 
     def of(self, type_info: TypeInformation | None) -> SqlType:
-        if type_info is None or isinstance(type_info, PickledType):
+        if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
             return _text()
         if isinstance(type_info, RowTypeInfo):
             return self._row(type_info)
@@ -407,7 +398,7 @@ _PLAIN_NUMBERS: dict[str, tuple[pa.DataType, Convert]] = {
 
 def _is_text_in_json(key_type: TypeInformation) -> bool:
     """Whether a map with such keys is an object in JSON."""
-    others = ("FLOAT", "DOUBLE", "BOOLEAN", PickledType.kind)
+    others = ("FLOAT", "DOUBLE", "BOOLEAN", PickledBytesTypeInfo.kind)
     composite = isinstance(key_type, (TupleTypeInfo, RowTypeInfo, MapTypeInfo))
     lists = isinstance(key_type, ElementsTypeInfo) and key_type.exact is not bytes
     return not composite and not lists and key_type.kind not in others

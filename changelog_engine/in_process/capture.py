@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.protocols import JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
-from changelog_engine.errors import NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings
 from changelog_engine.graph.rescaling import Parallelism
@@ -79,8 +79,11 @@ class _Taken(BaseException):
 
 
 def capture_job(
-    program: Callable[[], Any], action: Callable[[JobGraph, JobSettings], None], name: str | None = None
-) -> list[str] | None:
+    program: Callable[[], Any],
+    action: Callable[[JobGraph, JobSettings], None],
+    name: str | None,
+    asked_by: str,
+) -> None:
     """Run a program up to the execution of a job, which is given to an action instead of being run.
 
     The action is called within the program's ``execute()``, with its main module, classes and globals in place; the program
@@ -90,11 +93,10 @@ def capture_job(
         program: builds the job and executes it.
         action: takes the job and its settings.
         name: of the job; None for the first. Executions of other jobs before it do nothing and succeed.
-
-    Returns:
-        None; or the names of all jobs that the program executed, when the wanted one is not among them.
+        asked_by: the function that users called; errors begin with it.
 
     Raises:
+        ConfigurationError: the program executes no such job; names those that it executes.
         Exception: what the program raises before it, or the action.
     """
     from changelog_engine.launch import launched_by
@@ -117,8 +119,10 @@ def capture_job(
         except _Taken as taken:
             if taken.failure is not None:
                 raise taken.failure from None
-            return None
-    return seen
+            return
+    wanted = "no job" if name is None else f"no job {name!r}"
+    there = f"; it executes {', '.join([repr(other) for other in seen])}" if seen else ""
+    raise ConfigurationError(f"{asked_by}: the program executes {wanted}{there}")
 
 
 class _Skipped:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.coded import coded
+from changelog_engine.changelog.coded import coded, numbered, pair_codes
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -142,13 +141,10 @@ def _timers(
 
 def _keys(rows: pa.Table) -> tuple[Any, int]:
     """Of each row the number of its key and window, in the order in which they come; and how many there are."""
-    keys = coded(rows["key"])
-    codes = keys.codes.astype(np.int64)
+    codes = coded(rows["key"]).codes
     if rows["namespace"].null_count < rows.num_rows:
-        windows = coded(rows["namespace"])
-        codes = codes * (len(windows.values) + 1) + windows.codes
-    encoded = pc.dictionary_encode(pa.array(codes))
-    return encoded.indices.to_numpy(), len(encoded.dictionary)
+        return pair_codes(codes, coded(rows["namespace"]))
+    return numbered(codes)
 
 
 def _bytes(rows: pa.Table) -> int:

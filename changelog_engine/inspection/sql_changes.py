@@ -172,18 +172,17 @@ class Changes:
         name = self._name("rows")
         first = True
         for table in tables:
-            self._connection.register("__file", table)
-            made = f"CREATE TABLE {name} AS" if first else f"INSERT INTO {name}"
-            self._connection.execute(f"{made} SELECT * FROM __file")
-            self._connection.unregister("__file")
+            self._put(f"CREATE TABLE {name} AS" if first else f"INSERT INTO {name}", table)
             first = False
         if first:
             extra = [("is_base", pa.bool_()), ("on_lineage", pa.bool_())]
-            schema = pa.schema([*_schema(), *extra])
-            self._connection.register("__file", schema.empty_table())
-            self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __file")
-            self._connection.unregister("__file")
+            self._put(f"CREATE TABLE {name} AS", pa.schema([*_schema(), *extra]).empty_table())
         return name
+
+    def _put(self, where: str, rows: pa.Table) -> None:
+        self._connection.register("__file", rows)
+        self._connection.execute(f"{where} SELECT * FROM __file")
+        self._connection.unregister("__file")
 
     def _identity(self, kinds: Iterable[tuple[tuple[str, str], SqlType | None]]) -> list[str]:
         return [
@@ -224,9 +223,7 @@ class Changes:
             {"id": index.ids, "time": pa.array(index.times).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))}
         )
         name = self._name("times")
-        self._connection.register("__file", times)
-        self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM __file")
-        self._connection.unregister("__file")
+        self._put(f"CREATE TABLE {name} AS", times)
         return (
             f"LEFT JOIN {name} AS valid_from ON valid_from.id = found.checkpoint_id "
             f"LEFT JOIN {name} AS valid_to ON valid_to.id = found.valid_to_checkpoint"

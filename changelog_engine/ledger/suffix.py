@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.log_files import checksum_of, merged_bounds, read_unchanged
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
+from changelog_engine.changelog.remembered import Remembered
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import Bounds, footer_of_file
@@ -29,10 +30,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
-_KEPT_IN_MEMORY = 256  # merged files whose counts a process remembers
-
 _Who = tuple[int, int]  # attempt, checkpoint
-_COUNTS: dict[str, dict[_Who, int]] = {}
+_COUNTS: Remembered[dict[_Who, int]] = Remembered(256)  # of merged files
 
 
 class Position(NamedTuple):
@@ -118,22 +117,20 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
     Raises:
         CorruptChangelogError: it is missing or isn't what it was.
     """
-    full = storage.join(path)
-    if full in _COUNTS:
-        return _COUNTS[full]
     crc = checksum_of(path)
-    with reading(full):
+    if crc is None:  # somebody else's file
+        return _counted(storage, path, None)
+    return _COUNTS.of(storage.join(path), lambda: _counted(storage, path, crc))
+
+
+def _counted(storage: Storage, path: str, crc: int | None) -> dict[_Who, int]:
+    with reading(storage.join(path)):
         data = read_unchanged(storage, path, crc)
         names = ["attempt", "checkpoint_id", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
     columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
-    found = {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
-    if crc is not None:  # the name stands for the content
-        if len(_COUNTS) >= _KEPT_IN_MEMORY:
-            _COUNTS.clear()
-        _COUNTS[full] = found
-    return found
+    return {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
 
 
 class _Log:

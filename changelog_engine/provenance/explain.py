@@ -180,11 +180,7 @@ def _asked(
     def action(graph: JobGraph, settings: JobSettings) -> None:
         found.append(ask(Replays(graph, settings, at, start, path)))
 
-    others = capture_job(program, action, job)
-    if others is not None:
-        wanted = "no job" if job is None else f"no job {job!r}"
-        there = f"; it executes {', '.join([repr(other) for other in others])}" if others else ""
-        raise ConfigurationError(f"explain: the program executes {wanted}{there}")
+    capture_job(program, action, job, asked_by="explain")
     return found[0]
 
 

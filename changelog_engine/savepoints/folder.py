@@ -130,15 +130,31 @@ def new_savepoint_at(path: str) -> JobFolder:
         ForeignPathError: the folder above is a file.
         StorageError: it is there already, or can't be written.
     """
+    base, slug = free_place(path, "savepoint")
+    return _begin(base, slug, slug)
+
+
+def free_place(path: str, what: str) -> tuple[Storage, str]:
+    """The folder above a new savepoint or fork, and its name in it.
+
+    Args:
+        path: the folder or URI.
+        what: shall lie there, for messages.
+
+    Raises:
+        ConfigurationError: it would lie in the folder of a job.
+        ForeignPathError: the folder above is a file.
+        StorageError: it is there already.
+    """
     root = open_storage(path).root
     above, _, slug = root.rpartition("/")
     base = open_storage(above)
     if base.is_file():
-        raise ForeignPathError(f"{base.root} is a file: name a folder for the savepoint")
+        raise ForeignPathError(f"{base.root} is a file: name a folder for the {what}")
     if base.exists(slug):
-        raise StorageError(f"{root} is there already: name a new folder for the savepoint")
+        raise StorageError(f"{root} is there already: name a new folder for the {what}")
     refuse_inside_a_job(base)
-    return _begin(base, slug, slug)
+    return base, slug
 
 
 def _begin(base: Storage, slug: str, job: str) -> JobFolder:

@@ -36,18 +36,17 @@ from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
     CorruptChangelogError,
-    StorageError,
 )
 from changelog_engine.ledger.committer import verify_parts
-from changelog_engine.ledger.job_folder import JobFolder, job_slug, refuse_inside_a_job, table_properties
+from changelog_engine.ledger.job_folder import JobFolder, job_slug, table_properties
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
+from changelog_engine.savepoints.folder import free_place
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
-from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 
@@ -105,22 +104,18 @@ def fork_job(
     Raises:
         ConfigurationError: a job of that name would not look for its tables in that folder, or it would lie in the folder
             of another.
+        ForeignPathError: the folder above is a file.
         RestoreError: the checkpoint can't be restored.
         CorruptChangelogError: a file of the parent is missing.
         StorageError: the path is taken, or can't be written.
     """
-    root = open_storage(path).root
-    above, _, slug = root.rpartition("/")
+    base, slug = free_place(path, "fork")
     name = slug if name is None else name
     if job_slug(name) != slug:
         raise ConfigurationError(
             f"a job named {name!r} has its tables in a folder named {job_slug(name)!r}, not {slug!r}: choose another path "
             "or name"
         )
-    base = open_storage(above)
-    if base.exists(slug):
-        raise StorageError(f"{root} is there already: fork into a new folder")
-    refuse_inside_a_job(base)
     point = plan_restore(parent, checkpoint)
     base.make_dirs()
     building = f"{TEMPORARY_PREFIX}fork-{uuid.uuid4().hex}" if base.local is not None else slug

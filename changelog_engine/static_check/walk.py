@@ -214,12 +214,7 @@ class Walk:
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         before = dict(self._scope.now)
-        guard = guards.guard_of(node)
-        if guard is not None:
-            self._guards.append(guard)
-        self.body(node.body)
-        if guard is not None:
-            self._guards.pop()
+        self._guarded(guards.guard_of(node), node.body)
         tried = dict(self._scope.now)
         self.body(node.orelse)
         after = [] if node.body and isinstance(node.body[-1], _ENDS) else [self._scope.now]
@@ -238,10 +233,12 @@ class Walk:
             value = self._value(item.context_expr)
             if item.optional_vars is not None:
                 self._bind(item.optional_vars, value, None)
-        guard = guards.guard_of_with(node)
+        self._guarded(guards.guard_of_with(node), node.body)
+
+    def _guarded(self, guard: guards.Guard | None, body: list[ast.stmt]) -> None:
         if guard is not None:
             self._guards.append(guard)
-        self.body(node.body)
+        self.body(body)
         if guard is not None:
             self._guards.pop()
 

@@ -14,7 +14,6 @@ from changelog_engine.types.factory import Types
 from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_members import JavaMembers
 from changelog_engine.types.pickled import PickledBytesTypeInfo
-from changelog_engine.types.pickled import PickledBytesTypeInfo as PickledType
 from changelog_engine.types.row import Row, RowKind
 from changelog_engine.types.temporal import SqlTimeTypeInfo
 from changelog_engine.types.typeinfo import TypeInformation, type_from_spec, type_of
@@ -30,7 +29,6 @@ __all__ = [
     "MapTypeInfo",
     "ObjectArrayTypeInfo",
     "PickledBytesTypeInfo",
-    "PickledType",
     "PrimitiveArrayTypeInfo",
     "Row",
     "RowKind",

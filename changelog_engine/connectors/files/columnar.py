@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,6 +89,8 @@ class ParquetRecords(FileFormat):
         schema: what the columns are read as; None for what goes with the row type.
     """
 
+    _contents: ClassVar[type[_Contents]] = _ParquetContents
+
     def __init__(
         self,
         row_type: RowTypeInfo | None = None,
@@ -103,15 +105,13 @@ class ParquetRecords(FileFormat):
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""
-        return _ColumnarReader(_ParquetContents, file, self._schema, self._batch_rows, self._case_sensitive)
+        return _ColumnarReader(self._contents, file, self._schema, self._batch_rows, self._case_sensitive)
 
 
 class OrcRecords(ParquetRecords):
     """The rows of ORC files, as `ParquetRecords`; a restore reads on from the stripe that has the position."""
 
-    def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
-        return _ColumnarReader(_OrcContents, file, self._schema, self._batch_rows, self._case_sensitive)
+    _contents = _OrcContents
 
 
 class _ColumnarReader(SplitReader):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import io
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
 from changelog_engine.connectors.files.csv_chunks import CsvChunks
@@ -43,16 +42,12 @@ class CsvRecords(FileFormat):
         schema: how rows look.
     """
 
+    skips_bad_records = True
+
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
         types = [column.type_info for column in schema.columns]
         self.output_type = Types.ROW_NAMED(schema.names, types)
-
-    def with_bad_records_tag(self, tag: str) -> Self:
-        """See FileFormat."""
-        found = copy.copy(self)
-        found.bad_tag = tag
-        return found
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import copy
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import ClassVar, Self
 
 from changelog_engine.connectors.files.compression import decompressor
 from changelog_engine.connectors.files.input_files import InputFile
@@ -21,11 +22,13 @@ class FileFormat(ABC):
         output_type: of the records.
         start: the position of a file's first record.
         bad_tag: id of the side output of records that cannot be decoded; None lets the job fail at them.
+        skips_bad_records: whether it can go on after one.
     """
 
     output_type: TypeInformation | None = None
     start: Position = 0
     bad_tag: str | None = None
+    skips_bad_records: ClassVar[bool] = False
 
     @abstractmethod
     def reader(self, file: InputFile) -> SplitReader:
@@ -37,9 +40,13 @@ class FileFormat(ABC):
         Raises:
             NotSupportedError: it cannot go on after a bad record.
         """
-        raise NotSupportedError(
-            f"{type(self).__name__}: only CSV and JSON lines can go on after a bad record"
-        )
+        if not self.skips_bad_records:
+            raise NotSupportedError(
+                f"{type(self).__name__}: only CSV and JSON lines can go on after a bad record"
+            )
+        found = copy.copy(self)
+        found.bad_tag = tag
+        return found
 
 
 class TextLines(FileFormat):

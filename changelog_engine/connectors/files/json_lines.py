@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
@@ -37,15 +36,11 @@ class JsonLines(FileFormat):
             as Python's dict, list, str and so on.
     """
 
+    skips_bad_records = True
+
     def __init__(self, type_info: RowTypeInfo | None = None) -> None:
         self.output_type = type_info
         self._row_type = type_info
-
-    def with_bad_records_tag(self, tag: str) -> Self:
-        """See FileFormat."""
-        found = copy.copy(self)
-        found.bad_tag = tag
-        return found
 
     def reader(self, file: InputFile) -> SplitReader:
         """A reader of one file."""

@@ -17,6 +17,7 @@ from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQL
 from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.formats.texts import without_zone
 
 Converter = Callable[[Any], Any]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
@@ -125,7 +126,7 @@ class MySqlDialect(Dialect):
     binary = "LONGBLOB"
     converters: ClassVar[dict[str, Converter]] = {
         "INSTANT": lambda instant: _utc(instant),
-        "SQL_TIMESTAMP": lambda value: _without_zone(value),
+        "SQL_TIMESTAMP": without_zone,
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY"})
 
@@ -208,7 +209,3 @@ def driver_of(url: str) -> Package | None:
 def _utc(instant: Any) -> datetime.datetime:
     """An instant in UTC, rounded down to microseconds, as databases keep them."""
     return _EPOCH + datetime.timedelta(seconds=instant.seconds, microseconds=instant.nanos // 1000)
-
-
-def _without_zone(value: datetime.datetime) -> datetime.datetime:
-    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
