@@ -207,11 +207,9 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
                 f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
                 f"{partitioner!r}"
             )
-        return partitioner  # type: ignore[no-any-return]
-    if _has_life_cycle(partitioner):
-        return PartitionerWrapper(partitioner)
-    partition: Callable[[Any, int], Any] = partitioner.partition
-    return partition
+        function: Callable[[Any, int], Any] = partitioner
+        return function
+    return PartitionerWrapper(partitioner) if _has_life_cycle(partitioner) else partitioner.partition
 
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
@@ -222,11 +220,9 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
             raise ArgumentTypeError(
                 f"{what} needs a KeySelector or a function of one value, got {selector!r}"
             )
-        return selector  # type: ignore[no-any-return]
-    if _has_life_cycle(selector):
-        return KeySelectorWrapper(selector)
-    key_function: Callable[[Any], Any] = selector.get_key
-    return key_function
+        function: Callable[[Any], Any] = selector
+        return function
+    return KeySelectorWrapper(selector) if _has_life_cycle(selector) else selector.get_key
 
 
 def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:

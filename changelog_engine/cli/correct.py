@@ -17,10 +17,10 @@ from changelog_engine.cli.given_corrections import (
     values_of_text,
 )
 from changelog_engine.cli.shown import PATH, Answer, Sheet, Value, at_option, counted, pickle_option, shows
-from changelog_engine.corrections.fixes import user_type
 from changelog_engine.corrections.repair import repair
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names
+from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 
 

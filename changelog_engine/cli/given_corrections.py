@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.corrections.fixes import user_type
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
+from changelog_engine.state.ttl import user_type
 from changelog_engine.types import (
     ElementsTypeInfo,
     MapTypeInfo,

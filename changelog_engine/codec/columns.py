@@ -252,9 +252,10 @@ def ints_of(texts: pa.Array) -> list[int] | None:
     if texts.null_count or (((raw < 0x30) | (raw > 0x39)) & (raw != 0x2D)).any():
         return None
     try:
-        return texts.cast(pa.int64()).to_numpy().tolist()  # type: ignore[no-any-return]
+        numbers: list[int] = texts.cast(pa.int64()).to_numpy().tolist()
     except pa.ArrowInvalid:
         return None
+    return numbers
 
 
 def parsed(texts: pa.Array) -> list[Any]:
@@ -263,4 +264,5 @@ def parsed(texts: pa.Array) -> list[Any]:
         return []
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     line = pc.binary_join(whole, ",")[0].as_buffer()
-    return orjson.loads(b"[" + memoryview(line) + b"]")  # type: ignore[no-any-return]
+    values: list[Any] = orjson.loads(b"[" + memoryview(line) + b"]")
+    return values

@@ -187,7 +187,8 @@ class CanonicalKeys(KeyCodec):
 
 
 def _binary(texts: pa.Array) -> list[KeyIdentity]:
-    return texts.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    found: list[KeyIdentity] = texts.cast(pa.binary()).to_pylist()
+    return found
 
 
 def _is_marked(text: str) -> bool:

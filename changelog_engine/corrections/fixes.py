@@ -20,7 +20,8 @@ from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismat
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.savepoints.given_tables import batches
 from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
-from changelog_engine.types import TypeInformation, Types, type_of
+from changelog_engine.state.ttl import user_type
+from changelog_engine.types import type_of
 from changelog_engine.types.typeinfo import shown
 from materializer.entries import StateEntries
 from materializer.fold import FoldedState
@@ -302,19 +303,6 @@ class _State:
 
 
 _NOTHING: Final = CLEARED  # there is no such entry
-
-
-def user_type(described: dict[str, Any]) -> TypeInformation:
-    """The type of a state's values, without the time of the last access.
-
-    Args:
-        described: the state, as a checkpoint describes it.
-    """
-    found = type_of(described["value_type"]) or Types.PICKLED_BYTE_ARRAY()
-    if described.get("ttl") is None:
-        return found
-    inner: TypeInformation = found.get_field_types()[1]  # type: ignore[attr-defined]
-    return inner
 
 
 def _of_map(kind: StateKind, map_key: Any) -> str:

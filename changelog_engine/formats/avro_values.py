@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from changelog_engine.formats.texts import without_zone
-from changelog_engine.types import RowTypeInfo, TypeInformation, Types
+from changelog_engine.types import MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, make_row
 
 _SINGLE: dict[str, Callable[[], TypeInformation]] = {
@@ -83,11 +83,11 @@ def from_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
 
         return read
     kind = type_info.kind
-    if kind == "OBJECT_ARRAY":
-        element = from_avro(type_info.elem_type)  # type: ignore[attr-defined]
+    if isinstance(type_info, ObjectArrayTypeInfo):
+        element = from_avro(type_info.elem_type)
         return lambda items: [None if item is None else element(item) for item in items]
-    if kind == "MAP":
-        element = from_avro(type_info.value_type)  # type: ignore[attr-defined]
+    if isinstance(type_info, MapTypeInfo):
+        element = from_avro(type_info.value_type)
         return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
     if kind == "SQL_TIMESTAMP":
         return without_zone
@@ -113,11 +113,11 @@ def to_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
 
         return write
     kind = type_info.kind
-    if kind == "OBJECT_ARRAY":
-        element = to_avro(type_info.elem_type)  # type: ignore[attr-defined]
+    if isinstance(type_info, ObjectArrayTypeInfo):
+        element = to_avro(type_info.elem_type)
         return lambda items: [None if item is None else element(item) for item in items]
-    if kind == "MAP":
-        element = to_avro(type_info.value_type)  # type: ignore[attr-defined]
+    if isinstance(type_info, MapTypeInfo):
+        element = to_avro(type_info.value_type)
         return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
     if kind == "SQL_TIMESTAMP":
         return lambda value: value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.formats.texts import (
-    LISTS,
     bytes_text,
     cell_reader,
     from_text,
@@ -16,7 +15,7 @@ from changelog_engine.formats.texts import (
     many_from_text,
     time_text,
 )
-from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types import ElementsTypeInfo, RowTypeInfo, TypeInformation
 from changelog_engine.types.java_text import double_text, float_text, timestamp_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
@@ -125,8 +124,8 @@ def _field_reader(type_info: TypeInformation, options: CsvOptions, what: str) ->
             return make_row(names, [convert(part) for convert, part in zip(inner, parts, strict=True)])
 
         return read_row
-    if type_info.kind in LISTS and not is_bytes(type_info):
-        element = _single_reader(type_info.elem_type, options, what)  # type: ignore[attr-defined]
+    if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):
+        element = _single_reader(type_info.elem_type, options, what)
 
         def read_list(text: str) -> list[Any] | None:
             if text == null:
@@ -209,8 +208,8 @@ def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) ->
                 null if item is None else convert(item) for convert, item in zip(inner, row, strict=True)
             )
         )
-    if type_info.kind in LISTS and not is_bytes(type_info):
-        element = _single_writer(type_info.elem_type, what)  # type: ignore[attr-defined]
+    if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):
+        element = _single_writer(type_info.elem_type, what)
         return lambda items: quoted(between.join(null if item is None else element(item) for item in items))
     single = _single_writer(type_info, what)
     if type_info.kind in ("STRING", "CHAR", "SQL_TIMESTAMP", "SQL_DATE", "SQL_TIME") or is_bytes(type_info):

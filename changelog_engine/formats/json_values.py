@@ -12,8 +12,15 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
-from changelog_engine.formats.texts import LISTS, bytes_text, from_text, is_bytes, of_32_bits, time_text
-from changelog_engine.types import Instant, RowTypeInfo, TypeInformation
+from changelog_engine.formats.texts import bytes_text, from_text, is_bytes, of_32_bits, time_text
+from changelog_engine.types import (
+    ElementsTypeInfo,
+    Instant,
+    MapTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
 from changelog_engine.types.basic import DOUBLE
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
@@ -59,13 +66,13 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
     if isinstance(type_info, RowTypeInfo):
         return _row_reader(type_info, what, fail_on_missing)
     parse = from_text(type_info)
-    if kind in LISTS and not is_bytes(type_info):
-        element = reader(type_info.elem_type, what, fail_on_missing)  # type: ignore[attr-defined]
+    if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):
+        element = reader(type_info.elem_type, what, fail_on_missing)
         return lambda value: [None if item is None else element(item) for item in _expect(value, list)]
-    if kind == "TUPLE":
+    if isinstance(type_info, TupleTypeInfo):
         return _tuple_reader(type_info, what, fail_on_missing)
-    if kind == "MAP" and type_info.key_type.kind == "STRING":  # type: ignore[attr-defined]
-        element = reader(type_info.value_type, what, fail_on_missing)  # type: ignore[attr-defined]
+    if isinstance(type_info, MapTypeInfo) and type_info.key_type.kind == "STRING":
+        element = reader(type_info.value_type, what, fail_on_missing)
         return lambda value: {
             key: None if item is None else element(item) for key, item in _expect(value, dict).items()
         }
@@ -152,7 +159,7 @@ def _stand_for_themselves(type_info: TypeInformation, values: list[Any]) -> bool
     return kind in _THEMSELVES and type_info.fits_all(values)
 
 
-def _tuple_reader(type_info: Any, what: str, fail_on_missing: bool) -> Convert:
+def _tuple_reader(type_info: TupleTypeInfo, what: str, fail_on_missing: bool) -> Convert:
     fields = [reader(field, what, fail_on_missing) for field in type_info.get_field_types()]
     return lambda value: tuple(
         None if item is None else convert(item)
@@ -172,16 +179,16 @@ def writer(type_info: TypeInformation, what: str) -> Convert:
     fit = type_info.fit
     if is_bytes(type_info):
         return lambda value: bytes_text(fit(value))
-    if kind in LISTS:
-        element = writer(type_info.elem_type, what)  # type: ignore[attr-defined]
+    if isinstance(type_info, ElementsTypeInfo):
+        element = writer(type_info.elem_type, what)
         return lambda value: [None if item is None else element(item) for item in value]
-    if kind == "TUPLE":
-        fields = [writer(field, what) for field in type_info.get_field_types()]  # type: ignore[attr-defined]
+    if isinstance(type_info, TupleTypeInfo):
+        fields = [writer(field, what) for field in type_info.get_field_types()]
         return lambda value: [
             None if item is None else convert(item) for convert, item in zip(fields, value, strict=True)
         ]
-    if kind == "MAP" and type_info.key_type.kind == "STRING":  # type: ignore[attr-defined]
-        element = writer(type_info.value_type, what)  # type: ignore[attr-defined]
+    if isinstance(type_info, MapTypeInfo) and type_info.key_type.kind == "STRING":
+        element = writer(type_info.value_type, what)
         return lambda value: {key: None if item is None else element(item) for key, item in value.items()}
     if from_text(type_info) is None:
         raise NotSupportedError(f"{what}: JSON has no form for {type_info.name}")

@@ -18,7 +18,6 @@ _TOO_LARGE = float.fromhex("0x1.ffffffp127")  # from here on 32 bits hold infini
 _timestamp_of = datetime.datetime.fromisoformat
 _FRACTION = re.compile(r"[.,](\d+)")
 _TRUTH = {"true": True, "false": False}
-LISTS = frozenset({"LIST", "OBJECT_ARRAY", "BASIC_ARRAY", "PRIMITIVE_ARRAY"})  # kinds
 
 
 def is_bytes(type_info: TypeInformation) -> bool:

@@ -237,10 +237,10 @@ class _ValuesBefore:
             if operation == mutation_log.CLEAR:
                 entries.clear()
                 return None, None
-            found = entries.pop(row["map_key"], (None, None))
+            found: tuple[Any, str | None] = entries.pop(row["map_key"], (None, None))
             if operation == mutation_log.PUT:
                 entries[row["map_key"]] = entry
-            return found  # type: ignore[no-any-return]
+            return found
         if self._columns.kind == "list":
             items = self._held.get(place)
             if operation == mutation_log.CLEAR:
@@ -254,7 +254,7 @@ class _ValuesBefore:
         found = self._held.pop(place, (None, None))
         if operation == mutation_log.PUT:
             self._held[place] = entry
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 def _batches(

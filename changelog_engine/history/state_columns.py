@@ -17,6 +17,7 @@ from changelog_engine.history.sql_types import (
     value_of,
     window_sql_type,
 )
+from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 
 _TIME = pa.timestamp("us")
@@ -69,10 +70,7 @@ class StateColumns:
     @staticmethod
     def of(operator: dict[str, Any], state: dict[str, Any]) -> StateColumns:
         """From what a checkpoint says of an operator and its state."""
-        value_spec = state["value_type"]
         ttl = state.get("ttl")
-        if ttl is not None:
-            value_spec = value_spec["fields"][1]
         map_key, namespace = state.get("map_key_type"), state.get("namespace")
         return StateColumns(
             operator["uid"],
@@ -81,7 +79,7 @@ class StateColumns:
             key_sql_type(type_of(operator.get("key_type"))),
             key_sql_type(type_of(map_key)) if state["kind"] == "map" else None,
             None if namespace is None else window_sql_type(namespace),
-            sql_type(type_of(value_spec)),
+            sql_type(user_type(state)),
             None if ttl is None else ttl["ttl_ms"],
         )
 

@@ -30,6 +30,7 @@ from changelog_engine.inspection.values import Withheld, keys_of, values_of
 from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.state.backend import TIMER_STATES
+from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 from changelog_engine.types.typeinfo import shown
 
@@ -485,11 +486,8 @@ def _of_rows(table: pa.Table, described: _Described, allow_pickle: bool) -> list
     texts, payloads = table["value"].to_pylist(), table["payload"].to_pylist()
     if described.state["kind"] == _TIMER:
         return [int(text) for text in texts]
-    spec, timed = described.state["value_type"], described.state.get("ttl") is not None
-    value_type = type_of(spec["fields"][1] if timed else spec)
-    assert value_type is not None
-    values = values_of(texts, payloads, value_type, allow_pickle)
-    if not timed:
+    values = values_of(texts, payloads, user_type(described.state), allow_pickle)
+    if described.state.get("ttl") is None:
         return values
     return [  # a pickle holds the pair
         value[1] if payload is not None and not isinstance(value, Withheld) else value

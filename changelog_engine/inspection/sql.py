@@ -130,11 +130,11 @@ class Views:
         for (uid, name), view in view_names(states, keyed).items():
             changes = view + HISTORY_SUFFIX
             if name is None:
-                self._makers[view] = lambda uid=uid: self._timers(keyed[uid])  # type: ignore[misc]
+                self._makers[view] = partial(self._timers, keyed[uid])
                 self._changes[changes] = partial(_timers_history, view=changes, operator=keyed[uid])
             else:
                 columns = StateColumns.of(*states[uid, name])
-                self._makers[view] = lambda columns=columns: self._state(columns)  # type: ignore[misc]
+                self._makers[view] = partial(self._state, columns)
                 self._changes[changes] = partial(_history, view=changes, columns=columns)
                 self._summary.append(
                     {

@@ -14,6 +14,7 @@ from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
+from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
@@ -241,17 +242,14 @@ def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSumm
         described: one of its states.
     """
     map_key = type_of(described.get("map_key_type"))
-    value_type = type_of(described["value_type"])
     ttl = described.get("ttl")
-    if ttl is not None:
-        value_type = type_of(described["value_type"]["fields"][1])
     return StateSummary(
         operator["uid"],
         described["name"],
         described["kind"],
         None,
         key_name(operator),
-        value_type=None if value_type is None else value_type.name,
+        value_type=user_type(described).name,
         map_key_type=None if map_key is None else map_key.name,
         window=described.get("namespace"),
         ttl_ms=None if ttl is None else ttl["ttl_ms"],

@@ -138,8 +138,9 @@ class UnorderedQueue:
             return
         self.size -= 1
         self.ready.append(entry)
-        while not segments[0].open and segments[0].closing is not None:
-            self.ready.append(segments.popleft().closing)  # type: ignore[arg-type] # it was looked at
+        while not segments[0].open and (closing := segments[0].closing) is not None:
+            self.ready.append(closing)
+            segments.popleft()
             following = segments[0]
             self.size -= len(following.done)
             self.ready.extend(following.done)

@@ -75,7 +75,8 @@ class AlignedWindowOperator(WindowOperator):
             self._run_sliding(identities, values, times, out, out_times)
 
     def _due(self, queue: Any, until: int) -> Iterable[Any]:
-        return queue.take_due(until)  # type: ignore[no-any-return] # nothing sets timers while these fire
+        due: Iterable[Any] = queue.take_due(until)  # nothing sets timers while these fire
+        return due
 
     def on_timer(self, time: int, event_time: bool, out: list[Any], out_times: list[int] | None) -> None:
         start, end = self.place.key[1]

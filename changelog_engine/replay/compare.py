@@ -25,8 +25,8 @@ from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
-from changelog_engine.state.ttl import TimedType
-from changelog_engine.types import TypeInformation, type_from_spec, type_of
+from changelog_engine.state.ttl import TimedType, user_type
+from changelog_engine.types import TypeInformation, type_of
 from changelog_engine.types.typeinfo import shown
 
 _OF_THE_ENGINE = frozenset((*TIMER_DOMAINS, MERGING_WINDOWS))
@@ -99,15 +99,11 @@ def types_of(operators: list[dict[str, Any]]) -> StateTypes:
     for operator in operators:
         keys[operator["uid"]] = type_of(operator.get("key_type"))
         for state in operator.get("states", ()):
-            value_type = state["value_type"]
-            timed = state.get("ttl") is not None
-            read_as = (
-                TimedType(type_from_spec(value_type["fields"][1])) if timed else type_from_spec(value_type)
-            )
+            value_type = user_type(state)
             specs[operator["uid"], state["name"]] = StateSpec(
                 state["name"],
                 StateKind(state["kind"]),
-                read_as,
+                value_type if state.get("ttl") is None else TimedType(value_type),
                 type_of(state.get("map_key_type")),
             )
     return StateTypes(specs, keys)

@@ -319,7 +319,8 @@ def _moments(column: pa.Array, type_info: TypeInformation) -> list[Any]:
             raise TypeMismatchError(
                 f"the column has times finer than a microsecond: round them, or declare INSTANT ({error})"
             ) from error
-    return column.to_pylist()  # type: ignore[no-any-return]
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _converter(arrow: pa.DataType, type_info: TypeInformation) -> Callable[[Any], Any] | None:

@@ -126,12 +126,12 @@ class SpreadMap:
         self._known = {map_key: self._known[map_key] for map_key in self._changed}
 
     def _find(self, map_key: Any) -> tuple[int, Any] | None:
-        found = self._known.get(map_key, UNREAD)
+        found: tuple[int, Any] | None = self._known.get(map_key, UNREAD)
         if found is UNREAD:
             self._table.make_room()
             data = self._table.store.get(self._prefix + encode(map_key))
             found = self._known[map_key] = None if data is None else load(data)
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 class RocksMapTable(RocksTable):

@@ -21,7 +21,7 @@ from changelog_engine.state.backend import StateTable
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import Admission, AggregatingHandle, ReducingHandle, function_of
 from changelog_engine.state.ttl_sweep import Sweep
-from changelog_engine.types import TupleTypeInfo, TypeInformation, Types
+from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
 
 _FOLDED = (StateKind.REDUCING, StateKind.AGGREGATING)
 
@@ -56,6 +56,16 @@ def stored_type(spec: StateSpec) -> TypeInformation:
         'TUPLE<LONG, STRING>'
     """
     return spec.value_type if spec.ttl is None else TimedType(spec.value_type)
+
+
+def user_type(described: dict[str, Any]) -> TypeInformation:
+    """The user's type of a state's values: without the time of the last access.
+
+    Args:
+        described: the state, as a checkpoint describes it.
+    """
+    spec = described["value_type"]
+    return type_from_spec(spec if described.get("ttl") is None else spec["fields"][1])
 
 
 def stored_spec(spec: StateSpec) -> StateSpec:

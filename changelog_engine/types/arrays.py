@@ -227,8 +227,12 @@ class MapTypeInfo(TypeInformation):
         return f"MapTypeInfo<{self.key_type!r}, {self.value_type!r}>"
 
 
+def _register_elements(made: type[ElementsTypeInfo], kind: str) -> None:
+    register(kind, lambda spec: made(type_from_spec(spec["element"])))
+
+
 for _class in (ListTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo):
-    register(_class.kind, lambda spec, made=_class: made(type_from_spec(spec["element"])))  # type: ignore[misc]
+    _register_elements(_class, _class.kind)
 register(
     MapTypeInfo.kind, lambda spec: MapTypeInfo(type_from_spec(spec["key"]), type_from_spec(spec["value"]))
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from changelog_engine.types.java_text import double_text, float_text
 from changelog_engine.types.temporal import INSTANT
-from changelog_engine.types.typeinfo import Misfit, TypeInformation, register
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
 
 _FLOAT32 = struct.Struct("<f")
 
@@ -24,7 +24,7 @@ class BasicTypeInfo(TypeInformation):
     """Base of the types that have no parts. Documented source: ``pyflink.common.typeinfo.BasicTypeInfo``."""
 
     def __init__(self, kind: str) -> None:
-        self.kind = kind  # type: ignore[misc] # one class may serve several kinds
+        self.kind = kind
         self.name = kind
 
     @staticmethod
@@ -286,4 +286,4 @@ DOUBLE = DoubleTypeInfo()
 BIG_DEC = DecimalTypeInfo()
 
 for _type in (STRING, CHAR, BOOLEAN, BYTE, SHORT, INT, LONG, BIG_INT, FLOAT, DOUBLE, BIG_DEC):
-    register(_type.kind, lambda spec, found=_type: found)  # type: ignore[misc]
+    register_one(_type)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from changelog_engine.errors import NotSerializableError
-from changelog_engine.types.typeinfo import TypeInformation, register, shown
+from changelog_engine.types.typeinfo import TypeInformation, register_one, shown
 
 _DATES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta)
 _ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, Decimal, *_DATES))
@@ -47,4 +47,4 @@ class PickledBytesTypeInfo(TypeInformation):
 
 
 PICKLED_BYTE_ARRAY = PickledBytesTypeInfo()
-register(PickledBytesTypeInfo.kind, lambda spec: PICKLED_BYTE_ARRAY)
+register_one(PICKLED_BYTE_ARRAY)

@@ -9,7 +9,7 @@ import numpy as np
 
 from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_text import instant_text, timestamp_text
-from changelog_engine.types.typeinfo import Misfit, TypeInformation, register
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
 
 
 class SqlTimeTypeInfo(TypeInformation):
@@ -23,7 +23,7 @@ class SqlTimeTypeInfo(TypeInformation):
     """
 
     def __init__(self, kind: str, python_class: type) -> None:
-        self.kind = kind  # type: ignore[misc] # one class serves four kinds
+        self.kind = kind
         self.name = kind
         self.exact = self.sure = python_class
         self._class = python_class
@@ -89,4 +89,4 @@ SQL_TIMESTAMP = SqlTimeTypeInfo("SQL_TIMESTAMP", datetime.datetime)
 INSTANT = SqlTimeTypeInfo("INSTANT", Instant)
 
 for _type in (SQL_DATE, SQL_TIME, SQL_TIMESTAMP, INSTANT):
-    register(_type.kind, lambda spec, found=_type: found)  # type: ignore[misc]
+    register_one(_type)

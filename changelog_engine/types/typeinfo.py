@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.java_members import JavaMembers
@@ -88,7 +88,7 @@ class TypeInformation(JavaMembers, ABC):
     sure: type | None = None
     immutable: bool = True
     copied_whole: bool = True
-    kind: ClassVar[str]
+    kind: str
 
     @abstractmethod
     def fit(self, value: Any) -> Any:
@@ -211,6 +211,11 @@ _READERS: dict[str, Callable[[dict[str, Any]], TypeInformation]] = {}
 def register(kind: str, reader: Callable[[dict[str, Any]], TypeInformation]) -> None:
     """Tell type_from_spec how to read one kind."""
     _READERS[kind] = reader
+
+
+def register_one(type_info: TypeInformation) -> None:
+    """Tell type_from_spec of a kind without parameters: there is one type of it."""
+    register(type_info.kind, lambda spec: type_info)
 
 
 def type_from_spec(spec: dict[str, Any]) -> TypeInformation:

@@ -182,7 +182,8 @@ class CommitTableWriter(CommittingWriter):
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
             writer.write_batch(batch)
-        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
 
     def _decoded(self, payload: bytes) -> list[tuple[Any, ...]]:
         batch = pa.ipc.open_stream(payload).read_all().combine_chunks()
