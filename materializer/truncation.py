@@ -69,7 +69,6 @@ def truncate(
     folder: JobFolder,
     retention: Retention,
     clock: Callable[[], float] = wall_s,
-    stopping: Callable[[], bool] = lambda: False,
 ) -> Truncation:
     """Truncate a job's log and snapshots.
 
@@ -77,7 +76,6 @@ def truncate(
         folder: the job's folder.
         retention: what stays.
         clock: seconds since 1970.
-        stopping: asked between two commits; when it says True, the rest is left to the next truncation.
 
     Returns:
         What was done.
@@ -85,12 +83,12 @@ def truncate(
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
         RestoreError, CorruptChangelogError: the checkpoint that the job goes on from can't be restored; nothing was removed.
-        StorageError: storage failed, or it was stopped; the next truncation finishes.
+        StorageError: storage failed; the next truncation finishes.
     """
     snapshots = folder.open_snapshots()
     with MaterializerLock(folder):
         log = folder.open_changelog()
-        stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock, stopping)
+        stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock)
         snapshot_removed = _truncate_snapshots(snapshots, stays)
         deleted = sweep((log, snapshots), log, retention.grace_ms, clock)
         log.maintain()
@@ -129,7 +127,6 @@ def _truncate_log(
     snapshots: DeltaLog,
     retention: Retention,
     clock: Callable[[], float],
-    stopping: Callable[[], bool],
 ) -> tuple[Needed, int, int]:
     """Steps 1 and 2."""
     removed = added = 0
@@ -148,8 +145,6 @@ def _truncate_log(
         for number, change in enumerate(_commits(_changes(folder, ledger, stays))):
             if number:
                 time.sleep(_PAUSE_S)  # the job's own commits come in between
-            if stopping():
-                raise StorageError(f"the truncation of {log.storage.root} was stopped")
             if not _commit(log, change):
                 break
             removed += len(change.removes)

@@ -1,6 +1,6 @@
 """Configuration: Flink's keys and ours, their notation, and the levels they come from."""
 
-from changelog_engine.config.file import CONF_VARIABLE, read_file
+from changelog_engine.config.file import read_file
 from changelog_engine.config.layers import ConfigLayers, outer_layers, set_command_line, without_effect
 from changelog_engine.config.options import OPTIONS, Option, canonical, find
 from changelog_engine.config.parsing import (
@@ -14,7 +14,6 @@ from changelog_engine.config.parsing import (
 from changelog_engine.config.paths import absolute_base_path, local_path
 
 __all__ = [
-    "CONF_VARIABLE",
     "ConfigLayers",
     "OPTIONS",
     "Option",

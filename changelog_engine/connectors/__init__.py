@@ -1,10 +1,10 @@
 """Sources, which plan splits and read ranges, and sinks, which write them."""
 
-from changelog_engine.connectors.collection import CollectionReader, CollectionSource
+from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.hybrid import HybridSource
 from changelog_engine.connectors.inherits import check_inherits
-from changelog_engine.connectors.iterable import IterableReader, IterableSource
-from changelog_engine.connectors.number_sequence import NumberSequenceReader, NumberSequenceSource
+from changelog_engine.connectors.iterable import IterableSource
+from changelog_engine.connectors.number_sequence import NumberSequenceSource
 from changelog_engine.connectors.protocols import (
     AnySink,
     Committable,
@@ -25,12 +25,11 @@ from changelog_engine.connectors.protocols import (
     SplitReader,
     Writer,
 )
-from changelog_engine.connectors.sinks import CollectSink, FunctionSink, FunctionWriter, PrintSink
+from changelog_engine.connectors.sinks import CollectSink, FunctionSink, PrintSink
 
 __all__ = [
     "AnySink",
     "CollectSink",
-    "CollectionReader",
     "CollectionSource",
     "Committable",
     "CommittingSink",
@@ -38,11 +37,8 @@ __all__ = [
     "Connector",
     "DiscoveringSource",
     "FunctionSink",
-    "FunctionWriter",
     "HybridSource",
-    "IterableReader",
     "IterableSource",
-    "NumberSequenceReader",
     "NumberSequenceSource",
     "Position",
     "Prepared",

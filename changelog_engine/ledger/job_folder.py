@@ -20,7 +20,6 @@ from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
-from changelog_engine.storage.retry import Retry
 
 CHANGELOG = "changelog"
 LOCK_FILE = "driver.lock"
@@ -117,30 +116,29 @@ def refuse_inside_a_job(folder: Storage) -> None:
         )
 
 
-def find_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
+def find_job_folder(base_path: str, name: str) -> JobFolder:
     """A job's folder as it would be; looks at nothing and makes nothing."""
     slug = job_slug(name)
     # Like the base path, a job's folder may be a link to another disk; what lies in it may not.
-    return JobFolder(name, slug, open_storage(open_storage(base_path, retry).join(slug), retry))
+    return JobFolder(name, slug, open_storage(open_storage(base_path).join(slug)))
 
 
-def open_job_folder(base_path: str, name: str, retry: Retry | None = None) -> JobFolder:
+def open_job_folder(base_path: str, name: str) -> JobFolder:
     """A job's folder with its changelog table, made when there is none.
 
     Args:
         base_path: folder or URI under which jobs lie.
         name: the job's name.
-        retry: bound and clock of retries.
 
     Raises:
         ForeignPathError: the path holds something that this engine did not write; nothing was touched.
         FormatVersionError: a newer version of the engine wrote it.
         StorageError: not writable, disk full; names the path.
     """
-    base = open_storage(base_path, retry)
+    base = open_storage(base_path)
     if base.is_file():
         raise ForeignPathError(f"the base path {base.root} is a file: set another base path")
-    folder = find_job_folder(base_path, name, retry)
+    folder = find_job_folder(base_path, name)
     _check_ours(folder)
     _open_or_create(folder.changelog, name)
     return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from changelog_engine.observing.observers import Observers
-from changelog_engine.observing.prometheus import DEFAULT_HOST
 from changelog_engine.observing.words import WorkersAtStart
 
-__all__ = ["DEFAULT_HOST", "Observers", "WorkersAtStart"]
+__all__ = ["Observers", "WorkersAtStart"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.clock import wall_s
+from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder
@@ -56,7 +55,6 @@ def import_savepoint(
     savepoint: Savepoint,
     checkpoint: Checkpoint,
     engine: str,
-    clock: Callable[[], float] = wall_s,
 ) -> Imported:
     """Copy a savepoint into a job's tables.
 
@@ -66,7 +64,6 @@ def import_savepoint(
         savepoint: verified.
         checkpoint: the savepoint's, or ``claimed_state`` of it: rows of operators that it doesn't have are left behind.
         engine: version of this engine.
-        clock: seconds since 1970.
 
     Raises:
         FencedError: another driver took the job over.
@@ -79,7 +76,7 @@ def import_savepoint(
     with contextlib.suppress(ChangelogEngineError):  # a damaged job may be saved by its savepoint
         before = lineage.decide_restore("auto").checkpoint
         parent = None if before is None else before.id
-    attempt = begin_attempt(log, lineage.newest_attempt_id, parent, engine, clock)
+    attempt = begin_attempt(log, lineage.newest_attempt_id, parent, engine, wall_s)
     # The checkpoint stands at the beginning of a lineage, whatever the attempt's parent.
     committer = CheckpointCommitter(folder, log, replace(attempt, parent=None), lineage.newest_checkpoint_id)
     identity = committer.next_id
@@ -89,7 +86,7 @@ def import_savepoint(
         attempt=attempt.id,
         parent=None,
         lineage=(Segment(attempt.id, identity, identity),),
-        time_ms=int(clock() * 1000),
+        time_ms=wall_ms(),
         duration_ms=0,
         parent_acknowledged_ms=None,
         restored_ms=None,

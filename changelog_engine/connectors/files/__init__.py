@@ -4,7 +4,6 @@ from changelog_engine.connectors.files.arrow_types import arrow_schema, orc_sche
 from changelog_engine.connectors.files.avro import AvroFiles, AvroRecords, arrow_schema_of_avro
 from changelog_engine.connectors.files.buckets import (
     BasePathBuckets,
-    Buckets,
     DateTimeBuckets,
     ElementBuckets,
 )
@@ -22,20 +21,18 @@ from changelog_engine.connectors.files.encoders import (
     BulkFactory,
     BulkWriter,
     MergingFactory,
-    RowEncoder,
     StringEncoder,
 )
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
-from changelog_engine.connectors.files.json_lines import JsonLines, bad_record
+from changelog_engine.connectors.files.json_lines import JsonLines
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling
-from changelog_engine.connectors.files.sink import CHECK_INTERVAL_MS, FileNames, FileSink, FileWriter
+from changelog_engine.connectors.files.sink import CHECK_INTERVAL_MS, FileNames, FileSink
 from changelog_engine.connectors.files.source import FileSource, MonitoringFileSource
 
 __all__ = [
     "AvroFiles",
     "AvroRecords",
     "BasePathBuckets",
-    "Buckets",
     "BulkFactory",
     "BulkWriter",
     "CHECK_INTERVAL_MS",
@@ -54,7 +51,6 @@ __all__ = [
     "FileNames",
     "FileSink",
     "FileSource",
-    "FileWriter",
     "IdenticalCompactor",
     "JsonLines",
     "MergingFactory",
@@ -64,11 +60,9 @@ __all__ = [
     "ParquetRecords",
     "RecordWiseCompactor",
     "Rolling",
-    "RowEncoder",
     "StringEncoder",
     "TextLines",
     "arrow_schema",
     "arrow_schema_of_avro",
-    "bad_record",
     "orc_schema",
 ]

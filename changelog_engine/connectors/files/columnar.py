@@ -257,15 +257,11 @@ class ColumnarFiles(MergingFactory):
     Args:
         kind: ``parquet`` or ``orc``.
         schema: the columns; elements are rows or tuples in their order, or dicts by their names.
-        options: for pyarrow's writer.
     """
 
-    def __init__(
-        self, kind: Literal["parquet", "orc"], schema: pa.Schema, options: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, kind: Literal["parquet", "orc"], schema: pa.Schema) -> None:
         self._kind = kind
         self._schema = schema
-        self._options = options or {}
         self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
@@ -312,9 +308,9 @@ class ColumnarFiles(MergingFactory):
     def _written_to(self, stream: Any) -> tuple[Callable[[pa.RecordBatch], None], Callable[[], None]]:
         """How a batch is written to a new file, and the file ended."""
         if self._kind == "parquet":
-            writer = pq.ParquetWriter(stream, self._schema, **self._options)
+            writer = pq.ParquetWriter(stream, self._schema)
             return writer.write_batch, writer.close
-        orc_writer = orc.ORCWriter(_Unclosed(stream), **self._options)
+        orc_writer = orc.ORCWriter(_Unclosed(stream))
         return lambda batch: orc_writer.write(pa.Table.from_batches([batch])), orc_writer.close
 
 

@@ -126,10 +126,9 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
         self,
         paths: Sequence[str],
         file_format: FileFormat | None = None,
-        file_systems: FileSystems | None = None,
         interval_ms: int | None = 10_000,
     ) -> None:
-        super().__init__(paths, file_format, file_systems)
+        super().__init__(paths, file_format)
         self.discovery_interval_ms = interval_ms
         self._told: set[str] = set()
 

@@ -7,10 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.collecting import CollectingWriter
 from changelog_engine.connectors.jdbc.dialects import dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
@@ -67,8 +66,8 @@ class BatchingSink(CommittingSink):
 class BatchingWriter(CollectingWriter):
     """Collects rows, and writes a batch when it is full, old enough, or a barrier comes."""
 
-    def __init__(self, sink: BatchingSink, clock: Callable[[], float] = monotonic_s) -> None:
-        super().__init__(sink.execution.batch_interval_ms / 1000 or None, clock)
+    def __init__(self, sink: BatchingSink) -> None:
+        super().__init__(sink.execution.batch_interval_ms / 1000 or None)
         self._session = Session(sink.connection, sink.execution.max_retries)
         self._statement = sink.statement()
         self._size = sink.execution.batch_size or LARGEST_BATCH
