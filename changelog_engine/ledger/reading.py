@@ -339,7 +339,7 @@ def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:
     )
 
 
-class Share(NamedTuple):
+class StateShare(NamedTuple):
     """A part of a checkpoint's state that is folded at once.
 
     Args:
@@ -355,7 +355,7 @@ class Share(NamedTuple):
     operators: frozenset[str]
 
 
-def shares(checkpoint: Checkpoint) -> Iterator[Share]:
+def shares(checkpoint: Checkpoint) -> Iterator[StateShare]:
     """All keyed state of a checkpoint, cut by operators of one parallelism and by their subtasks."""
     alike: dict[tuple[int, int], set[str]] = {}
     for operator in checkpoint.operators:
@@ -365,7 +365,7 @@ def shares(checkpoint: Checkpoint) -> Iterator[Share]:
     for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
         for subtask in range(parallelism):
             groups = key_group_range(subtask, max_parallelism, parallelism)
-            yield Share(stage, subtask, groups, frozenset(uids))
+            yield StateShare(stage, subtask, groups, frozenset(uids))
 
 
 def lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:
