@@ -30,7 +30,7 @@ from changelog_engine.changelog.log_files import (
     read_unchanged,
     row_bytes,
 )
-from changelog_engine.changelog.remembered import Remembered
+from changelog_engine.changelog.read_once import ReadOnce
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -61,8 +61,8 @@ class Index(NamedTuple):
     times: Numbers
 
 
-_INDEXES: Remembered[Index] = Remembered(256)  # of merged files
-_TIMES: Remembered[int] = Remembered(65_536)  # of rows' own files
+_INDEXES: ReadOnce[Index] = ReadOnce(256)  # of merged files
+_TIMES: ReadOnce[int] = ReadOnce(65_536)  # of rows' own files
 
 
 class MergedFile(NamedTuple):

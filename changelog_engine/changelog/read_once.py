@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Remembered(Generic[T]):
+class ReadOnce(Generic[T]):
     """Something that was read out of each of many files.
 
     Only for files whose names carry the checksum of what they hold: such a name stands for the content.
