@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from changelog_engine.changelog.file_memo import FileMemo
 from changelog_engine.changelog.log_files import (
     crc32,
     is_log,
@@ -30,7 +31,6 @@ from changelog_engine.changelog.log_files import (
     read_unchanged,
     row_bytes,
 )
-from changelog_engine.changelog.read_once import ReadOnce
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -61,8 +61,8 @@ class Index(NamedTuple):
     times: Numbers
 
 
-_INDEXES: ReadOnce[Index] = ReadOnce(256)  # of merged files
-_TIMES: ReadOnce[int] = ReadOnce(65_536)  # of rows' own files
+_INDEXES: FileMemo[Index] = FileMemo(256)  # of merged files
+_TIMES: FileMemo[int] = FileMemo(65_536)  # of rows' own files
 
 
 class MergedFile(NamedTuple):

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from changelog_engine.changelog.file_memo import FileMemo
 from changelog_engine.changelog.log_files import checksum_of, merged_bounds, read_unchanged
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
-from changelog_engine.changelog.read_once import ReadOnce
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import Bounds, footer_of_file
@@ -31,7 +31,7 @@ from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 _Who = tuple[int, int]  # attempt, checkpoint
-_COUNTS: ReadOnce[dict[_Who, int]] = ReadOnce(256)  # of merged files
+_COUNTS: FileMemo[dict[_Who, int]] = FileMemo(256)  # of merged files
 
 
 class Position(NamedTuple):

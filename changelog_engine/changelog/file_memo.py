@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class ReadOnce(Generic[T]):
+class FileMemo(Generic[T]):
     """Something that was read out of each of many files.
 
     Only for files whose names carry the checksum of what they hold: such a name stands for the content.
@@ -24,16 +24,19 @@ class ReadOnce(Generic[T]):
     def of(self, path: str, read: Callable[[], T]) -> T:
         """What was read out of a file.
 
+        Any thread may ask; two that ask at once may both read.
+
         Args:
             path: of the file, in full.
             read: reads it, when it is not remembered.
         """
-        if path not in self._found:
+        found = self._found.get(path)
+        if found is None:
             found = read()
             if len(self._found) >= self._most:
                 self._found.clear()
             self._found[path] = found
-        return self._found[path]
+        return found
 
     def clear(self) -> None:
         """Forget all."""
