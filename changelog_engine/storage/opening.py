@@ -10,12 +10,14 @@ from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.local_disk import MACHINE, DiskCalls, LocalDisk
 from changelog_engine.storage.object_store import ObjectStore
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.retry import Retry
 
 _mounted: dict[str, DiskCalls] = {}  # folder -> the disk that stands in for the machine's below it
 
 
 def open_storage(
     root: str,
+    retry: Retry | None = None,
     file_systems: FileSystems | None = None,
     follows_links: bool = False,
 ) -> Storage:
@@ -23,6 +25,7 @@ def open_storage(
 
     Args:
         root: a local path, or a URI (``file:``, ``s3:``, ``gs:``, ``hdfs:`` ...).
+        retry: bound and clock of retries.
         file_systems: knows how to reach object stores; None for the options of the process.
         follows_links: see LocalDisk.
 
@@ -37,8 +40,8 @@ def open_storage(
     writable(root, "the path")
     local = local_path(root)
     if local is None:
-        return ObjectStore(root, file_systems=file_systems)
-    return LocalDisk(local, calls=_calls_of(local), follows_links=follows_links)
+        return ObjectStore(root, retry, file_systems)
+    return LocalDisk(local, retry, _calls_of(local), follows_links)
 
 
 def mount(folder: str, calls: DiskCalls) -> None:
