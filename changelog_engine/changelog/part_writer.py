@@ -3,7 +3,8 @@
 Invariants:
     * Nothing is on disk before ``finish``; the file's name carries the crc32 of its bytes.
     * Rows keep the order of ``write``; their sequence numbers are ``first_sequence``, +1, +2, ...
-    * Small writes share a row group, so that a job with many states doesn't write many tiny ones.
+    * Small writes share a row group, so that a job with many states doesn't write many tiny ones; what waits for one is
+      bounded in rows and in bytes.
 
 Encodings (measured, see the table in docs/table-format.md): zstd level 1, snappy where there is little to compress;
 low-cardinality columns and keys as dictionaries, which cost next to nothing when they arrive as such; sequence and
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.log_files import PartName, crc32, part_name
 from changelog_engine.changelog.model import FORMAT_VERSION, Part
-from changelog_engine.changelog.oversized import ARRAY_BYTES, is_long
+from changelog_engine.changelog.oversized import is_long
 from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import of_type
@@ -30,7 +31,7 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
-_ROW_GROUP_BYTES = ARRAY_BYTES
+_ROW_GROUP_BYTES = 16 << 20  # in memory, before compression
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
 _CONSTANTS = ("operator", "state", "operation")
@@ -138,9 +139,9 @@ class PartWriter:
     @property
     def size(self) -> int:
         """About how many bytes the part has so far."""
-        return int(self._sink.tell()) + self._waiting_bytes
+        return int(self._sink.tell()) + self._waiting_bytes // 4
 
-    def write(self, rows: int, columns: dict[str, Any]) -> None:
+    def write(self, rows: int, columns: dict[str, Any]) -> int:
         """Append rows.
 
         Args:
@@ -148,19 +149,21 @@ class PartWriter:
             columns: column name -> an array of that many values (plain or dictionary), a constant for all rows, or None;
                 columns not named are null. ``checkpoint_id``, ``attempt`` and ``sequence`` are the writer's own.
 
+        Returns:
+            About how many bytes they have in memory.
+
         Raises:
             ValueError: an array has another length, or a column that every mutation has is null.
         """
         if rows > 1 and any(_is_array(value) and is_long(value) for value in columns.values()):
             half = rows // 2
-            self.write(half, _sliced(rows, columns, 0, half))
-            self.write(rows - half, _sliced(rows, columns, half, rows))
-            return
+            first = self.write(half, _sliced(rows, columns, 0, half))
+            return first + self.write(rows - half, _sliced(rows, columns, half, rows))
         if not rows:
-            return
+            return 0
         given = {field.name: _prepared(field, rows, columns.get(field.name)) for field in _GIVEN}
         size = sum([_size(rows, value) for value in given.values()])
-        if self._waiting and self._waiting_bytes * 4 + size > _ROW_GROUP_BYTES:
+        if self._waiting and self._waiting_bytes + size > _ROW_GROUP_BYTES:
             self._write_row_group()
         self._widen(given["key_group"])
         self._empty.difference_update([name for name in self._empty if columns.get(name) is not None])
@@ -169,10 +172,11 @@ class PartWriter:
             listed.update([value] if isinstance(value, str) else pc.unique(value).to_pylist())
         self._waiting.append((rows, given))
         self._waiting_rows += rows
-        self._waiting_bytes += size // 4
+        self._waiting_bytes += size
         self.rows += rows
-        if self._waiting_rows >= ROW_GROUP_ROWS:
+        if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()
+        return size
 
     def finish(self) -> Part:
         """Write the file durably.

@@ -413,8 +413,8 @@ EPOCH_TIMEOUT = Option(
 PART_MAX_BYTES = Option(
     "changelog.part.max-bytes",
     "memory",
-    64 << 20,
-    "A part of the log is uploaded ahead when it passes this size.",
+    16 << 20,
+    "A part of the log is uploaded ahead of the checkpoint when it passes this size.",
     minimum=1,
 )
 PART_PACKS = Option(

@@ -43,6 +43,8 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
 
 FLUSH_ROWS = 131_072
+FLUSH_BYTES = 8 << 20  # of columns; more of them wait only where mutations are larger than those encoded before
+_FEWEST_ROWS = 256
 
 
 def _count(number: Any) -> int | None:
@@ -114,6 +116,7 @@ class KeyedStore:
         self._counts: dict[tuple[str, str], int] = {}
         self._encode_ms = 0.0
         self._write_ms = 0.0
+        self._flush_rows = FLUSH_ROWS
         self._attempt = 0
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None
@@ -330,9 +333,13 @@ class KeyedStore:
         if self._recent is not None:
             self._recent.next_epoch(order)
 
+    def step(self, most: int) -> int:
+        """How many elements to process before `flush_when_full`: the given number, or fewer where mutations are large."""
+        return min(most, self._flush_rows)
+
     def flush_when_full(self) -> None:
         """Encode waiting mutations when there are many, so that the barrier finds few."""
-        if self.changelog and self.buffer.rows() >= FLUSH_ROWS:
+        if self.changelog and self.buffer.rows() >= self._flush_rows:
             self._flush()
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
@@ -343,7 +350,7 @@ class KeyedStore:
             self.buffer.drain()
             return []
         if self.changelog:
-            if order.kind.barrier or self.buffer.rows() >= FLUSH_ROWS:
+            if order.kind.barrier or self.buffer.rows() >= self._flush_rows:
                 self._flush()
             if order.kind.barrier:
                 self._close_part(self._packs)
@@ -414,10 +421,15 @@ class KeyedStore:
         drain = self.buffer.drain
         drained = drain() if self._recent is None else self._recent.taken(drain)
         self._encode_ms += monotonic_ms() - began_ms
+        flushed_rows = flushed_bytes = 0
         for rows, columns in drained:
-            self._write(rows, columns)
+            flushed_bytes += self._write(rows, columns)
+            flushed_rows += rows
             name = columns["operator"], columns["state"]
             self._counts[name] = self._counts.get(name, 0) + rows
+        if flushed_rows:
+            fitting = FLUSH_BYTES * flushed_rows // max(1, flushed_bytes)
+            self._flush_rows = min(FLUSH_ROWS, max(_FEWEST_ROWS, fitting))
 
     def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every live entry as columns of the changelog; see snapshot_columns."""
@@ -438,7 +450,8 @@ class KeyedStore:
             if table.num_rows:
                 yield table.num_rows, {**columns, "operator": operator, "state": state}
 
-    def _write(self, rows: int, columns: dict[str, Any]) -> None:
+    def _write(self, rows: int, columns: dict[str, Any]) -> int:
+        """Append to the open part; how many bytes the columns have in memory."""
         began_ms = monotonic_ms()
         if self._writer is None:
             assert self.config.folder is not None
@@ -453,11 +466,12 @@ class KeyedStore:
                 first_sequence=self._sequence,
                 key_groups=self.config.key_groups,
             )
-        self._writer.write(rows, columns)
+        size = self._writer.write(rows, columns)
         self._sequence += rows
         self._write_ms += monotonic_ms() - began_ms
         if self._writer.size >= self.config.part_max_bytes:
             self._close_part()
+        return size
 
     def _close_part(self, packs: PackQueue | None = None) -> None:
         if self._writer is None:

@@ -167,19 +167,22 @@ def kill_session(session: int) -> None:
 
 
 def resident_bytes(session: int) -> dict[str, int]:
-    """Resident bytes of a session's processes, by role; empty where there is no /proc."""
+    """Resident bytes of a session's processes, by role; empty where there is no /proc.
+
+    Pages that several processes share, as forks do, count once: each process has its share of them.
+    """
     totals: dict[str, int] = {}
     for process in session_members(session):
         try:
-            status = Path(f"/proc/{process}/status").read_text()
+            memory = Path(f"/proc/{process}/smaps_rollup").read_text()
             command = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0]
         except OSError:
             continue
-        resident = next((line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")), None)
-        if resident is None:
+        share = next((line.split()[1] for line in memory.splitlines() if line.startswith("Pss:")), None)
+        if share is None:
             continue
         role = "jvm" if command.endswith(b"java") else "driver" if process == session else "workers"
-        totals[role] = totals.get(role, 0) + int(resident) * 1024
+        totals[role] = totals.get(role, 0) + int(share) * 1024
     return totals
 
 
