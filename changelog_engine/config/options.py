@@ -413,7 +413,7 @@ EPOCH_TIMEOUT = Option(
 PART_MAX_BYTES = Option(
     "changelog.part.max-bytes",
     "memory",
-    16 << 20,
+    8 << 20,
     "A part of the log is uploaded ahead of the checkpoint when it passes this size.",
     minimum=1,
 )

@@ -304,7 +304,7 @@ class JobSettings:
     read_ahead: bool = False
     epoch_timeout_ms: int = 3_600_000
     epoch_max_records: int | None = None
-    part_max_bytes: int = 16 * 1024 * 1024
+    part_max_bytes: int = 8 * 1024 * 1024
     packs: bool = False
     object_reuse: bool = False
     parameters: dict[str, str] = field(default_factory=dict)

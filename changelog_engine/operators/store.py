@@ -43,7 +43,9 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
 
 FLUSH_ROWS = 131_072
-FLUSH_BYTES = 8 << 20  # of columns; more of them wait only where mutations are larger than those encoded before
+FLUSH_BYTES = (
+    8 << 20
+)  # of columns; more of them wait only where mutations are larger than those encoded before
 _FEWEST_ROWS = 256
 
 

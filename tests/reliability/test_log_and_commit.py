@@ -82,6 +82,28 @@ def test_case_1_uploads_ahead_and_only_once(tmp_path: Path) -> None:
     assert final_counts(job) == COUNTS
 
 
+def test_case_1_large_values_are_encoded_ahead_by_their_bytes(tmp_path: Path) -> None:
+    """Once it is known how large mutations are, the barrier finds few of them, however many elements there are."""
+    job = TestJob(tmp_path, Script(sizes=(15, 15), barriers=(True, True)))
+    waiting: list[int] = []
+    flush = store_module.KeyedStore._flush
+
+    def noted(store: Any) -> None:
+        waiting.append(store.buffer.rows())
+        flush(store)
+
+    with (
+        mock.patch.object(store_module, "FLUSH_BYTES", 100),
+        mock.patch.object(store_module, "_FEWEST_ROWS", 2),
+        mock.patch.object(store_module.KeyedStore, "_flush", noted),
+    ):
+        job.run(graph())
+    assert waiting[0] == 15
+    assert len(waiting) > 4
+    assert max(waiting[1:]) < 5
+    assert final_counts(job) == COUNTS
+
+
 def test_case_1_parts_stay_small_and_in_order(tmp_path: Path) -> None:
     job = TestJob(tmp_path, Script(sizes=(30,)), part_max_bytes=1)
     with small_buffers(1):

@@ -139,6 +139,18 @@ def test_what_one_array_would_not_hold_goes_into_several_row_groups(tmp_path: Pa
     assert table["sequence"].to_pylist() == list(range(10, 16))
 
 
+def test_row_groups_of_large_values_end_by_their_bytes(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    for start in range(0, 30_000, 1_000):
+        keys = [f'"{number}"' for number in range(start, start + 1_000)]
+        assert made.write(1_000, columns(keys, pa.array(["x" * 2_000] * 1_000))) >= 2_000_000
+    part = made.finish()
+    groups = pq.ParquetFile(tmp_path / part.path).metadata
+    rows = [groups.row_group(at).num_rows for at in range(groups.num_row_groups)]
+    assert sum(rows) == 30_000
+    assert max(rows) < 9_000
+
+
 def test_columns_that_one_array_would_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written, folded and filled in pieces, with the bound far below Arrow's 2 GiB."""
     monkeypatch.setattr(oversized, "ARRAY_BYTES", 2_000)
