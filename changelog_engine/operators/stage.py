@@ -268,10 +268,9 @@ class StageRuntime:
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
+        length = _STEP if self.store is None else self.store.step(_STEP)
         if self._batch is not None:
             length = max(count, 1)
-        else:
-            length = _STEP if self.store is None else self.store.step(_STEP)
         for step in [slice(start, start + length) for start in range(0, count, length)]:
             values = elements(block.values, step)
             times = None if block.times is None else elements(block.times, step)
