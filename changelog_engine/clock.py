@@ -84,7 +84,7 @@ class Deadline:
     """A moment on the monotonic clock at which waiting ends.
 
     Args:
-        after_s: so long from now on.
+        after_s: how long from now.
         clock: seconds, to measure with.
     """
 

@@ -2,7 +2,7 @@
 
 Invariants:
     * All that comes out of a job is escaped, in HTML for the browser, in text for the terminal.
-    * What is shown is bounded: so many rows, so many characters of a value. What is left out is counted.
+    * What is shown is bounded, in rows and in characters of a value. What is left out is counted.
     * Colours are the notebook's own, light or dark: nothing here sets one.
 """
 

@@ -36,7 +36,7 @@ from materializer.retention import Needed
 MERGED_BYTES = 32 * 1024 * 1024
 SMALL_BYTES = MERGED_BYTES // 4
 SMALL_ROWS = 100_000  # merging costs time by the row and saves time by the file
-MERGED_ROWS = 2_000_000  # a merge holds so many in memory, at about 200 bytes each
+MERGED_ROWS = 2_000_000  # rows that a merge holds in memory, at about 200 bytes each
 LEAST_PARTS = 16
 _MOST_PARTS = 900
 

@@ -28,8 +28,8 @@ class Retention(NamedTuple):
     """What truncation keeps.
 
     Args:
-        history_ms: checkpoints, mutations and state of so long stay; 0: none but what a restore needs.
-        retained: so many checkpoints of the newest attempt's lineage can be restored.
+        history_ms: how long checkpoints, mutations and state stay; 0: none but what a restore needs.
+        retained: how many checkpoints of the newest attempt's lineage can be restored.
         grace_ms: how long a file stays on the disk after it left the table, for those who read it.
     """
 

@@ -6,7 +6,7 @@ Invariants:
       commits go to another table. Only a truncation commits to the job's table: a few times, with pauses.
     * Nothing is started before the first materialization is due.
     * The clock of the machine may be set: intervals are measured, and no age grows faster than time passes.
-    * A failure is tolerated; more than so many in a row fail the job, as in Flink.
+    * A failure is tolerated; too many in a row fail the job, as in Flink.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Steps (a crash after any of them is finished by the next truncation):
     1. Decide what stays.
     2. Commits to the changelog: rows of checkpoints that nobody needs leave it, the newest first, then their parts; merged
-       files take the place of small ones. Each commit has at most so many actions, and a pause comes after it.
+       files take the place of small ones. Each commit has a bounded number of actions, and a pause comes after it.
     3. One commit to the snapshots: those that nobody needs leave it.
     4. Note which files on the disk no table lists; delete those that were noted longer than the grace time ago.
     5. Keep the Delta logs short.

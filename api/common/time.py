@@ -18,7 +18,7 @@ _ROUNDING = 1e-6  # of a millisecond: 0.57 s are 570 ms, though 0.57 * 1000 is n
 
 
 def _in_ms(value: Any, unit: str) -> int:
-    """So many of a unit in milliseconds; half a second is 500."""
+    """An amount of a unit in milliseconds; half a second is 500."""
     what = f"Time.{unit}"
     if not isinstance(value, float):
         return whole_number(value, what, -(2**63)) * _MS[unit]
@@ -43,22 +43,22 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """So many days of 24 hours."""
+        """A number of days, of 24 hours each."""
         return Duration(whole_number(days, "Duration.of_days", -(2**63)) * 86_400 * 10**9)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """So many hours."""
+        """A number of hours."""
         return Duration(whole_number(hours, "Duration.of_hours", -(2**63)) * 3_600 * 10**9)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """So many minutes."""
+        """A number of minutes."""
         return Duration(whole_number(minutes, "Duration.of_minutes", -(2**63)) * 60 * 10**9)
 
     @staticmethod
     def of_seconds(seconds: int, nano_adjustment: int = 0) -> Duration:
-        """So many seconds, plus nanoseconds."""
+        """A number of seconds, plus nanoseconds."""
         whole = whole_number(seconds, "Duration.of_seconds", -(2**63)) * 10**9
         return Duration(
             whole + whole_number(nano_adjustment, "Duration.of_seconds: nano_adjustment", -(2**63))
@@ -66,12 +66,12 @@ class Duration:
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """So many milliseconds."""
+        """A number of milliseconds."""
         return Duration(whole_number(millis, "Duration.of_millis", -(2**63)) * 10**6)
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """So many nanoseconds."""
+        """A number of nanoseconds."""
         return Duration(nanos)
 
     def to_milliseconds(self) -> int:
@@ -116,27 +116,27 @@ class Time:
 
     @staticmethod
     def milliseconds(milliseconds: float) -> Time:
-        """So many milliseconds."""
+        """A number of milliseconds."""
         return Time(milliseconds)
 
     @staticmethod
     def seconds(seconds: float) -> Time:
-        """So many seconds."""
+        """A number of seconds."""
         return Time(_in_ms(seconds, "seconds"))
 
     @staticmethod
     def minutes(minutes: float) -> Time:
-        """So many minutes."""
+        """A number of minutes."""
         return Time(_in_ms(minutes, "minutes"))
 
     @staticmethod
     def hours(hours: float) -> Time:
-        """So many hours."""
+        """A number of hours."""
         return Time(_in_ms(hours, "hours"))
 
     @staticmethod
     def days(days: float) -> Time:
-        """So many days of 24 hours."""
+        """A number of days, of 24 hours each."""
         return Time(_in_ms(days, "days"))
 
     def __eq__(self, other: object) -> bool:

@@ -137,7 +137,7 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
-    """Another attempt after the same pause, so many times.
+    """Another attempt after the same pause, a limited number of times.
 
     Args:
         max_attempts: attempts after the first, at least 1, as in PyFlink.
@@ -180,7 +180,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
-    """Another attempt after a pause that grows from one to the next, so many times.
+    """Another attempt after a pause that grows from one to the next, a limited number of times.
 
     Args:
         max_attempts: attempts after the first, at least 1, as in PyFlink.

@@ -408,7 +408,7 @@ class DataStream(NamesOfPyFlink):
         return AllWindowedStream(self, _as_assigner(window_assigner, "DataStream.window_all"))
 
     def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
-        """Put the elements into windows of so many elements, all keys together. One subtask does the work.
+        """Put the elements into windows of a fixed number of elements, all keys together. One subtask does the work.
 
         Args:
             size: number of elements of a window.
@@ -649,7 +649,7 @@ class DataStream(NamesOfPyFlink):
             limit: number of elements after which the job is cancelled.
 
         Returns:
-            A `CloseableIterator`, which must be closed; with a limit, a list of at most so many elements.
+            A `CloseableIterator`, which must be closed; with a limit, a list of at most that many elements.
 
         Raises:
             InvalidJobError: the program cannot run.
@@ -819,7 +819,7 @@ class KeyedStream(DataStream):
         return WindowedStream(self, _as_assigner(window_assigner, "KeyedStream.window"))
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Put the elements of each key into windows of so many elements.
+        """Put the elements of each key into windows of a fixed number of elements.
 
         Args:
             size: number of elements of a window.
@@ -1562,7 +1562,7 @@ def _as_assigner(assigner: Any, what: str) -> WindowAssigner[Any, Any]:
 
 
 def _counted(size: Any, slide: Any, what: str) -> WindowAssigner[Any, Any]:
-    """Windows of so many elements; a slide of 0 means windows that do not overlap."""
+    """Windows of a fixed number of elements; a slide of 0 means windows that do not overlap."""
     _arguments.whole_number(size, f"{what}: size", 1)
     if slide is None or _arguments.whole_number(slide, f"{what}: slide", 0) == 0:
         return CountTumblingWindowAssigner(size)

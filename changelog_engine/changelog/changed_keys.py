@@ -3,7 +3,7 @@
 Invariants:
     * What was added stays known until the whole is let go of: a key may be named that has its old value again, and none is
       missing.
-    * It is bounded. Where there would be more, ``complete`` becomes False, and nothing can be said any more.
+    * It is bounded. Where there would be more, ``complete`` becomes False, and it says nothing.
 """
 
 from __future__ import annotations

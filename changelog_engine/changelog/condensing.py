@@ -1,4 +1,4 @@
-"""A long log as it is read, kept small: rows that no longer matter are let go of on the way.
+"""A long log as it is read, kept small: rows that newer ones replace are dropped on the way.
 
 Invariant: memory is bounded by the live rows, the rows that cut others off, and one part, however long the log is.
 """
@@ -55,7 +55,7 @@ def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> 
 
     Args:
         tables: rows in log order, with ``DICTIONARIES`` as dictionaries.
-        at_a_time: so many rows, and those of one table, are held at the most; None for all that matter.
+        at_a_time: how many rows, and those of one table, are held at the most; None for all that matter.
 
     Yields:
         Rows that lead to the same, in log order for each state, with those columns as plain text.

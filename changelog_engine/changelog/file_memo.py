@@ -14,7 +14,7 @@ class FileMemo(Generic[T]):
     Only for files whose names carry the checksum of what they hold: such a name stands for the content.
 
     Args:
-        most: so many are remembered; with the next one all others are forgotten.
+        most: how many are remembered; with the next one all others are forgotten.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,7 +1,7 @@
 """Columns with more text than one Arrow array holds: 2 GiB, as its offsets have 32 bits.
 
-Arrow cuts such a column into chunks when it is read, and refuses to join them. Here rows are taken from it, and tables cut
-into pieces of which each column can be joined.
+Arrow cuts such a column into chunks when it is read, and refuses to join them. Here rows are taken out of it, and tables are
+cut into pieces of which each column can be joined.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def decoded(footer: bytes) -> list[Field]:
     """A struct of Thrift's compact protocol as plain lists.
 
     Raises:
-        FooterError: it is none, or something follows it.
+        FooterError: it is not a footer, or something follows it.
     """
     reader = _Reader(footer)
     try:

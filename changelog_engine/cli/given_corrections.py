@@ -64,8 +64,8 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
         options: ``operator``, ``state``, ``who`` and ``why``, where they were given: for files without such columns.
 
     Raises:
-        UsageError: it is none of the three, has other columns, or has something in them that is not of its type; names the
-            row.
+        UsageError: it is not of one of the three kinds, has other columns, or something in them is not of its type;
+            names the row.
         RestoreError: there is no such operator or state; the error suggests the closest match.
     """
     suffix = Path(path).suffix.lower()

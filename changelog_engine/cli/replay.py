@@ -52,7 +52,7 @@ def replay(
     name: str | None,
     entries: tuple[str, ...],
 ) -> None:
-    """Replay a recorded piece of a script's job with the code of now, and compare.
+    """Replay a recorded piece of a script's job with the code as it is now, and compare.
 
     The state of checkpoint A is restored, the code reads what the job read from there to checkpoint B, and its mutations and
     final state are compared with the log. It runs in this process, without Spark; the job's folder is only read, and

@@ -54,7 +54,7 @@ class Sheet(NamedTuple):
     Args:
         columns: their names.
         rows: cells: text, numbers, None, or one of the above.
-        right: so many columns, the first, are set right.
+        right: how many of the first columns are aligned right.
     """
 
     columns: Sequence[str]

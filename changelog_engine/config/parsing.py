@@ -133,7 +133,7 @@ def parse_int(text: str) -> int:
     """Read a whole number.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     try:
         return int(text.strip())
@@ -145,7 +145,7 @@ def parse_float(text: str) -> float:
     """Read a number.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     try:
         return float(text.strip())

@@ -16,7 +16,7 @@ class CollectingWriter(CommittingWriter):
     ``write`` of a subclass appends to ``_waiting`` and sets ``_oldest_s`` where nothing waited.
 
     Args:
-        interval_s: so long anything waits at most; None for as long as it takes.
+        interval_s: how long anything waits at most; None for as long as it takes.
         clock: seconds, to measure with.
     """
 

@@ -23,7 +23,7 @@ class UnreachableError(ConnectorError):
 
 
 class Trouble:
-    """What goes wrong now and is tried again: the one place that says so.
+    """Something that fails and is tried again: the one place that says so.
 
     The log has a line when it begins, one with how long it has lasted every 30 seconds, and one when it is over. What begins
     again within 30 seconds is said when they have passed.
@@ -79,7 +79,7 @@ def connected(
         where: to what, for the log.
         pause_s: between two tries.
         sleep: how to wait.
-        patience_s: so long it is tried.
+        patience_s: how long it is tried.
         clock: seconds, to measure with.
 
     Raises:

@@ -37,7 +37,7 @@ class SharedClient(Generic[C]):
         return self._client
 
     def give_back(self) -> None:
-        """One who took it no longer needs it."""
+        """Give back a client that was taken."""
         self._users -= 1
         if not self._users and self._client is not None:
             self._client.close()

@@ -29,7 +29,7 @@ from changelog_engine.errors import JobExecutionError
 
 _WATCHED = 4
 _POLL_S = 0.2
-_UNCOMMITTED_S = 0.2  # from a checkpoint to the kill: so long the job works for nothing
+_UNCOMMITTED_S = 0.2  # from a checkpoint to the kill: work that is done again
 _LONGEST_STANDSTILL_S = 240  # without a checkpoint
 _TRIES = 3  # the job may end before it is killed, where this process waits for a processor
 _LOG_LINES = 20

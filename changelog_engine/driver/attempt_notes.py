@@ -87,7 +87,7 @@ class AttemptNotes:
 
     def failed(self, attempt: int, error: BaseException) -> None:
         """An attempt has ended with an error."""
-        # What lies there now is not this job's any more.
+        # What lies there belongs to another job by now.
         if not isinstance(error, LostCommitError | ForeignPathError):
             self._over(replace(self._note(attempt), failure=failure_of(error, self._clock.wall_ms())))
             self._changes = ()

@@ -129,7 +129,7 @@ class Repetitions:
     """Counts how often the same mistake came in a row, with no checkpoint in between.
 
     Args:
-        limit: so many are final; 0 for never.
+        limit: how often in a row is final; 0 for never.
     """
 
     def __init__(self, limit: int) -> None:

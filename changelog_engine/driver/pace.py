@@ -12,12 +12,12 @@ from changelog_engine.operators.messages import EpochReport
 
 _IDLE_MS = (20, 1_000)
 _SOURCE_BUDGET_MS = 1_000
-_ONE_BY_ONE = 32  # so many records, in thread mode
+_ONE_BY_ONE = 32  # records of an epoch in thread mode
 # An epoch that took so long may be followed by one in which a worker is idle for Spark's minute.
 _NEAR_A_MINUTE_MS = 30_000
 _MOST_IN_A_CHECKPOINT = 1_000  # epochs, where nothing waits
 _LONGEST_APART_MS = 1_000
-_REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, up to so much for both
+_REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, and for both together at most this
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 
 
@@ -63,7 +63,7 @@ class Pace:
 
     @property
     def long(self) -> bool:
-        """Whether epochs take so long that Spark may end an idle worker meanwhile."""
+        """Whether epochs are long enough for Spark to end an idle worker meanwhile."""
         return self._last_ms > _NEAR_A_MINUTE_MS
 
     def checkpoint_due(self) -> bool:

@@ -96,7 +96,7 @@ class BarrierClock:
 
         Args:
             now_ms: now.
-            expected_ms: how long each of them takes; the one that runs ends so long after now at most.
+            expected_ms: how long each of them takes; the one that runs ends at most this long after now.
             barrier: whether a barrier ends the one that runs.
         """
         if self.interval_ms is None:

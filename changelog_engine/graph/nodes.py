@@ -227,7 +227,7 @@ class JobSettings:
         materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
         materialize_max_failures: failures of that in a row that do not fail the job.
         materialize_runner: "spark", in the job's Spark where that has room, or "process", in a process of the driver's.
-        materialize_executors: at most so many executors of their own make snapshots, where executors come and go.
+        materialize_executors: the most executors that snapshots have to themselves, where executors come and go.
         materialize_executor_cores: of each of them.
         materialize_executor_memory: of each of them, bytes; None for that of the others.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
@@ -346,7 +346,7 @@ class TtlSpec:
     """How the entries of a state expire. An entry is a value, a list's element or a map's entry.
 
     Args:
-        ttl_ms: an entry expires when its last access is so long ago.
+        ttl_ms: how long after its last access an entry expires.
         renew_on_read: reading is an access too; writing always is.
         return_expired: an expired entry that is still there is shown once more before it is removed.
         in_full_snapshot: full snapshots leave expired entries out.

@@ -344,7 +344,7 @@ def _float(value: Any) -> float | None:
 
 
 def _decimal_of(digits: int, places: int) -> Convert:
-    """Decimals with so many digits before the point, and so many behind it."""
+    """Decimals with a number of digits before the point, and a number after it."""
 
     def exact(value: Any) -> Decimal | None:
         found = Decimal(str(value))

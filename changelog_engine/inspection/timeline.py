@@ -222,7 +222,7 @@ class Timeline(Displayed):
         Args:
             first: the lowest id; None for all.
             last: the highest id; None for all.
-            limit: at most so many, the newest of them; None for all.
+            limit: the most that are given, the newest of them; None for all.
             details: with durations and sizes, which reads their rows.
         """
         ids = self._index.ids

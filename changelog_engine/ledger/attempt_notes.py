@@ -234,7 +234,7 @@ def _made(cls: type[Made], document: Any) -> Made | None:
 
 
 def _cut(text: str, most_bytes: int) -> str:
-    """A text of so many bytes of UTF-8 at most: its beginning and, for the most part, its end, where an error is told."""
+    """A text cut to a number of bytes of UTF-8: its beginning and, for the most part, its end, where an error is told."""
     data = text.encode(errors="backslashreplace")
     if len(data) <= most_bytes:
         return data.decode()

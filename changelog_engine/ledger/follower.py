@@ -205,7 +205,7 @@ class LogFollower:
 
         Args:
             reached: how far it has come.
-            most: so many checkpoints at most; None for all.
+            most: how many checkpoints at most; None for all.
             last: no checkpoint above this one; None for all.
 
         Returns:
@@ -333,7 +333,7 @@ def _up_to(line: Sequence[Segment], checkpoint: int) -> tuple[Segment, ...]:
 
 
 def _next(line: Sequence[Segment], after: int, most: int) -> tuple[Segment, ...]:
-    """A lineage cut off so many checkpoints after one of it."""
+    """A lineage that ends a number of checkpoints after one of its own."""
     left = most
     for run in line:
         first = max(run.first, after + 1)

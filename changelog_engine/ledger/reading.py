@@ -255,7 +255,7 @@ class _Reader:
         yield from self.passing(base.suffix, at_a_time)
 
     def passing(self, suffix: Suffix, at_a_time: int | None) -> Iterator[pa.Table]:
-        """The log's rows after a snapshot; of a long log only those that matter, of so many rows at a time."""
+        """The log's rows after a snapshot; of a long log only those that matter, a bounded number at a time."""
         files = self.ledger.log_files(suffix, self.key_groups, self.operators)
         if self.wanted is not None or sum(part.rows or 0 for part in files) <= _MANY_ROWS:
             yield from self._of(suffix, files)

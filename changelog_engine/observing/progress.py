@@ -32,7 +32,7 @@ log = logging.getLogger("changelog_engine")
 
 _TICK_S = 0.25
 _PATIENCE_S = 5.0  # with whoever holds the lines: the job goes on without them
-_RATE_MS = 2_000  # the live line's rates are over at least so long
+_RATE_MS = 2_000  # the least time that the live line's rates are over
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 
 

@@ -36,7 +36,7 @@ class Receiver(Protocol):
         """No element at or before this time will follow."""
 
     def idleness(self, idle: bool) -> None:
-        """From now on no watermark comes and none is to be waited for; or the contrary."""
+        """Say that no watermark is to be waited for from now on; or that there are some again."""
 
     def resume(self, watermark: int) -> None:
         """After a restore: the watermark stood here; nothing fires."""

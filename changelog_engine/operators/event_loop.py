@@ -86,7 +86,7 @@ class EventLoop:
         """
         self._stopping = True
         if self._thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # it has ended just now
+            with contextlib.suppress(RuntimeError):  # it has just ended
                 self.call(self._loop.stop)
             self._thread.join(patience_s)
         return not self._thread.is_alive()

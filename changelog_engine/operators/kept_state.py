@@ -204,7 +204,7 @@ class KeptState:
     _stamps: dict[Name, set[int]] = field(default_factory=dict)
 
     def seal(self) -> None:
-        """The attempt is over, its functions are closed: from now on nobody changes the state by the handles of then."""
+        """The attempt is over and its functions are closed: nobody changes the state through their handles from now on."""
         for cursor in self.cursors:
             cursor.leave()
 
@@ -225,7 +225,7 @@ class KeptState:
             tell: see ``read_parts``.
 
         Returns:
-            Whether it was possible. If not, the tables are of no use any more.
+            Whether it was possible. If not, the tables cannot be used.
 
         Raises:
             CorruptChangelogError: what had to be read is missing or is not what it was.

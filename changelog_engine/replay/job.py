@@ -152,8 +152,8 @@ class ReplayReport(Displayed):
 def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str | None = None) -> ReplayReport:
     """Run a program's job over a piece of its recorded history, and compare.
 
-    The state of checkpoint ``start`` is restored, the program's code of now reads what the recorded run read from there to
-    checkpoint ``end``, and its mutations and final state are compared with the log. It runs in this process, without
+    The state of checkpoint ``start`` is restored, the program's code as it is now reads what the recorded run read from
+    there to checkpoint ``end``, and its mutations and final state are compared with the log. It runs in this process, without
     Spark; the job's folder is only read, and nothing goes to its sinks.
 
     The program may have another parallelism by now: the recorded one is used. Where it changed within the range, each piece

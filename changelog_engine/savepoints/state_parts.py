@@ -38,7 +38,7 @@ from changelog_engine.savepoints.writer import SnapshotWriter
 from changelog_engine.state import mutation_log
 from changelog_engine.storage.opening import open_storage
 
-PART_ROWS = 1_000_000  # about so many rows of a state are in one part
+PART_ROWS = 1_000_000  # rows of a state in one part, about
 _THREADS = 2
 _MOST_CUTS = 32  # tasks that write a state
 _CUT, _FAULT, _FAULT_KIND = "cut", "fault", "fault_kind"

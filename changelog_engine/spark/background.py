@@ -6,7 +6,7 @@ left that no epoch takes (``room_beside``), on other masters in executors of the
 has more slots than subtasks (``spare_location``).
 
 Invariants:
-    * At most so many tasks run at once as there are slots that epochs do not need, over all jobs of an application.
+    * No more tasks run at once than there are slots that epochs do not need, over all jobs of an application.
     * The workers are never those of subtasks: Spark finds a worker by its variables, and these have one of their own.
     * The user's program is never imported or run in them.
     * When ``stop`` returns, no task runs or will: with a local master the worker holds a lock as long as it runs one, and is

@@ -20,7 +20,7 @@ _looked_at_all_s = monotonic_s()
 
 
 def collect_rarely() -> None:
-    """Look for garbage in cycles after so many new objects more.
+    """Look for garbage in cycles less often: only after this many more new objects.
 
     The rows and tuples of an epoch live until its end: at Python's own threshold they were looked at again and again.
     """

@@ -5,7 +5,7 @@ it a profile shares the executors of the others, and there are none to be had he
 
 Invariants:
     * An executor of another profile than the default one never gets an epoch's task, and ``placement`` leaves it out.
-    * Who waits for one waits so long and no longer: a cluster without room makes nobody late for good.
+    * Waiting for one is bounded: a cluster without room delays nobody forever.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ExecutorsWanted(NamedTuple):
     """What executors there are to be.
 
     Args:
-        most: so many at most; 0 for none.
-        cores: of each: so many tasks run there at a time.
+        most: how many at most; 0 for none.
+        cores: of each executor, which is how many tasks run there at a time.
         memory_bytes: of the JVM of each; None for that of the epochs' executors.
     """
 

@@ -135,7 +135,7 @@ class Placement:
         subtasks: of the job's widest stage.
         cancelled: why waiting has to end; None as long as it has not.
         clock: seconds; for tests.
-        pause: sleeps for so many seconds; for tests.
+        pause: sleeps for a number of seconds; for tests.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Placement:
         return True
 
     def resize(self, subtasks: int) -> None:
-        """The job's widest stage has so many subtasks from now on; executors that are there are not waited for again."""
+        """The job's widest stage has another number of subtasks; executors that are there are not waited for again."""
         self._subtasks = subtasks
         self._wanted = wanted(self._master, self._setting, subtasks)
 

@@ -61,7 +61,7 @@ class PrintedOutput:
                 self._write(self._decoder.decode(data))
 
     def close(self) -> None:
-        """Show the rest, and no more from now on: a thread that writes while Python ends would bring it down."""
+        """Show the rest, and nothing after it: a thread that writes while Python ends would bring it down."""
         self.show()
         with self._lock, contextlib.suppress(BlockingIOError):
             if not self._closed:

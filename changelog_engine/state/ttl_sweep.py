@@ -164,7 +164,7 @@ class Sweep:
         return len(found)
 
     def after_records(self, records: int) -> None:
-        """Clean up for so many records."""
+        """Clean up as a number of records would."""
         if self._dict is not None and self.ttl.every_record:
             self.check_some(min(records * self.ttl.incremental_size, len(self._dict)))
 

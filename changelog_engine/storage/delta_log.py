@@ -57,7 +57,7 @@ _PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._+=-]*$"  # others' compactions give suc
 _READER_VERSION = 1
 # An empty file whose name has a Delta checkpoint's CRC-32; readers of Delta pass over names that begin so.
 _CHECKSUM_NAME = re.compile(r"^_checksum-(\d{20})-([0-9a-f]{8})$")
-KEPT_S = 600.0  # commits of so long stay, for writers and readers that are behind
+KEPT_S = 600.0  # how long commits stay, for writers and readers that are behind
 _ENGINE_INFO = "changelog-engine"
 CHECKSUM = "checksum"  # of a commit, among its operation's parameters
 

@@ -244,7 +244,7 @@ class ObjectStore(Storage):
         return ObstoreClient(self.root, self._file_systems.delta_options(self.root))
 
     def _asked(self, path: str, most: int, size: int | None) -> tuple[pa.Buffer, int] | None:
-        """At most so many last bytes of an object that should have a size, and the size that it has; None: ask otherwise."""
+        """The last bytes of an object, at most this many, and its size; None where that has to be asked for."""
         if size is None or size <= 0 or (client := self._usable_client()) is None:
             return None
         try:

@@ -54,7 +54,7 @@ def replay() -> Replay:
 
 @contextlib.contextmanager
 def _script(path: str, arguments: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """A script as a program; arguments, import path and alias are as before afterwards."""
+    """A script as a program; arguments, import path and alias are put back afterwards."""
     from changelog_engine.launcher import alias_installed, run_program
     from changelog_engine.launcher.alias import remove_alias
 

@@ -20,7 +20,7 @@ MAX_SHOWN = 100
 
 
 def shown(value: Any, most: int = MAX_SHOWN) -> str:
-    """A value's repr for a message, cut to so many characters; never raises."""
+    """A value's repr for a message, cut to a number of characters; never raises."""
     try:
         text = repr(value)
     except BaseException as error:  # a user's __repr__ may raise anything; the message must not
@@ -35,7 +35,7 @@ def shown_bytes(data: bytes | bytearray | memoryview) -> str:
 
 
 def cut(text: str, most: int = MAX_SHOWN) -> str:
-    """A text of so many characters at most, for a message."""
+    """A text cut to a number of characters, for a message."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

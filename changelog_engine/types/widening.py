@@ -22,7 +22,7 @@ from changelog_engine.types.row import make_row, values_of
 from changelog_engine.types.typeinfo import TypeInformation
 
 _INTEGERS = ("BYTE", "SHORT", "INT", "LONG", "BIG_INT")
-# Whole numbers that a float of so many bits holds exactly.
+# Of each float, the whole numbers that it holds exactly.
 _EXACT_FLOATS = {"FLOAT": ("BYTE", "SHORT"), "DOUBLE": ("BYTE", "SHORT", "INT")}
 
 Convert = Callable[[Any], Any]

@@ -75,7 +75,7 @@ def explained_state(change: KeyChange) -> str:
 
 
 def timeline_command(root: str, last: int) -> str:
-    """The command that lists so many of the newest checkpoints."""
+    """The command that lists a number of the newest checkpoints."""
     return _line("timeline", root, "--last", last)
 
 

@@ -26,7 +26,7 @@ from changelog_engine.storage.delta_names import CHECKPOINT_NAME, LAST_CHECKPOIN
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 _TRIAL = f"{TEMPORARY_PREFIX}repair-"
-_LEFTOVER_S = 3_600  # no trial takes so long
+_LEFTOVER_S = 3_600  # longer than any trial takes
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def milliseconds(span: Any, what: str) -> int:
 
 
 def whole(value: Any, what: str, least: int | None = None) -> int:
-    """The value if it is an int of at least so much.
+    """A value, which must be an int and at least ``least``.
 
     Raises:
         ConfigurationError: it is not.

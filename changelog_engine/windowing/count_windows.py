@@ -44,7 +44,7 @@ class CountWindows(WindowAssigner[Any, CountWindow]):
 
 
 class CountTumblingWindowAssigner(CountWindows):
-    """Windows of so many elements of a key, one after the other. One that does not fill up never fires.
+    """Windows of a fixed number of elements of a key, one after the other. One that does not fill up never fires.
 
     Args:
         window_size: number of elements, at least 1.
@@ -69,11 +69,11 @@ class CountTumblingWindowAssigner(CountWindows):
 
 
 class CountSlidingWindowAssigner(CountWindows):
-    """Windows of so many elements of a key that may overlap. One that does not fill up never fires.
+    """Windows of a fixed number of elements of a key, which may overlap. One that does not fill up never fires.
 
     Args:
         window_size: number of elements, at least 1.
-        window_slide: a window starts every so many elements, at least 1.
+        window_slide: how many elements lie between the starts of windows, at least 1.
 
     Raises:
         ConfigurationError: another number.

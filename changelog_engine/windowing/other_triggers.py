@@ -17,7 +17,7 @@ _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
 class CountTrigger(Trigger[Any, Any]):
-    """Fires for every so many elements of a window, and keeps them.
+    """Fires each time a window has got a number of elements more, and keeps them.
 
     Args:
         window_size: number of elements, at least 1.
@@ -94,7 +94,7 @@ class PurgingTrigger(Trigger[Any, Any]):
         nested_trigger: the other trigger.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not a trigger.
 
     Source: pyflink.datastream.window.PurgingTrigger
     """

@@ -148,7 +148,7 @@ class SlidingEventTimeWindows(_Sliding, _EventTime):
 
     Args:
         size: ms.
-        slide: a window starts every so many ms.
+        slide: how many ms lie between the starts of windows.
         offset: ms by which windows start later than at multiples of the slide.
 
     Raises:

@@ -38,7 +38,7 @@ class FileCompactStrategy:
             self._threads = 1
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact the files of a bucket as soon as they have so many bytes together.
+            """Compact the files of a bucket as soon as together they reach a size.
 
             Args:
                 size_threshold: bytes; a negative number stands for any size, which is the default.
@@ -51,7 +51,7 @@ class FileCompactStrategy:
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact the files of a bucket at the latest when the first of them has waited for so many checkpoints.
+            """Compact the files of a bucket at the latest when the first of them has waited for a number of checkpoints.
 
             Args:
                 num_checkpoints_before_compaction: 1 compacts what each checkpoint ends. Default: however many.

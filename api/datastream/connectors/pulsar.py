@@ -615,7 +615,7 @@ class MessageDelayer:
 
     @staticmethod
     def fixed(duration: Duration) -> MessageDelayer:
-        """So long.
+        """A fixed delay.
 
         Args:
             duration: from 1 ms on.

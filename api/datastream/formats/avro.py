@@ -64,7 +64,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         """The row of a message.
 
         Raises:
-            ValueError: it is no such record.
+            ValueError: it is not a record of this schema.
         """
         if message is None:
             raise ValueError("there is no value to parse")
@@ -122,7 +122,7 @@ class AvroRowSerializationSchema(SerializationSchema):
                 stream, self._schema, self._convert(element)
             )
         except Exception as error:
-            # fastavro lets out whatever a wrong value leads to.
+            # fastavro raises whatever a wrong value leads to.
             raise TypeMismatchError(
                 f"AvroRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
             ) from None

@@ -25,7 +25,7 @@ class OrcColumnarRowInputFormat(BulkFormat):
 
     Args:
         row_type: the columns to read: ``DataTypes.ROW``, or ``Types.ROW_NAMED``.
-        batch_size: so many rows are decoded at a time; default 2048.
+        batch_size: how many rows are decoded at a time; default 2048.
         is_case_sensitive: whether columns must be called exactly so; default True.
 
     Raises:

@@ -52,7 +52,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
     Args:
         row_type: the columns to read: ``DataTypes.ROW``, or ``Types.ROW_NAMED``.
         hadoop_config: kept; nothing here reads it.
-        batch_size: so many rows are decoded at a time; default 2048.
+        batch_size: how many rows are decoded at a time; default 2048.
         is_utc_timestamp: kept; timestamps are read as they are written.
         is_case_sensitive: whether columns must be called exactly so; default True.
 

@@ -68,7 +68,7 @@ class CassandraSink(Sink):
         query: CQL with a ``?`` for each field.
         options: where the cluster is.
         most_requests: how many rows may be on their way.
-        wait_s: how long a row waits for its turn when so many are on their way; None for as long as it takes.
+        wait_s: how long a row waits for its turn while others are in flight; None for as long as it takes.
         ignores_none: None leaves a column as it is, in place of writing a null.
     """
 
@@ -216,7 +216,7 @@ class CassandraWriter(SinkWriter):
             )
 
     def _wait(self, most: int, wait_s: float | None = None) -> None:
-        """Wait until no more than so many rows are on their way."""
+        """Wait until at most this many rows are in flight."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._failed or self._on_the_way <= most, wait_s):
                 raise ConnectorError(

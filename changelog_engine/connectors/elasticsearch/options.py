@@ -52,8 +52,8 @@ class BulkOptions:
     """In which portions documents are written.
 
     Args:
-        max_actions: so many at a time; -1 for no such bound.
-        max_size_bytes: so much at a time; -1 for no such bound.
+        max_actions: how many at a time; -1 for no such bound.
+        max_size_bytes: how much at a time; -1 for no such bound.
         interval_ms: documents wait no longer than this; -1 for no such bound.
         backoff: how a request that may succeed later is tried again.
         max_retries: how often.
@@ -73,7 +73,7 @@ class BulkOptions:
         return 1 if self.backoff is Backoff.NONE else 1 + self.max_retries
 
     def wait_s(self, tried: int) -> float:
-        """The wait after so many tries."""
+        """The wait after a number of tries."""
         factor = 2 ** min(tried - 1, 30) if self.backoff is Backoff.EXPONENTIAL else 1
         longest = max(_LONGEST_WAIT_MS, self.delay_ms)
         return min(self.delay_ms * factor, longest) / 1000

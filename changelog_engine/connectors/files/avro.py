@@ -54,7 +54,7 @@ def parsed(schema: str) -> Any:
     """An Avro schema from its JSON text.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not an Avro schema.
     """
     fastavro = fastavro_module()
     try:

@@ -84,7 +84,7 @@ class ParquetRecords(FileFormat):
     Args:
         row_type: the columns that are read, as rows; a column that a file does not have is None. None reads all columns, as
             dicts.
-        batch_rows: so many rows are decoded at a time.
+        batch_rows: how many rows are decoded at a time.
         case_sensitive: whether columns must be called exactly so.
         schema: what the columns are read as; None for what goes with the row type.
     """

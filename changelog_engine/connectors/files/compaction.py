@@ -46,9 +46,9 @@ class CompactStrategy:
     """When files become one, and which.
 
     Args:
-        size_threshold: as soon as a bucket's held files have so many bytes together; None for any size.
-        checkpoints: at the latest when a bucket has held files over so many checkpoints; None for any number.
-        threads: so many files are made at a time.
+        size_threshold: compact as soon as a bucket's held files have this many bytes together; None for any size.
+        checkpoints: compact at the latest when a bucket has held files over this many checkpoints; None for any number.
+        threads: how many files are made at a time.
 
     However the conditions are, `MAX_HELD_FILES` files of a bucket are enough: every checkpoint names those that wait.
 
@@ -86,7 +86,7 @@ class HeldFiles:
 
     Args:
         store: where they lie.
-        compaction: None for a sink that compacts no longer: what is restored is only released.
+        compaction: None for a sink without compaction: what is restored is only released.
         encoder: what writes the sink's files.
         new_file: bucket, prefix of the name -> a hidden path and a final one that no file has.
     """

@@ -49,7 +49,7 @@ class _Inflate:
         return self._zlib.unused_data
 
     def decompress(self, data: bytes, most: int) -> bytes:
-        """Up to so many bytes; the data are empty where it needs no input."""
+        """Up to this many bytes; the data are empty where it needs no input."""
         return self._zlib.decompress(data or self._zlib.unconsumed_tail, most)
 
 
@@ -62,7 +62,7 @@ class _Pieces(io.RawIOBase):
     Args:
         stream: of the compressed bytes.
         begin: gives what decompresses one piece.
-        padding: behind a piece there may be zeros, a multiple of so many; 0 for none.
+        padding: zeros may follow a piece, in multiples of this number; 0 for none.
     """
 
     def __init__(self, stream: Any, begin: Callable[[], Any], padding: int = 0) -> None:
@@ -141,7 +141,7 @@ def decompressor(name: str) -> Callable[[Any], Any] | None:
 
 
 def skip(stream: Any, count: int) -> int:
-    """Read so many bytes and let them go; returns how many there were."""
+    """Read up to this many bytes and drop them; returns how many there were."""
     left = count
     while left > 0:
         data = stream.read(min(left, _READ_BYTES))

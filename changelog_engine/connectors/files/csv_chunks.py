@@ -51,7 +51,7 @@ class CsvChunks:
         return self._begin + self._end_of(self.taken - self._before)
 
     def block(self, most: int) -> tuple[bytes, int]:
-        """Whole lines of the chunk, at most so many, and their number; not yet taken. Nothing at the end of the stream.
+        """Whole lines of the chunk, at most this many, and their number; not yet taken. Nothing at the end of the stream.
 
         Raises:
             EOFError: the stream ends before it has given its bytes; so do the lines of ``texts``.
@@ -70,7 +70,7 @@ class CsvChunks:
         Where comments are passed over, ``taken`` is counted here. Else the caller adds to it the lines that it took.
 
         Args:
-            piece: so many lines are decoded at a time.
+            piece: how many lines are decoded at a time.
         """
         lines = itertools.chain.from_iterable(self._pieces(piece))
         return self._uncommented(lines) if self._comments else lines
@@ -102,7 +102,7 @@ class CsvChunks:
         return io.StringIO(text, newline="")
 
     def _end_of(self, lines: int) -> int:
-        """Bytes of so many lines of the chunk."""
+        """Bytes of the next lines of the chunk, this many."""
         return int(self._ends[lines - 1]) if lines else 0
 
     def _fill(self) -> bool:

@@ -186,7 +186,7 @@ class _CsvReader(SplitReader):
         self._width = len(names)
 
     def _decoded(self, taken: list[list[str]], position: Position, before: int) -> list[Row]:
-        """The rows of records that were taken, the first of them after so many lines."""
+        """The rows of the records that were taken; the first of them follows this many lines."""
         found = [cells for cells in taken if cells]
         if not found:
             return []

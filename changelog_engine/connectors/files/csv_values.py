@@ -88,7 +88,7 @@ class CsvSchema:
 
 
 def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
-    """What makes a column's value of a cell; it raises ValueError for a cell that is none.
+    """What makes a column's value of a cell; it raises ValueError for a cell that holds no such value.
 
     Raises:
         NotSupportedError: a type that no cell can hold.

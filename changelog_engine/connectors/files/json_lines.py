@@ -59,7 +59,7 @@ class _JsonLineReader(SplitReader):
         self._bad_tag = bad_tag
 
     def read(self, position: Position, max_records: int) -> Range:
-        """The values of up to so many lines.
+        """The values of up to ``max_records`` lines.
 
         Raises:
             TypeMismatchError: a line is not JSON, or does not fit the type, and there is no side output for it.
@@ -104,7 +104,7 @@ def _rows(values: list[Any], row_type: RowTypeInfo) -> list[Row]:
     """All rows at once, as `_row_decoder` makes them one by one.
 
     Raises:
-        ValueError, TypeMismatchError: one of them is none.
+        ValueError, TypeMismatchError: one of them is not a row of that type.
     """
     names, types = row_type.get_field_names(), row_type.get_field_types()
     if not names or set(map(type, values)) != {dict}:

@@ -16,8 +16,8 @@ class Rolling:
 
     Args:
         part_bytes: a file that has more is not written any further; None for any size.
-        rollover_ms: so long a file stays open at most; None for any time.
-        inactivity_ms: so long a file stays open that nothing is written to; None for any time.
+        rollover_ms: how long a file stays open at most; None for any time.
+        inactivity_ms: how long a file stays open that nothing is written to; None for any time.
         on_checkpoint: every checkpoint ends the files.
     """
 
@@ -27,7 +27,7 @@ class Rolling:
     on_checkpoint: bool = False
 
     def is_full(self, size: int) -> bool:
-        """Whether a file of so many bytes gets nothing more."""
+        """Whether a file of this size is full."""
         return self.part_bytes is not None and size > self.part_bytes
 
     def is_due(self, created_ms: MonotonicMs, updated_ms: MonotonicMs, now_ms: MonotonicMs) -> bool:

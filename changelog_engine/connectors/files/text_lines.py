@@ -141,7 +141,7 @@ class CountedLineReader(SplitReader):
         self._given = 0
 
     def read(self, position: Position, max_records: int) -> Range:
-        """Up to max_records lines after so many lines.
+        """Up to max_records lines; the position is how many lines come before them.
 
         Raises:
             StorageError: the file cannot be read or decompressed, or has fewer lines than the position.

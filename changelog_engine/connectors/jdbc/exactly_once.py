@@ -121,7 +121,7 @@ class CommitTableWriter(CommittingWriter):
         """Move portions into the user's table, each in a transaction."""
         for portion in sorted(committables, key=lambda one: (one["writer"], one["portion"])):
             self._session.run(partial(self._commit, portion=portion), "committing rows")
-        # A writer that has staged anything itself: by now all have committed what was prepared before them.
+        # Once a writer has staged anything itself, all have committed what was prepared before them.
         if self._registered and self._retention_ms is not None:
             self._table.clean(self._context.job, self._context.uid, self._retention_ms)
             self._retention_ms = None

@@ -55,7 +55,7 @@ class ExecutionOptions:
     """In which portions rows are written.
 
     Args:
-        batch_size: so many rows at a time; 0 for no such bound.
+        batch_size: how many rows at a time; 0 for no such bound.
         batch_interval_ms: rows wait no longer than this; 0 for no such bound.
         max_retries: how often a transaction is tried again that failed for a reason that may pass.
     """

@@ -30,7 +30,7 @@ log = logging.getLogger("changelog_engine")
 
 _WAIT_S = 0.01
 _LONGER_WAIT_S = 0.1  # for records that are known to be there
-_DRY_S = 0.05  # so long after a fetch without records the next one doesn't wait
+_DRY_S = 0.05  # how long after a fetch without records the next one doesn't wait
 _STORED = 65_536
 _AT_ONCE = (
     2_000  # more at once leave the processor's caches before they are decoded, which costs half as much again
@@ -186,7 +186,7 @@ class Fetcher:
             self._plenty = len(arrived) == most
             if wanted.stored or wanted.error is not None or wanted.end is not None:
                 break
-            if not left_s and not self._plenty:  # what is at hand is taken: so much is bounded
+            if not left_s and not self._plenty:  # what is at hand is taken: its size is bounded
                 break
             step_s = _WAIT_S
         if not arrived and waits:

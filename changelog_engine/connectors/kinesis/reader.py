@@ -85,7 +85,7 @@ class Polling:
         )
 
     def wait_s(self, tried: int) -> float:
-        """The wait after so many tries."""
+        """The wait after a number of tries."""
         return min(self.longest_wait_s, self.first_wait_s * self.growth ** min(tried - 1, 100))
 
 

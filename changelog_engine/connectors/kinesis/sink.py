@@ -40,7 +40,7 @@ class SinkOptions:
         batch_size: records in a request.
         batch_bytes: bytes in a request, keys included.
         record_bytes: of a record, its key included.
-        time_in_buffer_ms: so long a record waits at most.
+        time_in_buffer_ms: how long a record waits at most.
         fail_on_error: whether a record that was not taken fails the job at once.
     """
 

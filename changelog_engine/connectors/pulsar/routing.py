@@ -26,7 +26,7 @@ class Router:
 
     Args:
         routing: how.
-        switch: so many messages go to a partition before the next one's turn.
+        switch: how many messages go to a partition before the next one's turn.
         hashing: of keys.
         custom: (element, key, partitions) to one of these, or another topic's full name.
     """

@@ -60,7 +60,7 @@ class PulsarSink(Sink):
         waits: whether an epoch ends only when the brokers have its messages; without, a failure may lose some.
         routing: which partition a message goes to.
         router: with CUSTOM: (element, key, partitions) to a topic's name.
-        delay_ms: so long brokers keep messages from consumers of shared subscriptions.
+        delay_ms: how long brokers keep messages from consumers of shared subscriptions.
 
     Raises:
         ConfigurationError: an option that cannot be used.

@@ -63,7 +63,7 @@ class Topics:
         """Refuse what cannot be read.
 
         Raises:
-            ConfigurationError: a pattern that is none, or has nobody to ask.
+            ConfigurationError: the pattern is not valid, or no service is named that could be asked.
             NotSupportedError: a topic that keeps nothing.
         """
         for each in self.names if self.pattern is None else (self.pattern,):

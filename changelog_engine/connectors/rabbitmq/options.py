@@ -22,7 +22,7 @@ LARGEST_TIMEOUT_MS = 2**31 - 1
 SMALLEST_FRAME, LARGEST_FRAME = 4_096, 131_072
 RECOVERY_INTERVAL_MS = 5_000
 BLOCKED_TIMEOUT_S = (
-    300  # a broker that is out of memory or disk takes nothing for so long, then the job fails
+    300  # how long a broker that is out of memory or disk may take nothing before the job fails
 )
 _SCHEMES = {"amqp": False, "amqps": True}
 _TLS_PARAMETERS = ("cacertfile", "certfile", "keyfile", "verify")

@@ -146,7 +146,7 @@ class QueueWriter(SinkWriter):
             self._changed.notify_all()
 
     def _wait(self, most: int, most_bytes: int) -> None:
-        """Wait until no more than so much is on its way, while the broker confirms anything or says why it does not."""
+        """Wait until no more than this is in flight, while the broker confirms anything or says why it does not."""
         with self._changed:
             patience, left = monotonic_s() + ANSWER_TIMEOUT_S, len(self._on_the_way)
             while True:

@@ -25,7 +25,7 @@ PAYMENT = Types.ROW_NAMED(
 
 
 class Slowly(MapFunction):
-    """Lets through so many lines a second, so that there is something to watch. A job of yours does without."""
+    """Lets a number of lines through each second, so that there is something to watch. A job of yours does without."""
 
     def __init__(self, per_second):
         self.per_second = per_second
