@@ -153,8 +153,8 @@ def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str |
     """Run a program's job over a piece of its recorded history, and compare.
 
     The state of checkpoint ``start`` is restored, the program's code as it is now reads what the recorded run read from
-    there to checkpoint ``end``, and its mutations and final state are compared with the log. It runs in this process, without
-    Spark; the job's folder is only read, and nothing goes to its sinks.
+    there to checkpoint ``end``, and its mutations and final state are compared with the log. It runs in this process,
+    without Spark; the job's folder is only read, and nothing goes to its sinks.
 
     The program may have another parallelism by now: the recorded one is used. Where it changed within the range, each piece
     is replayed with its own, and begins with the recorded state. The wall clock stands at the time of each recorded
