@@ -83,7 +83,7 @@ MATERIALIZE_EXECUTORS = Option(
     "changelog.materialization.executors",
     "int",
     1,
-    "With Spark's dynamic allocation: so many executors of their own at most make snapshots; 0: none, but a slot that no "
+    "With Spark's dynamic allocation: the most executors that snapshots have to themselves; 0: none, but a slot that no "
     "epoch takes.",
     minimum=0,
 )
@@ -91,7 +91,7 @@ MATERIALIZE_EXECUTOR_CORES = Option(
     "changelog.materialization.executor.cores",
     "int",
     1,
-    "Of each of them: so many pieces of a snapshot are made there at a time.",
+    "Of each of them: how many pieces of a snapshot are made there at a time.",
     minimum=1,
 )
 MATERIALIZE_EXECUTOR_MEMORY = Option(
