@@ -100,7 +100,8 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
         descriptor = os.open(path, os.O_RDWR | flags, mode)
     except OSError as error:
         raise explain(error, "open the lock file", path, 1) from error
-    lock = Lock(path, descriptor)  # at once: a child that is forked while others are waited for must not hold it
+    # At once: a child that is forked while others are waited for must not hold it.
+    lock = Lock(path, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
