@@ -22,6 +22,11 @@ from ._reexports import pythons, why_no_module, why_not
 
 refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+_JAVAS_OWN = "_j_"  # how PyFlink's attributes begin that hold the Java object behind a Python one
+_INSTEAD_OF_JAVAS = {
+    "_j_stream_execution_environment": "the environment's own methods, and instead of socketTextStream() a generator "
+    "function that reads the socket, in add_source()"
+}
 
 
 class NotSupportedImportError(ChangelogEngineError, ImportError):
@@ -73,6 +78,10 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
         if name in missing:
             why = missing[name] if isinstance(missing, Mapping) else None
             return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
+    if name.startswith(_JAVAS_OWN):
+        instead = _INSTEAD_OF_JAVAS.get(name, "what the class itself has")
+        why = f"is the Java object behind PyFlink's, and there is none here: use {instead}"
+        return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     message = f"{owner.__name__!r} object has no attribute {name!r}"
     near = difflib.get_close_matches(name, [known for known in dir(owner) if not known.startswith("_")], n=1)
     if near and not name.startswith("_"):

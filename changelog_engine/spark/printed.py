@@ -9,7 +9,8 @@ Invariants:
     * What was printed during an epoch is shown before the epoch's own output, or its failure, leaves the runner.
     * A worker's output stays in order, and a line of up to 4,096 bytes goes into the pipe at once, so that those of
       several workers don't mix.
-    * Printing fails no job: with nobody to read, it goes nowhere.
+    * Printing fails no job: with nobody to read, it goes nowhere. Where it cannot be written, as on a full disk, a warning
+      says so, once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from __future__ import annotations
 import atexit
 import codecs
 import contextlib
+import functools
 import io
+import logging
 import os
 import selectors
 import sys
@@ -25,6 +28,8 @@ import threading
 from collections.abc import Callable
 
 from pyspark import SparkContext
+
+log = logging.getLogger("changelog_engine")
 
 _PIPE = "printed"
 _STDOUT = 1
@@ -83,13 +88,24 @@ def show_text(text: str) -> None:
     stream = sys.stdout
     if stream is None or not text:
         return
-    with contextlib.suppress(OSError, ValueError):  # nobody reads any more; it was closed
+    try:
         try:
             stream.write(text)
         except UnicodeEncodeError:
             encoding = stream.encoding or "ascii"
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
+    except (BrokenPipeError, ValueError):  # nobody reads any more; it was closed
+        pass
+    except OSError as error:
+        _warn_of_loss(str(error))
+
+
+@functools.cache
+def _warn_of_loss(reason: str) -> None:
+    log.warning(
+        "standard output cannot be written (%s): what print() gives does not show; the job goes on", reason
+    )
 
 
 _outputs: dict[str, PrintedOutput] = {}  # by the temporary folder of the SparkContext, which the JVM removes

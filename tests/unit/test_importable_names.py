@@ -18,6 +18,7 @@ from support.importable_names import Tree
 
 from api._reexports import _FROM, ROW_SCHEMAS
 from api._unsupported import NotSupportedImportError
+from api.datastream import StreamExecutionEnvironment
 from changelog_engine.errors import NotSupportedError
 from changelog_engine.launcher import install_alias, remove_alias
 from changelog_engine.launcher.pyflink_modules import is_pyflinks
@@ -121,6 +122,18 @@ def test_what_is_not_here_does_not_exist() -> None:
     assert not hasattr(window, "InternalWindowFunction")
     with pytest.raises(NotSupportedError, match="part of PyFlink's own machinery"):
         _ = window.InternalWindowFunction
+
+
+def test_java_objects_behind_pyflinks_do_not_exist() -> None:
+    environment = StreamExecutionEnvironment()
+    with pytest.raises(NotSupportedError, match=r"instead of socketTextStream\(\) a generator function"):
+        _ = environment._j_stream_execution_environment
+    stream = environment.from_collection([1])
+    with pytest.raises(
+        NotSupportedError, match=r"DataStream\._j_data_stream is the Java object behind PyFlink's"
+    ):
+        _ = stream._j_data_stream
+    assert not hasattr(stream, "_j_data_stream")
 
 
 def test_no_module_is_said_to_give_what_it_imports() -> None:

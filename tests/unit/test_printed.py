@@ -136,6 +136,21 @@ def test_standard_output_is_looked_up_when_something_is_shown(capsys, monkeypatc
         show_text("to nobody\n")
 
 
+def test_a_full_disk_is_said_once(monkeypatch, caplog):
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        io.TextIOWrapper(full, write_through=True) as stream,
+    ):
+        monkeypatch.setattr(sys, "stdout", stream)
+        show_text("lost\n")
+        show_text("lost, too\n")
+        monkeypatch.undo()
+    assert [record.getMessage() for record in caplog.records] == [
+        "standard output cannot be written ([Errno 28] No space left on device): what print() gives does not show; "
+        "the job goes on"
+    ]
+
+
 def test_what_standard_output_cannot_show_is_escaped(monkeypatch):
     held = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(held, "ascii", write_through=True))

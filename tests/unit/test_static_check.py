@@ -109,6 +109,15 @@ class TestImports:
             """)
         assert len(report.imports) == 10
 
+    def test_java_objects_behind_pyflinks_are_not_here(self, check: Check) -> None:
+        check("""\
+            from pyflink.common import Configuration
+            from pyflink.datastream import StreamExecutionEnvironment
+            env = StreamExecutionEnvironment.get_execution_environment()
+            env._j_stream_execution_environment.socketTextStream("localhost", 9999)  # error: instead of socketTextStream() a generator function
+            Configuration()._j_configuration  # error: is the Java object behind PyFlink's
+            """)
+
     def test_star_imports(self, check: Check) -> None:
         check("""\
             from pyflink.common import *
