@@ -196,8 +196,11 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
             cursor.key = target
             if accumulator is not None:
                 before = handle.cell.value()
-                merged = accumulator if before is None else spec.function.merge(before, accumulator)
-                handle.cell.update(merged)
+                if before is not None:
+                    accumulator = handle.accumulated(
+                        before, spec.function.merge(before, accumulator), "merge"
+                    )
+                handle.cell.update(accumulator)
             continue
         held = handle.get()
         handle.clear()

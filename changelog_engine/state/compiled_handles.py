@@ -231,16 +231,17 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
         "    before = function.create_accumulator()",
         "value = function.add(value, before)",
     ]
+    names["accumulated"], of_none = handle.accumulated, "accumulated(before, value, 'add')"
     if isinstance(cell, CopyingCell):
-        add.append("cell_update(value)")
+        add += ["if value is None:", f"    {of_none}", "cell_update(value)"]
     else:
-        names |= _cell_names(cell) | {"clear": cell.clear}
+        names |= _cell_names(cell)
         add[0] = "before = get_entry(cursor.key)"
         log = cell._log if isinstance(cell, LoggingCell) else None
-        add += [*_admitted(cell, "clear() or first"), "key = cursor.key"]
+        add += [*_admitted(cell, f"{of_none} or first"), "key = cursor.key"]
         add += [*_logged(log, names, "value"), "table[key] = value"]
     source = _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return first"])
-    add = [line.replace("clear() or first", "clear()") for line in add]
+    add = [line.replace(f"{of_none} or first", of_none) for line in add]
     return source + _lines(0, ["def add(self, value):"]) + _lines(1, add), names
 
 

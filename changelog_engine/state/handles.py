@@ -81,6 +81,13 @@ class Admission:
             )
         return self.admit(value)
 
+    def no_accumulator(self, function: Any, call: str) -> TypeMismatchError:
+        """What to raise when an aggregate function gave None, which would forget all that was added."""
+        return TypeMismatchError(
+            f"state {self.spec.name!r} of operator {self.operator!r}, key {self.cursor.key!r}: "
+            f"{type(function).__name__}.{call}() returned None, and it must return the accumulator, also one that it changed"
+        )
+
 
 class CellHandle:
     """ValueState, and the cell under reducing and aggregating state."""
@@ -262,7 +269,17 @@ class AggregatingHandle(AddingHandle):
         accumulator = self._cell.value()
         if accumulator is None:
             accumulator = self._function.create_accumulator()
-        self._cell.update(self._function.add(value, accumulator))
+        self._cell.update(self.accumulated(accumulator, self._function.add(value, accumulator), "add"))
+
+    def accumulated(self, before: Any, after: Any, call: str) -> Any:
+        """What a call of the function made of an accumulator.
+
+        Raises:
+            TypeMismatchError: it gave None for one that is not None.
+        """
+        if after is None and before is not None:
+            raise self._cell._admission.no_accumulator(self._function, call)
+        return after
 
     def clear(self) -> None:
         """Forget the accumulator."""

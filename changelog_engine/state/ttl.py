@@ -234,7 +234,7 @@ class TtlAggregating(AggregatingHandle):
         accumulator = cell.peek()
         if accumulator is None:
             accumulator = self._function.create_accumulator()
-        cell.put(self._function.add(value, accumulator))
+        cell.put(self.accumulated(accumulator, self._function.add(value, accumulator), "add"))
 
 
 class TtlList(TtlHandle):

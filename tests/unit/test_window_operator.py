@@ -13,7 +13,7 @@ from support.window_jobs import UID, Texts, a, graph, outputs, spec
 from support.window_model import JoinTexts
 
 from api.common import Types
-from api.datastream import OutputTag, ProcessWindowFunction
+from api.datastream import AggregateFunction, OutputTag, ProcessWindowFunction
 from api.datastream.functions import KeyedStateStore
 from api.datastream.state import (
     AggregatingStateDescriptor,
@@ -31,8 +31,8 @@ from api.datastream.window import (
     TumblingEventTimeWindows,
 )
 from changelog_engine.errors import JobExecutionError
-from changelog_engine.graph.nodes import NodeKind
-from changelog_engine.windowing.spec import CONTENTS, WindowSpec
+from changelog_engine.graph.nodes import NodeKind, StateKind
+from changelog_engine.windowing.spec import CONTENTS, WindowSpec, contents_spec
 from materializer.fold import state_at
 
 
@@ -189,6 +189,32 @@ class MovesBack(MergingWindowAssigner):
         return True
 
 
+class Forgets(AggregateFunction):
+    """Gathers texts in a list, and forgets to return it."""
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+
+    def create_accumulator(self) -> list[str]:
+        return []
+
+    def add(self, value: Any, accumulator: list[str]) -> Any:
+        accumulator.append(value[2])
+        return None if self.call == "add" else accumulator
+
+    def merge(self, acc_a: list[str], acc_b: list[str]) -> Any:
+        acc_a.extend(acc_b)
+
+    def get_result(self, accumulator: list[str]) -> str:
+        return "".join(accumulator)
+
+
+def aggregated(call: str) -> WindowSpec:
+    """Sessions of an aggregate function that forgets to return what one of its calls made."""
+    contents = contents_spec(StateKind.AGGREGATING, Types.PICKLED_BYTE_ARRAY(), Forgets(call))
+    return WindowSpec(EventTimeSessionWindows(10), EventTimeTrigger(), contents, allowed_lateness_ms=99)
+
+
 @pytest.mark.parametrize(
     ("windows", "timed", "message"),
     [
@@ -214,8 +240,14 @@ class MovesBack(MergingWindowAssigner):
             "'mine', but these windows merge",
         ),
         (spec(MovesBack()), True, "merging must not move the end of a window back"),
+        (
+            aggregated("add"),
+            True,
+            r"key .* Forgets\.add\(\) returned None, and it must return the accumulator",
+        ),
+        (aggregated("merge"), True, r"key .* Forgets\.merge\(\) returned None"),
     ],
-    ids=["merge", "result", "function", "timestamps", "window state", "back"],
+    ids=["merge", "result", "function", "timestamps", "window state", "back", "add", "merged"],
 )
 def test_mistakes_are_named(tmp_path: Path, windows: WindowSpec, timed: bool, message: str) -> None:
     elements = a((1, "x"), (15, "y"), (14, "z"), (5, "w"))
