@@ -41,11 +41,12 @@ class ReadOnlyBroadcastMap:
         self._exact_key = exact if exact in (int, str) else None
         self._mutable = not spec.value_type.immutable
         self._copy = spec.value_type.copy if self._mutable else _same
+        self._copy_out = spec.value_type.copy_out() if self._mutable else _same
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
         value = self._entries.get(key if type(key) is self._exact_key else self._keys.identity(key))
-        return self._copy(value) if self._mutable else value
+        return self._copy_out(value) if self._mutable else value
 
     def contains(self, key: Any) -> bool:
         """Whether the key is there."""
@@ -54,7 +55,7 @@ class ReadOnlyBroadcastMap:
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Pairs of key and value, as they were at the call."""
         key_of = self._keys.key_of
-        return iter([(key_of(identity), self._copy(value)) for identity, value in self._entries.items()])
+        return iter([(key_of(identity), self._copy_out(value)) for identity, value in self._entries.items()])
 
     def keys(self) -> Iterator[Any]:
         """Keys, as they were at the call."""
@@ -62,7 +63,7 @@ class ReadOnlyBroadcastMap:
 
     def values(self) -> Iterator[Any]:
         """Values, as they were at the call."""
-        return iter([self._copy(value) for value in self._entries.values()])
+        return iter([self._copy_out(value) for value in self._entries.values()])
 
     def is_empty(self) -> bool:
         """Whether there is no key."""

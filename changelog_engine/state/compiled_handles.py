@@ -167,6 +167,7 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
 
 def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
     names = _cell_names(cell) | {"fits": cell._fits, "copy": cell._copy, "freeze": cell._freeze}
+    names["copy_out"] = cell._copy_out
     frozen = [] if cell._freeze is None else ["frozen = freeze(value)"]
     copied = [
         "if value is None:",
@@ -191,7 +192,7 @@ def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
         *_logged(cell._log, names, "frozen" if frozen else "value"),
         "table[key] = value",
     ]
-    value = ["value = get_entry(cursor.key)", "return None if value is None else copy(value)"]
+    value = ["value = get_entry(cursor.key)", "return None if value is None else copy_out(value)"]
     source = _lines(0, ["def value(self):"]) + _lines(1, value)
     source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
     return source + _clear(cell._log, names), names
@@ -253,6 +254,7 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
         "fits": handle._fits,
         "present": handle._admission.present,
         "copy": handle._copy,
+        "copy_out": handle._copy_out,
         "freeze": handle._freeze,
     }
     freeze, quick_copy = handle._freeze, handle._admission.quick_copy
@@ -280,7 +282,7 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     ]
     begins = [line.replace("BEGINS", "True") for line in add] + ["return False"]
     add = [line.replace(" BEGINS", "") for line in add]
-    out = "[copy(value) for value in entry]" if handle._mutable else "entry.copy()"
+    out = "[copy_out(value) for value in entry]" if handle._mutable else "entry.copy()"
     get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
     update = [
         "values = [*values]",
@@ -308,7 +310,7 @@ def _map(handle: MapHandle) -> tuple[str, _Names]:
         "get_entry": handle._table.get,
         "exact_key": handle._exact_key,
         "identity": handle._identity,
-        "copy": handle._copy,
+        "copy_out": handle._copy_out,
         "put_general": MapHandle.put,
     }
     identity = "identity(map_key)"
@@ -316,7 +318,7 @@ def _map(handle: MapHandle) -> tuple[str, _Names]:
         identity = f"map_key if type(map_key) is exact_key else {identity}"
     get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return None"]
     get += (
-        [f"value = entry.get({identity})", "return copy(value)"]
+        [f"value = entry.get({identity})", "return copy_out(value)"]
         if handle._mutable
         else [f"return entry.get({identity})"]
     )

@@ -53,6 +53,7 @@ class Admission:
         self.plain = self.type.quick_test()
         self.mutable = not self.type.immutable
         self.copy: Callable[[Any], Any] = self.type.copy if self.mutable else _keep
+        self.copy_out: Callable[[Any], Any] = self.type.copy_out() if self.mutable else _keep
         self.fits: Callable[[Any], bool] = self.plain or _unknown
         self.quick_copy = self.type.quick_copy() if self.mutable else None
 
@@ -162,11 +163,12 @@ class CopyingCell(CellHandle):
         self._log = log
         self._fits = admission.fits
         self._copy = admission.copy
+        self._copy_out = admission.copy_out
         self._freeze = None if log is None else admission.freeze
 
     def value(self) -> Any:
         value = self._get(self._cursor.key)
-        return None if value is None else self._copy(value)
+        return None if value is None else self._copy_out(value)
 
     def update(self, value: Any) -> None:
         if value is None:
@@ -299,6 +301,7 @@ class ListHandle(AddingHandle):
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
+        self._copy_out = admission.copy_out
         self._mutable = admission.mutable
         self._fits = admission.fits
         self._log = log
@@ -312,7 +315,7 @@ class ListHandle(AddingHandle):
         entry = self._table.get(self._cursor.key)
         if entry is None:
             return []
-        return [self._copy(value) for value in entry] if self._mutable else list(entry)
+        return [self._copy_out(value) for value in entry] if self._mutable else list(entry)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
@@ -388,6 +391,7 @@ class MapHandle:
         self._cursor = cursor
         self._admission = admission
         self._copy = admission.copy
+        self._copy_out = admission.copy_out
         self._mutable = admission.mutable
         self._fits = admission.fits
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
@@ -419,7 +423,7 @@ class MapHandle:
         if entry is None:
             return None
         value = entry.get(map_key if type(map_key) is self._exact_key else self._identity(map_key))
-        return self._copy(value) if self._mutable else value
+        return self._copy_out(value) if self._mutable else value
 
     def put(self, map_key: Any, value: Any) -> None:
         """Set the value of a map key."""
@@ -480,7 +484,7 @@ class MapHandle:
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Pairs of map key and value, as they were at the call."""
         entry = self._table.get(self._cursor.key) or {}
-        key_of, copy = self._keys.key_of, self._copy
+        key_of, copy = self._keys.key_of, self._copy_out
         return iter([(key_of(identity), copy(value)) for identity, value in entry.items()])
 
     def keys(self) -> Iterator[Any]:
@@ -491,7 +495,7 @@ class MapHandle:
     def values(self) -> Iterator[Any]:
         """Values, as they were at the call."""
         entry = self._table.get(self._cursor.key) or {}
-        return iter([self._copy(value) for value in entry.values()])
+        return iter([self._copy_out(value) for value in entry.values()])
 
     def is_empty(self) -> bool:
         """Whether no map key is there."""

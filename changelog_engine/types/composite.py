@@ -11,8 +11,10 @@ from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.row import (
     PARTS_OF_ROWS,
     Row,
+    can_be_spread,
     copy_of_row,
     field_names_of,
+    lines_of_a_row,
     make_row,
     values_of,
 )
@@ -86,6 +88,25 @@ def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
     exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
     copy: Callable[[Any], Row | None] = given["copy"]
     return copy
+
+
+@lru_cache(maxsize=1024)
+def _reader_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None]:
+    """Spread copies of compact rows, compiled for their fields; see RowTypeInfo.copy_out."""
+    names = type_info.get_field_names()
+    fields = _variables(type_info)
+    given = {**PARTS_OF_ROWS, "copy": type_info.copy}
+    lines = [
+        "if v is None: return None",
+        "values = v._list",
+        "if values is None or v._kind is not INSERT: return copy(v)",
+        f"[{', '.join(fields)}] = values",
+        *lines_of_a_row(names, fields),
+        "return row",
+    ]
+    exec("def read(v):\n " + "\n ".join(lines), given)  # of names as literals, and of names made here
+    read: Callable[[Any], Row | None] = given["read"]
+    return read
 
 
 def _variables(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
@@ -304,6 +325,10 @@ class RowTypeInfo(_FieldsTypeInfo):
     def quick_copy(self) -> Callable[[Any], Any] | None:
         """See TypeInformation.quick_copy."""
         return _copier_of(self) if self._of_immutable and self._names else None
+
+    def copy_out(self) -> Callable[[Any], Any]:
+        """See TypeInformation.copy_out."""
+        return _reader_of(self) if self._of_immutable and can_be_spread(self._names) else self.copy
 
     def format(self, value: Any) -> str:
         """See TypeInformation.format; fields of a row on its own are shown as Python does.

@@ -333,10 +333,10 @@ _NEW = Row.__new__
 _INSERT = RowKind.INSERT
 # What code that is compiled for rows of one shape makes them of, as make_row and row_of_fields do.
 PARTS_OF_ROWS: dict[str, Any] = {
+    "Parts": _Parts,
     "Row": Row,
     "INSERT": _INSERT,
     "new": _NEW,
-    "set_dict": _set_dict,
     "set_kind": _set_kind,
     "set_list": _set_list,
     "set_names": _set_names,
@@ -464,23 +464,37 @@ def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[
         names: of the fields, at least one.
         columns: their values, one sequence a field, all of the same length.
     """
-    if set(map(type, names)) == {str} and len(set(names)) == len(names) and _TAKEN.isdisjoint(names):
+    if can_be_spread(names):
         return _maker_of(tuple(names))(columns)
     return [make_row(names, [*values]) for values in zip(*columns, strict=True)]
+
+
+def can_be_spread(names: list[str]) -> bool:
+    """Whether rows with these names, at least one, may have their fields in their ``__dict__``."""
+    return set(map(type, names)) == {str} and len(set(names)) == len(names) and _TAKEN.isdisjoint(names)
+
+
+def lines_of_a_row(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """The lines that make a spread ``row``, for code with PARTS_OF_ROWS: in a third less time than ``row_of_fields``.
+
+    Args:
+        names: of the fields, which can be spread.
+        values: the expressions of their values.
+    """
+    fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
+    # Of a class without __setattr__ Python sets attributes by itself, sooner than a call does.
+    return ["row = Parts()", f"row.__dict__ = {{{fields}}}", "row._list = None", "row.__class__ = Row"]
 
 
 @lru_cache(maxsize=256)
 def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[Row]]:
     """Makes spread rows of columns, compiled for the names: many rows are made at once."""
     values = [f"v{index}" for index in range(len(names))]
-    fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
     lines = [
         "def rows_of(columns):",
         " rows = []",
         f" for {', '.join(values)}, in zip(*columns, strict=True):",
-        "  row = new(Row)",
-        f"  set_dict(row, {{{fields}}})",
-        "  set_list(row, None)",
+        *[f"  {line}" for line in lines_of_a_row(names, values)],
         "  rows.append(row)",
         " return rows",
     ]

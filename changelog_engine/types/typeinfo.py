@@ -158,6 +158,10 @@ class TypeInformation(JavaMembers, ABC):
         """A private deep copy of a valid value; immutable ones are given back as they are."""
         return value
 
+    def copy_out(self) -> Callable[[Any], Any]:
+        """A function that copies what ``copy`` gave, or None, for users to read: its fields are found sooner."""
+        return self.copy
+
     def format(self, value: Any) -> str:
         """What ``print()`` shows for a valid value."""
         return "None" if value is None else self.text(value)

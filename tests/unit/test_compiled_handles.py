@@ -193,6 +193,24 @@ def test_a_quick_copy_is_the_copy_of_what_fits(row: Any) -> None:
         assert quick_copy(Row(a=1, b="x"))["a"] == 1
 
 
+@pytest.mark.parametrize("names", [["a", "b"], ["keys", "b"], ["__dict__", "_list"]])
+def test_what_is_copied_out_of_state_is_another_row_of_the_same_fields(names: list[str]) -> None:
+    rows = Types.ROW_NAMED(names, [Types.LONG(), Types.STRING()])
+    read = rows.copy_out()
+    assert read(None) is None
+    for kind in RowKind:
+        given = Row(1, "x")
+        given.set_field_names(names)
+        given.set_row_kind(kind)
+        kept = rows.copy(given)
+        found = read(kept)
+        assert found == given == read(found)
+        assert found.get_row_kind() is kind
+        found[names[0]], found[1] = 2, None
+        assert kept == given != found
+        assert [found[name] for name in names] == [2, None]
+
+
 def test_types_whose_copies_share_something_have_no_quick_copy() -> None:
     assert Types.ROW([Types.PICKLED_BYTE_ARRAY()]).quick_copy() is None
     assert Types.ROW([Types.LIST(Types.LONG())]).quick_copy() is None
