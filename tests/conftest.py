@@ -66,7 +66,6 @@ _LONG = (
     "test_data_sources.py",
     "test_memory.py",
     "test_rabbitmq_spark.py",
-    "test_sql.py",
     "test_killed_drivers.py",
     "test_delta_kills.py",
     "test_files_spark.py",

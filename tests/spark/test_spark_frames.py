@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import pytest
 from driver_process import HERE, wait_for
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from session_jobs import environment
+from session_jobs import Count, Slowly, environment
 
-from api.common import RestartStrategies, Row, Types
+from api.common import RestartStrategies, Row, Types, WatermarkStrategy
+from api.datastream.connectors.number_seq import NumberSequenceSource
 from api.datastream.functions import MapFunction
 from changelog_engine.clock import Deadline
 from changelog_engine.connectors import delta as engine
@@ -68,23 +69,66 @@ def test_a_batch_dataframe_through_a_failure_into_a_delta_table(spark: SparkSess
     assert table.path == str(tmp_path / "table")
 
 
-def test_tables_of_and_for_spark(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+    """Asks delta_session.py, in a process and a folder of its own."""
+    folder = tmp_path_factory.mktemp("delta")
+    with (folder / "log").open("w") as log:
+        session = subprocess.Popen(
+            [sys.executable, str(HERE / "delta_session.py")],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert session.stdin is not None
+    assert session.stdout is not None
+
+    def ask(*request: object) -> Any:
+        session.stdin.write(json.dumps([str(each) for each in request]) + "\n")
+        session.stdin.flush()
+        for line in session.stdout:
+            if line.startswith("RESULT "):
+                return json.loads(line.removeprefix("RESULT "))
+        pytest.fail((folder / "log").read_text()[-3000:])
+
+    yield ask
+    session.stdin.close()
+    session.stdout.close()
+    assert session.wait(120) == 0, (folder / "log").read_text()[-3000:]
+
+
+def test_spark_sql_counts_what_the_checkpoints_say(asked: Callable[..., Any], tmp_path: Path) -> None:
+    """The log of a finished job is a table that Spark SQL reads as it is."""
+    env = environment(tmp_path / "log", python__fn_execution__bundle__size=500)
+    source = NumberSequenceSource(0, 2_999)
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    numbers = numbers.map(Slowly(0.001), Types.LONG())  # several checkpoints, however fast the machine
+    numbers.key_by(lambda v: v % 10, Types.LONG()).process(Count()).uid("counts").filter(
+        lambda v: False
+    ).print()
+    env.execute("readable")
+
+    result = asked("count", tmp_path / "log" / "readable" / "changelog")
+    mutations = {name: rows for name, rows in result["rows"].items() if name not in ("checkpoint", "attempt")}
+    assert mutations == {"put": 3_000}
+    assert sum(result["checkpoints"]) == 3_000
+    assert len(result["checkpoints"]) == result["rows"]["checkpoint"] > 1
+    assert result["newest"] == {str(key): "300" for key in range(10)}
+
+
+def test_tables_of_and_for_spark(asked: Callable[..., Any], tmp_path: Path) -> None:
     """What the sink wrote, Spark reads; what Spark wrote, the source reads."""
     kind = Types.ROW_NAMED(["n", "day", "stamp"], [Types.LONG(), Types.STRING(), Types.SQL_TIMESTAMP()])
     sink = engine.DeltaSink(str(tmp_path / "ours"), kind, ["day"])
     writer = sink.committing_writer(SinkContext("job", "sink", 0, 1, "run", 1, True, ()))
     writer.write([(n, f"day {n % 2}", datetime.datetime(2024, 2, 29)) for n in range(100)])
     sink.commit(writer.prepare(True).committables)
-    command = [
-        sys.executable,
-        str(HERE / "delta_session.py"),
-        str(tmp_path / "ours"),
-        str(tmp_path / "theirs"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "RESULT [100, 4950]" in done.stdout, done.stderr[-3000:]
+    assert asked("sums", tmp_path / "ours") == [100, 4950]
 
     theirs = str(tmp_path / "theirs")
+    asked("write", theirs)
     rows = check_source(engine.DeltaSource(theirs))
     assert sorted((row.k, row.at, row.p) for row in rows) == [
         (k, Instant.of_epoch_milli(1000 if k == 3 else k), f"part {k % 2}") for k in (0, 1, 2, 3, 5)
