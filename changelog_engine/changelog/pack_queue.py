@@ -44,6 +44,8 @@ log = logging.getLogger("changelog_engine")
 
 # Larger parts are files of their own: a request more is nothing beside their bytes.
 MOST_BYTES = 8 * 1024 * 1024
+MOST_TOGETHER_BYTES = 128 * 1024 * 1024
+"""What one subtask holds of others' parts; whose part would be more writes the rest, with the next ones."""
 _TOLD, _COMING = ".told", ".coming"
 _MOST_WAIT_MS = 1000
 _WAIT_SHARE = 0.25  # of the time since the subtask began: for as much the others may be behind
@@ -210,6 +212,7 @@ class PackQueue:
     def _others(self, sealed: SealedPart) -> list[SealedPart]:
         """What others have laid down and goes with a part; what is left of earlier attempts is removed."""
         found = []
+        room = MOST_TOGETHER_BYTES
         for entry in sorted(os.listdir(self._folder)):
             path = os.path.join(self._folder, entry)
             older = _OF_ATTEMPT.match(entry)
@@ -223,7 +226,8 @@ class PackQueue:
                 try:
                     with open(path, "rb") as file:
                         data = pa.py_buffer(file.read(MOST_BYTES + 1))
-                    if data.size <= MOST_BYTES and crc32(data) == name.crc:
+                    if data.size <= min(MOST_BYTES, room) and crc32(data) == name.crc:
+                        room -= data.size
                         # Where it begins, and its key groups, are told the driver by the subtask itself.
                         found.append(SealedPart(name, footer_of(data).num_rows, data, 0, (0, 0)))
                 except PARQUET_ERRORS:

@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.locks import lock_file
 from changelog_engine.storage.protocol import Storage
 
 ROWS = 50
@@ -182,6 +184,28 @@ def test_where_nobody_can_be_told_each_writes_a_file_of_its_own(
     assert rows_in(machine.storage, parts) == sum(part.rows for part in machine.parts)
     assert [part.pack_size for part in parts] == [0, 0, 0]
     assert machine.left() == ["1-1.lock"]
+
+
+def test_who_writes_holds_so_many_bytes_of_others_and_the_next_one_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path, 7)
+    monkeypatch.setattr(pack_queue, "MOST_TOGETHER_BYTES", 3 * max(part.data.size for part in machine.parts))
+    machine.announce(range(7))
+    parts = machine.write(range(7))
+    assert rows_in(machine.storage, parts) == sum(part.rows for part in machine.parts)
+    assert Counter(part.path for part in parts).most_common(1)[0][1] == 4
+    assert machine.left() == ["1-1.lock"]
+
+
+def test_who_is_frozen_with_the_lock_does_not_hold_up_the_next_attempt(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 2)
+    machine.announce(range(2))
+    frozen = lock_file(str(machine.folder / "1-1.lock"), mode=0o600)
+    later = sealed_part(str(machine.table), 0, ROWS, attempt=2)
+    machine.queues[0].announce(3, 2, 1, 0)
+    assert machine.queues[0].write(later).path == part_name(later.name)
+    frozen.release()
 
 
 def test_what_lies_in_the_folder_and_is_not_what_it_says_is_left_alone(tmp_path: Path) -> None:
