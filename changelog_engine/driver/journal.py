@@ -14,6 +14,7 @@ from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import RestoreError, StorageError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
@@ -51,6 +52,7 @@ class JobJournal:
         self._newest: tuple[int, int] | None = None  # attempt and checkpoint, as far as this driver knows
         self._snapshots: list[int] | None = None  # ids of the newest; None: not looked for yet
         self._points: dict[int | None, RestorePoint] = {}
+        self._upkeep = LogUpkeep()
         self._claimed: Savepoint | None = None  # to be disposed of after the first checkpoint
 
     @staticmethod
@@ -179,7 +181,8 @@ class JobJournal:
     def after_commit(self) -> None:
         """Keep the Delta log short and retire old snapshots; what fails here is tried again next time."""
         try:
-            self._of_attempt().maintain()
+            for delta in self._of_attempt().logs():
+                self._upkeep.keep_short(delta)
             if self._claimed is not None:
                 with contextlib.suppress(RestoreError):  # somebody else did
                     dispose_savepoint(self._claimed.path)
@@ -195,11 +198,13 @@ class JobJournal:
 
     def discard(self) -> None:
         """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION."""
+        self._upkeep.close()
         log.info("deleting the checkpoints of %s, as asked for cancelled jobs", self.folder.storage.root)
         self.folder.storage.delete_tree()
 
     def close(self) -> None:
         """Give the lock back."""
+        self._upkeep.close()
         self._lock.release()
 
     def _of_attempt(self) -> CheckpointCommitter:

@@ -121,15 +121,9 @@ class CheckpointCommitter:
         self._refuse_if_fenced("retiring snapshots")
         return self._snapshot_store().retire(keep)
 
-    def maintain(self) -> None:
-        """Keep the Delta log short. Call it after acknowledgements; it takes long once in a hundred calls.
-
-        Raises:
-            StorageError: it failed; nothing is lost, the next call tries again.
-        """
-        self._log.maintain()
-        if self._snapshots is not None:
-            self._snapshots.log.maintain()
+    def logs(self) -> list[DeltaLog]:
+        """The Delta logs that were committed to: see ``DeltaLog.maintain``."""
+        return [self._log] if self._snapshots is None else [self._log, self._snapshots.log]
 
     def _commit_row(self, checkpoint: Checkpoint, adds: list[AddFile]) -> None:
         row = write_row(

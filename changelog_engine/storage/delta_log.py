@@ -56,7 +56,9 @@ from changelog_engine.storage.protocol import Entry, Storage
 _PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._+=-]*$"  # others' compactions give such names too
 _READER_VERSION = 1
 # An empty file whose name has a Delta checkpoint's CRC-32; readers of Delta pass over names that begin so.
-_CHECKSUM_NAME = re.compile(r"^_checksum-(\d{20})-([0-9a-f]{8})$")
+_CHECKSUM = "_checksum-"
+_CHECKSUM_NAME = re.compile(rf"^{_CHECKSUM}(\d{{20}})-([0-9a-f]{{8}})$")
+_CLEANED = 10  # Delta checkpoints in an object store, from one clean-up of its old commits to the next
 KEPT_S = 600.0  # how long commits stay, for writers and readers that are behind
 _ENGINE_INFO = "changelog-engine"
 CHECKSUM = "checksum"  # of a commit, among its operation's parameters
@@ -123,7 +125,7 @@ class DeltaLog:
     @staticmethod
     def exists(storage: Storage) -> bool:
         """Whether the folder is a Delta table."""
-        return any(COMMIT_NAME.match(e.name) or CHECKPOINT_NAME.match(e.name) for e in storage.list(LOG))
+        return any(COMMIT_NAME.match(e.name) or CHECKPOINT_NAME.match(e.name) for e in _entries(storage))
 
     @classmethod
     def create(cls, storage: Storage, schema: pa.Schema, properties: dict[str, str]) -> DeltaLog:
@@ -151,13 +153,13 @@ class DeltaLog:
 
     def properties(self) -> dict[str, str]:
         """The table's properties."""
-        entries = self.storage.list(LOG)
+        entries = _entries(self.storage)
         known = self._remembered(entries)
         return dict(self._table_of(entries).metadata().configuration if known is None else known.properties)
 
     def table_id(self) -> str:
         """The id that the table got when it was made; copies of it have the same."""
-        entries = self.storage.list(LOG)
+        entries = _entries(self.storage)
         known = self._remembered(entries)
         return str(self._table_of(entries).metadata().id) if known is None else known.table_id
 
@@ -260,7 +262,7 @@ class DeltaLog:
             ForeignPathError: somebody else changed what the table is, or added what is not a file in its folder.
             CorruptChangelogError: a file of the log is missing or cannot be read; names it.
         """
-        entries = self.storage.list(LOG)
+        entries = _entries(self.storage)
         self._refuse_damaged(entries)
         content = self._remembered(entries) or self._read_content(entries)
         if content.version > self.version:
@@ -349,30 +351,36 @@ class DeltaLog:
             "path"
         )
 
+    def is_due(self, every: int = 100) -> bool:
+        """Whether enough commits came since the last Delta checkpoint for ``maintain`` to write another."""
+        if self.version - self._checkpointed >= every:
+            self._checkpointed = max(self._checkpointed, self.last_checkpoint_version())
+        return self.version - self._checkpointed >= every
+
     def maintain(self, every: int = 100) -> bool:
         """Write a Delta checkpoint of the log when enough commits came since the last, and remove what came before.
 
         It reads the whole list of files: run it after the acknowledgement, never before. On a local disk the log then has
         the commits since the Delta checkpoint before, and those of the last ten minutes, for writers and readers that are
         behind: at most 2 * every files and as many as were made in that time. Elsewhere the table's
-        ``delta.logRetentionDuration`` decides.
+        ``delta.logRetentionDuration`` decides, which is looked at once in 10 * every commits: for that the whole log is
+        listed, a thousand names a request.
 
         Returns:
             Whether it did.
         """
-        if self.version - self._checkpointed >= every:
-            self._checkpointed = max(self._checkpointed, self.last_checkpoint_version())
-        if self.version - self._checkpointed < every:
+        if not self.is_due(every):
             return False
         self._table = None
         known = self.last_checkpoint_version()
         try:
             if self.storage.local is None:
-                self._refuse_damaged(self.storage.list(LOG))
+                self._refuse_damaged(_entries(self.storage))
                 table = self._open()
                 table.create_checkpoint()
-                table.cleanup_metadata()
                 self._checkpointed = table.version()
+                if known < 0 or self._checkpointed // (_CLEANED * every) > known // (_CLEANED * every):
+                    table.cleanup_metadata()
             else:
                 self._checkpointed = self._write_checkpoint()
         except StorageError:
@@ -421,21 +429,23 @@ class DeltaLog:
 
     def _note_checksum(self, version: int, checkpoint: bytes | pa.Buffer) -> None:
         """Keep the CRC-32 of a Delta checkpoint that was just written."""
-        name = f"_checksum-{version:020d}-{zlib.crc32(checkpoint):08x}"
+        name = f"{_CHECKSUM}{version:020d}-{zlib.crc32(checkpoint):08x}"
         self.storage.write_durable(f"{LOG}/{name}", b"")
 
     def _forget_checksums(self, version: int) -> None:
         """Forget those of Delta checkpoints that are gone; delta-rs' own is looked at here for the first time."""
-        names = [entry.name for entry in self.storage.list(LOG)]
-        name = f"{version:020d}.checkpoint.parquet"
-        if name not in names:
-            return  # in several files, or cleaned up by another process already
         if self.storage.local is None:
-            self._note_checksum(version, self.storage.read(f"{LOG}/{name}"))
-        for old in names:
-            found = _CHECKSUM_NAME.match(old)
-            if found and f"{found.group(1)}.checkpoint.parquet" not in names:
-                self.storage.delete(f"{LOG}/{old}")
+            try:
+                self._note_checksum(version, self.storage.read(checkpoint_path(version)))
+            except FileNotFoundError:
+                return  # in several files, or cleaned up by another process already
+        for entry in self.storage.list(LOG, after=_CHECKSUM):  # the oldest first, as checkpoints go
+            found = _CHECKSUM_NAME.match(entry.name)
+            if found is None:
+                continue
+            if self.storage.size(checkpoint_path(int(found[1]))) is not None:
+                return
+            self.storage.delete(f"{LOG}/{entry.name}")
 
     def _forget_commits(self) -> None:
         """Delete commits and Delta checkpoints that nobody needs: before the newest Delta checkpoint but one, and old."""
@@ -570,7 +580,7 @@ class DeltaLog:
     def _newest_version(self) -> int:
         self._last_checkpoint_mark = self._checkpoint_mark()
         newest = -1
-        for entry in self.storage.list(LOG):
+        for entry in _entries(self.storage):
             match = COMMIT_NAME.match(entry.name) or CHECKPOINT_NAME.match(entry.name)
             if entry.is_other:
                 self.storage.place(f"{LOG}/{entry.name}")  # delta-rs would follow it
@@ -585,6 +595,19 @@ class DeltaLog:
     def last_checkpoint_version(self) -> int:
         """The version of the newest Delta checkpoint, as the table's hint has it; -1 for none."""
         return last_checkpoint_version(self.storage)
+
+
+def _entries(storage: Storage) -> list[Entry]:
+    """The files of a log, in object stores from the newest Delta checkpoint on: all of them where that is not found.
+
+    A store gives a thousand names a request, and the log of a day's checkpoints may have a hundred thousand.
+    """
+    version = last_checkpoint_version(storage) if storage.local is None else -1
+    if version > 0:
+        found = storage.list(LOG, after=f"{version:020d}")
+        if any(CHECKPOINT_NAME.match(entry.name) and int(entry.name[:20]) == version for entry in found):
+            return found
+    return storage.list(LOG)
 
 
 def _commit_document(

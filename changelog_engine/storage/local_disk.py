@@ -249,9 +249,11 @@ class LocalDisk(Storage):
         full = self.place(path)
         return os.path.lexists(full) and not os.path.isdir(full)
 
-    def list(self, path: str = "") -> list[Entry]:
+    def list(self, path: str = "", after: str = "") -> list[Entry]:
         full = self.place(path)
-        return self.retry.run(lambda: _entries_of(full), "list", full)
+        return [
+            entry for entry in self.retry.run(lambda: _entries_of(full), "list", full) if entry.name > after
+        ]
 
     def lock(self, path: str) -> Lock:
         return lock_file(self.place(path))

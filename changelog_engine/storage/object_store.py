@@ -198,13 +198,21 @@ class ObjectStore(Storage):
     def is_file(self, path: str = "") -> bool:
         return self.size(path) is not None
 
-    def list(self, path: str = "") -> list[Entry]:
-        selector = pafs.FileSelector(self._full(path), allow_not_found=True)
-        found = self._run(lambda: self._remote.get_file_info(selector), "list", self.join(path))
-        return sorted(
-            Entry(i.base_name, i.size or 0, i.type is pafs.FileType.Directory, False, i.mtime_ns)
-            for i in found
-        )
+    def list(self, path: str = "", after: str = "") -> list[Entry]:
+        full, folder = self._full(path), inside(path) if path else ""
+
+        def list_() -> list[Entry]:
+            if after and (client := self._usable_client()) is not None:
+                with contextlib.suppress(OSError):  # pyarrow asks again, and says what is wrong
+                    return sorted(client.list(folder, after))
+            found = self._remote.get_file_info(pafs.FileSelector(full, allow_not_found=True))
+            return sorted(
+                Entry(i.base_name, i.size or 0, i.type is pafs.FileType.Directory, False, i.mtime_ns)
+                for i in found
+                if i.base_name > after
+            )
+
+        return self._run(list_, "list", self.join(path))
 
     def lock(self, path: str) -> Lock:
         return Lock(self.join(path), None)

@@ -1,4 +1,4 @@
-"""Single requests to object stores, which pyarrow lacks: the conditional put, and bytes whose object is asked for once.
+"""Requests that pyarrow lacks: the conditional put, bytes whose object is asked for once, listings from a name on.
 
 To open a file pyarrow asks for its size first. Who knows the size has the bytes with one request, and the answer says how
 long the object is.
@@ -18,6 +18,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import from_url
 
 from changelog_engine.errors import StorageError
+from changelog_engine.storage.protocol import Entry
 
 _RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
 
@@ -73,6 +74,21 @@ class ObstoreClient:
         with _as_python_has_them():
             answer = obstore.get(self._store, path, options={"range": (begin, end)})
             return pa.py_buffer(answer.bytes()), int(answer.meta["size"])
+
+    def list(self, folder: str, after: str) -> Iterator[Entry]:
+        """The files in a folder without folders, by name, that come behind a name: a request gives a thousand of them.
+
+        Raises:
+            OSError: it failed.
+        """
+        prefix = f"{folder}/" if folder else ""
+        with _as_python_has_them():
+            for some in obstore.list(self._store, folder or None, offset=prefix + after, chunk_size=1_000):
+                for meta in some:
+                    name = str(meta["path"]).removeprefix(prefix)
+                    if "/" not in name:
+                        changed_ns = int(meta["last_modified"].timestamp()) * 10**9
+                        yield Entry(name, int(meta["size"]), False, False, changed_ns)
 
 
 @contextlib.contextmanager

@@ -78,9 +78,8 @@ class Storage(Protocol):
 
     # FileNotFoundError: there is no such file. A size that is known saves a request; `read` may be given a wrong one.
     def read(self, path: str, size: int | None = None) -> pa.Buffer: ...
-    def read_range(
-        self, path: str, begin: int, end: int
-    ) -> pa.Buffer: ...  # shorter where the file ends before
+    # Shorter where the file ends before.
+    def read_range(self, path: str, begin: int, end: int) -> pa.Buffer: ...
     def open(self, path: str) -> Any: ...  # a stream that reads a file and can be sought in
     # pyarrow.ArrowInvalid: it is not Parquet, or has not the size that it must have.
     def read_footer(self, path: str, size: int | None = None) -> pq.FileMetaData: ...
@@ -89,6 +88,7 @@ class Storage(Protocol):
     def stamp(self, path: str) -> tuple[int, int] | None: ...  # changes with the file; None: no file
     def exists(self, path: str = "") -> bool: ...  # a file or folder
     def is_file(self, path: str = "") -> bool: ...
-    def list(self, path: str = "") -> list[Entry]: ...  # sorted; empty when there is no such folder
+    # Sorted; empty when there is no such folder. Of one without folders, only names behind another: fewer requests.
+    def list(self, path: str = "", after: str = "") -> list[Entry]: ...
 
     def lock(self, path: str) -> Lock: ...  # LockTakenError: another has it; object stores lock nothing

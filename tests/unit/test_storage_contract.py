@@ -117,6 +117,11 @@ class TestContract:
             ("c", 3, False),
             ("folder", 0, True),
         ]
+        storage.write_durable("folder/more", b"1")
+        every = storage.list("folder")
+        for after in ("a", "inside", "j", "more", "zzz"):
+            assert storage.list("folder", after) == [entry for entry in every if entry.name > after]
+        assert storage.list("nowhere", "a") == []
         storage.delete("b")
         storage.delete_tree("folder")
         assert names(storage) == ["a", "c"]

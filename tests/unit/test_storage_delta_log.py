@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import CorruptChangelogError, LostCommitError, StorageError
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.memory_disk import MemoryDisk
+from changelog_engine.storage.object_store import ObjectStore
 from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.protocol import Storage
 
 
 def make(path: Path) -> DeltaLog:
@@ -38,6 +43,15 @@ def test_a_table_that_cannot_be_made_durable_is_named(tmp_path: Path) -> None:
             make(tmp_path)
         assert not DeltaLog.exists(disk.storage())
         make(tmp_path)
+
+
+@pytest.fixture
+def stored(s3: Any) -> Iterator[Storage]:
+    """An empty place on a real server."""
+    before = options_in_use()
+    use_options({"s3.endpoint": s3.endpoint, "s3.access-key": s3.access_key, "s3.secret-key": s3.secret_key})
+    yield open_storage(f"s3://{s3.create_bucket()}/job/changelog")
+    use_options(before)
 
 
 def test_create(tmp_path: Path) -> None:
@@ -150,21 +164,73 @@ def test_two_that_write_a_delta_checkpoint_at_once(
         log.commit([add(f"f{i}")])
     list_, maintained = log.storage.list, []
 
-    def interrupted(path: str) -> Any:
+    def interrupted(path: str, after: str = "") -> Any:
         """Another process writes a checkpoint before or after the folder is listed; then its commits are cleaned up."""
-        found = list_(path) if late else None
+        found = list_(path, after) if late else None
         if not maintained:
             maintained.append(DeltaLog(open_storage(str(tmp_path))).maintain(every=2))
             if late:
                 for version in range(4, 9):
                     (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
-        return found if late else list_(path)
+        return found if late else list_(path, after)
 
     monkeypatch.setattr(log.storage, "list", interrupted)
     assert log.maintain(every=2) is not late
     assert maintained == [True]
     monkeypatch.undo()
     assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 8
+
+
+def test_of_a_log_in_an_object_store_only_what_is_new_is_listed(
+    stored: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, listed, list_ = DeltaLog.create(stored, SCHEMA, {}), [], ObjectStore.list
+
+    def noted(storage: Storage, path: str = "", after: str = "") -> Any:
+        found = list_(storage, path, after)
+        listed.append(len(found))
+        return found
+
+    for i in range(45):
+        log.commit([add(f"f{i}")])
+        log.maintain(every=10)
+    assert (
+        len(stored.list("_delta_log")) == 46 + 4 * 2 + 1
+    )  # commits, Delta checkpoints and their checksums, the pointer
+    monkeypatch.setattr(ObjectStore, "list", noted)
+    assert DeltaLog.exists(stored)
+    opened = DeltaLog(stored)
+    assert (opened.version, opened.files().num_rows, opened.properties()) == (45, 45, {})
+    assert len(listed) == 4
+    assert max(listed) < 15
+    listed.clear()
+    stored.delete("_delta_log/00000000000000000040.checkpoint.parquet")  # and the pointer points nowhere
+    assert (DeltaLog.exists(stored), listed) == (True, [11, 54])
+    stored.write_durable("_delta_log/_last_checkpoint", b'{"version":30,"size":31}')
+    assert DeltaLog(stored).files().num_rows == 45
+
+
+def test_a_log_in_an_object_store_is_kept_short_beside_the_job(stored: Storage) -> None:
+    log, upkeep = DeltaLog.create(stored, SCHEMA, {}), LogUpkeep()
+    for i in range(100):
+        assert not log.is_due()
+        log.commit([add(f"f{i}")])
+    upkeep.keep_short(log)
+    log.commit([add("beside")])
+    upkeep.close()
+    assert log.last_checkpoint_version() in (100, 101)
+    assert not log.is_due()
+    assert DeltaLog(stored).files().num_rows == 101
+    for i in range(101):
+        log.commit([add(f"g{i}")])
+    (checkpoint,) = [entry.name for entry in stored.list("_delta_log") if entry.name.endswith(".parquet")]
+    stored.write_durable(f"_delta_log/{checkpoint}", b"PAR1 but not what it was PAR1")
+    upkeep.keep_short(log)
+    assert upkeep._thread is not None
+    upkeep._thread.join()
+    with pytest.raises(CorruptChangelogError, match="not what was written"):
+        upkeep.keep_short(log)
+    upkeep.close()
 
 
 def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) -> None:
