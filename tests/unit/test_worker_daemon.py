@@ -648,6 +648,12 @@ def test_a_tasks_own_garbage_goes_after_it_and_all_other_once_a_minute(
     now_s = garbage.monotonic_s()
     monkeypatch.setattr(garbage, "monotonic_s", lambda: now_s)
     monkeypatch.setattr(garbage, "_looked_at_all_s", now_s)
+    monkeypatch.setattr(garbage, "_took_s", 0.0)
+
+    def tick(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
     monkeypatch.setattr(garbage, "collect_rarely", lambda: None)
     gc.disable()  # or one may come between
     try:
@@ -660,8 +666,19 @@ def test_a_tasks_own_garbage_goes_after_it_and_all_other_once_a_minute(
         assert during() is None
         now_s += 61
         garbage.after_task()
+        slow = [lambda phase, info: tick(2 if phase == "stop" else 0)]  # it takes two seconds
+        gc.callbacks[:0] = slow
         gc.collect()
+        gc.callbacks.remove(slow[0])
         assert before() is None
+        assert garbage._time not in gc.callbacks
+        for later_s, looks in ((61, False), (600, True)):  # so it is not asked for as often
+            before = cycle()
+            garbage.before_task()
+            now_s += later_s
+            garbage.after_task()
+            gc.collect()
+            assert (before() is None) is looks
     finally:
         gc.enable()
         gc.freeze()  # as pytest_collection_finish does
