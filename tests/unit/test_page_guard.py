@@ -1,12 +1,14 @@
-"""The page answers whoever opened it, and nobody else: the guard, without a browser."""
+"""The page answers whoever opened it, and nobody else: the guard, without a browser (reliability case 43)."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from changelog_engine.cli.ui import page_server, ui
 from changelog_engine.ui.guard import COOKIE, PageGuard
 
 HOST = "127.0.0.1:8765"
@@ -98,6 +100,15 @@ def test_what_another_website_asks_for_is_refused():
     assert ask(sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="iframe")[0] == 403
     assert ask(sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest="document")[0] == 200
     assert ask(sec_fetch_site="same-origin", sec_fetch_dest="empty")[0] == 200
+
+
+def test_it_listens_on_the_loopback_unless_told_otherwise(tmp_path: Path):
+    server = page_server(str(tmp_path))
+    try:
+        assert server._socket.getsockname()[0] == "127.0.0.1"
+    finally:
+        server._socket.close()
+    assert [option.default for option in ui.params if option.name == "host"] == ["127.0.0.1"]
 
 
 def test_there_is_no_websocket():
