@@ -6,7 +6,6 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from servers.process import free_port
 from support.cut_connections import CutConnections
 from support.faulty_kinesis import FaultyKinesis
 from support.graphs import GraphBuilder
-from support.jobs import NO_RESTART, TestJob
+from support.jobs import NO_RESTART, StoppedJob, TestJob
 from support.script import Failure, Fault, Script
 
 from api.common.serialization import DeserializationSchema, SimpleStringSchema
@@ -97,22 +96,6 @@ def drained(source: Any, split: Split, count: int) -> list[Any]:
     return found
 
 
-class Stopped(TestJob):
-    """Ends an endless job when it has given so many elements."""
-
-    def __init__(self, base: Path, count: int, script: Script | None = None, **settings: Any) -> None:
-        super().__init__(base, script or Script((50,)), **settings)
-        self.count = count
-        self.steps: list[tuple[int, Callable[[], None]]] = []
-
-    def collected(self, node: int, elements: list[Any]) -> None:
-        super().collected(node, elements)
-        while self.steps and len(self.output) >= self.steps[0][0]:
-            self.steps.pop(0)[1]()
-        if len(self.output) >= self.count:
-            self.coordinator.control.stop()
-
-
 class TestReading:
     def test_conformance(self, kinesis: KinesisServer) -> None:
         """Shards that were split have an end, so that a reader can be tried in every way."""
@@ -158,7 +141,7 @@ class TestReading:
         elements = [f"{number}" for number in range(60)]
         kinesis.put(stream, [text.encode() for text in elements])
         script = Script((4,), (True, False), (Failure(2, fault), Failure(4, Fault.WORKER)))
-        job = Stopped(tmp_path, 60, script)
+        job = StoppedJob(tmp_path, 60, script)
         job.run(collected(source_of(kinesis.endpoint, stream), parallelism=2))
         assert sorted(job.output, key=int) == elements
 
@@ -178,7 +161,7 @@ class TestReading:
             kinesis.put(stream, [text.encode() for text in expected[30:]], key="k")
 
         script = Script((3,), (True, False), (Failure(5, Fault.PARTS), Failure(9, Fault.WORKER)))
-        job = Stopped(tmp_path, 40, script)
+        job = StoppedJob(tmp_path, 40, script)
         job.steps = [(15, merge), (25, split)]
         job.run(collected(source_of(kinesis.endpoint, stream), parallelism=2))
         assert job.output == expected, "the order of a key lasts over splits and merges"
@@ -240,7 +223,7 @@ class TestFaults:
         kinesis.put(stream, [b"%d" % number for number in range(30)])
         with CutConnections(kinesis.port) as way:
             endpoint = f"http://127.0.0.1:{way.port}"
-            job = Stopped(tmp_path, 30, Script((4,)))
+            job = StoppedJob(tmp_path, 30, Script((4,)))
             job.steps = [(count, way.lose_an_answer) for count in (4, 12, 20)]
             job.run(collected(source_of(endpoint, stream, flink_shard_getrecords_maxrecordcount=5)))
             assert way.cuts == 3
@@ -255,7 +238,7 @@ class TestFaults:
             kinesis.start()
             kinesis.put(stream, [b"%d" % number for number in range(5, 10)])
 
-        job = Stopped(tmp_path, 10)
+        job = StoppedJob(tmp_path, 10, Script((50,)))
         job.steps = [(5, die)]
         job.run(collected(source_of(kinesis.endpoint, stream)))
         assert job.output == [str(number) for number in range(10)]

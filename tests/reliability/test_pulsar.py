@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,7 +16,7 @@ from pulsar import PulsarException
 from servers.process import free_port
 from servers.pulsar import TOKENS, PulsarServer
 from support.graphs import GraphBuilder
-from support.jobs import NO_RESTART, TestJob
+from support.jobs import NO_RESTART, StoppedJob, TestJob
 from support.script import Failure, Fault, Script
 
 from api.common.serialization import SerializationSchema, SimpleStringSchema
@@ -123,28 +123,6 @@ def taken(reader: Any, position: Any, count: int | None = None) -> tuple[list[An
 def all_of(source: Any) -> list[Any]:
     """Everything that a source with stops has."""
     return [value for split in source.splits(1) for value in drained(source, split)[0]]
-
-
-class Stopped(TestJob):
-    """Ends an endless job when it has given so many elements."""
-
-    def __init__(self, base: Path, count: int, script: Script | None = None, **settings: Any) -> None:
-        super().__init__(base, script or Script((7,), (True, False)), **settings)
-        self.count = count
-        self.steps: list[tuple[int, Callable[[], None]]] = []
-        self.deadline = time.monotonic() + 90
-
-    def _observe(self, stats: Any) -> None:
-        if time.monotonic() > self.deadline:
-            self.coordinator.control.stop()
-        super()._observe(stats)
-
-    def collected(self, node: int, elements: list[Any]) -> None:
-        super().collected(node, elements)
-        while self.steps and len(self.output) >= self.steps[0][0]:
-            self.steps.pop(0)[1]()
-        if len(self.output) >= self.count:
-            self.coordinator.control.stop()
 
 
 def read_on(reader: Any, position: Any) -> None:
@@ -448,7 +426,7 @@ class TestKilledBrokers:
     ) -> None:
         topic, into = pulsar.create_topic(2), pulsar.create_topic(2)
         pulsar.put_batches(topic, range(40), 5)
-        job = Stopped(tmp_path, 60)
+        job = StoppedJob(tmp_path, 60)
         failures: list[Exception] = []
 
         def come_back() -> None:

@@ -9,7 +9,6 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 from servers.process import free_port
 from servers.rabbitmq import RabbitMQServer
 from support.graphs import GraphBuilder
-from support.jobs import NO_RESTART, TestJob
+from support.jobs import NO_RESTART, StoppedJob, TestJob
 from support.live import logged_state
 from support.script import Failure, Fault, Script
 
@@ -84,38 +83,6 @@ def counting(source: Any, sink: Any = None, parallelism: int = 1) -> JobGraph:
     return build.graph()
 
 
-class Stopped(TestJob):
-    """Ends when it has given so many elements; on the way something happens."""
-
-    def __init__(
-        self,
-        base: Path,
-        expected: int,
-        script: Script | None = None,
-        then: Callable[[], None] = lambda: None,
-        after: int = 0,
-        **settings: Any,
-    ) -> None:
-        super().__init__(base, script or Script((7,), (True, False)), **settings)
-        self.expected = expected
-        self.then = then
-        self.after = after
-        self.deadline = time.monotonic() + 60
-
-    def _observe(self, stats: Any) -> None:
-        if time.monotonic() > self.deadline:
-            self.coordinator.control.stop()
-        super()._observe(stats)
-
-    def collected(self, node: int, elements: list[Any]) -> None:
-        super().collected(node, elements)
-        if self.after and len(self.output) >= self.after:
-            self.after = 0
-            self.then()
-        if len(self.output) >= self.expected:
-            self.coordinator.control.stop()
-
-
 def drained(source: Any, position: Any = None, count: int = 1, seconds: float = 5.0) -> tuple[Any, Any, Any]:
     """A reader that has given at least so many elements, they, and its position at a barrier."""
     reader = source.reader(source.splits(1)[0])
@@ -152,7 +119,7 @@ class TestExactlyOnce:
         queue = rabbitmq.create_queue()
         fill(rabbitmq, queue, range(60))
         failures = tuple(Failure(2 + 2 * number, fault) for number, fault in enumerate(faults))
-        job = Stopped(
+        job = StoppedJob(
             tmp_path, 60, Script((7,), (True, False), failures), tolerable_failures=1, delete_on_cancel=False
         )
         job.run(counting(source_of(rabbitmq, queue)))
@@ -180,7 +147,7 @@ class TestExactlyOnce:
             rabbitmq.kill()
             starting.start()  # the job meets a broker that is gone, then one that starts
 
-        job = Stopped(tmp_path, 50, then=die, after=20)
+        job = StoppedJob(tmp_path, 50, steps=[(20, die)])
         job.run(counting(source_of(rabbitmq, queue), sink_of(rabbitmq, into), 2))
         starting.join()
         assert Counter(job.output) == Counter(texts(*range(50)))
@@ -231,7 +198,7 @@ class TestExactlyOnce:
         """A stop makes a checkpoint in an epoch that reads nothing: it has the ids all the same."""
         queue = rabbitmq.create_queue()
         fill(rabbitmq, queue, range(10))
-        job = Stopped(tmp_path, 10, Script((10,), (False, True)))
+        job = StoppedJob(tmp_path, 10, Script((10,), (False, True)))
         acknowledge = source_module.Delivery.acknowledge
         source_module.Delivery.acknowledge = lambda *_: None  # type: ignore[method-assign] # they get lost
         try:
@@ -241,7 +208,7 @@ class TestExactlyOnce:
         assert job.commits[-1].stopped
         assert rabbitmq.left(queue) == 10
         fill(rabbitmq, queue, range(10, 12))
-        job.expected = 12
+        job.count = 12
         job.run(counting(source_of(rabbitmq, queue)))
         assert sorted(job.output, key=int) == texts(*range(12))
         assert rabbitmq.left(queue) == 0
@@ -265,7 +232,7 @@ class TestExactlyOnce:
     def test_a_message_without_an_id(self, rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
         queue = rabbitmq.create_queue()
         rabbitmq.publish(queue, ["one"])
-        job = Stopped(tmp_path, 1, restart=NO_RESTART)
+        job = StoppedJob(tmp_path, 1, restart=NO_RESTART)
         with pytest.raises(JobExecutionError, match=r"has no correlation id, .* It is b'one'"):
             job.run(counting(source_of(rabbitmq, queue)))
         assert rabbitmq.take(queue) == [b"one"]
@@ -284,7 +251,7 @@ class TestExactlyOnce:
     def test_its_history_is_not_replayed(self, rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
         queue = rabbitmq.create_queue()
         fill(rabbitmq, queue, range(10))
-        job = Stopped(tmp_path, 10)
+        job = StoppedJob(tmp_path, 10)
         graph = counting(source_of(rabbitmq, queue))
         job.run(graph)
         with pytest.raises(
@@ -298,11 +265,11 @@ class TestAtLeastOnce:
         queue = rabbitmq.create_queue()
         rabbitmq.publish(queue, texts(*range(60)))
         failures = (Failure(2, Fault.WORKER), Failure(4, Fault.COMMIT_LIES), Failure(6, Fault.HANDED_OUT))
-        job = Stopped(tmp_path, 60, Script((7,), (True, False), failures))
+        job = StoppedJob(tmp_path, 60, Script((7,), (True, False), failures))
         source = source_of(rabbitmq, queue, by_id=False)
         job.run(counting(source))
         while rabbitmq.left(queue):  # what counted twice has taken the place of others
-            job.expected = len(job.output) + 1
+            job.count = len(job.output) + 1
             job.run(counting(source))
         assert set(job.output) == set(texts(*range(60)))
 
@@ -652,7 +619,7 @@ class TestTrouble:
     def test_a_message_that_cannot_be_read(self, rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
         queue = rabbitmq.create_queue()
         rabbitmq.publish(queue, [b"x" * 200], ["bad"])
-        job = Stopped(tmp_path, 1, restart=NO_RESTART)
+        job = StoppedJob(tmp_path, 1, restart=NO_RESTART)
         with pytest.raises(
             JobExecutionError,
             match=r"a message with correlation id 'bad' of queue .* ValueError: .*\(200 bytes\)",

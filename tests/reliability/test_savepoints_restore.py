@@ -13,6 +13,7 @@ from support.functions import Count, Keep, by_key, counted, rounds
 from support.graphs import GraphBuilder, keyed_job
 from support.jobs import NO_RESTART, TestJob
 from support.live import logged_state
+from support.materialized import damage
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -264,14 +265,8 @@ def parts_of(path: str) -> list[Path]:
     return sorted(Path(path, "snapshots").glob("part-*.parquet"))
 
 
-def flip(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-
-
 @pytest.mark.parametrize(
-    "harm", [flip, Path.unlink, lambda file: file.write_bytes(b"")], ids=["bit", "gone", "empty"]
+    "harm", [damage, Path.unlink, lambda file: file.write_bytes(b"")], ids=["bit", "gone", "empty"]
 )
 @pytest.mark.parametrize("which", ["part-*", "snapshot-*", "checkpoint-*"])
 def test_cases_29_30_a_damaged_savepoint_changes_nothing(

@@ -20,6 +20,7 @@ from support.packed import packing
 from support.profiles import PROFILES
 from support.script import Fault
 from support.scripts import scripts
+from support.sql_cases import plain
 from support.visits import UID, VISITS, Visits, view_of, visited
 
 from api.common import Types
@@ -43,17 +44,6 @@ def sql(spark: SparkSession) -> Iterator[SparkSession]:
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     yield spark
     spark.conf.set("spark.sql.shuffle.partitions", before)
-
-
-def plain(value: Any) -> Any:
-    """What Spark collects as Python has it: structs as tuples."""
-    if isinstance(value, Row):
-        return tuple(plain(item) for item in value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def folded(state: FoldedState, name: str, profile: str) -> dict[Any, Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from support.jobs import TestJob
 from support.script import Script
-from support.sql_cases import HOSTILE, KEYS, VALUES, D
+from support.sql_cases import HOSTILE, KEYS, VALUES, D, plain
 from support.window_jobs import graph, spec
 
 from api.common import Types
@@ -44,16 +44,6 @@ FAST = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, Row):
-        return tuple(plain(item) for item in value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 def evaluated(spark: SparkSession, expressions: list[str], texts: list[str]) -> tuple[list[Any], list[str]]:

@@ -12,7 +12,7 @@ from driver_process import Driver
 from session_jobs import Count, environment
 from support.unprivileged import closed_folder
 
-from api.common import RestartStrategies, Types
+from api.common import Configuration, RestartStrategies, Types
 from api.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine import errors
@@ -118,7 +118,9 @@ def test_the_users_error_is_not_hidden_by_sparks_second_try(tmp_path: Path) -> N
     """On a session with Spark's defaults a failed task runs again, when the state it needs is gone already."""
     env = failing(tmp_path)
     env.configure(
-        _configuration({"python.fn-execution.bundle.size": "1", "execution.checkpointing.interval": "1h"})
+        Configuration.from_dict(
+            {"python.fn-execution.bundle.size": "1", "execution.checkpointing.interval": "1h"}
+        )
     )
     in_process(env)
     with pytest.raises(
@@ -261,12 +263,3 @@ def _run_without_java(tmp_path: Path, path: str, **environment: str) -> str:
         driver.output.rstrip().splitlines()[-1].startswith("changelog_engine.errors.EnvironmentNotReadyError")
     )
     return driver.output
-
-
-def _configuration(entries: dict[str, str]) -> Any:
-    from api.common import Configuration
-
-    configuration = Configuration()
-    for key, value in entries.items():
-        configuration.set_string(key, value)
-    return configuration

@@ -7,8 +7,9 @@ the sizes of the epochs whose effects were committed, which is all that a model 
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -168,6 +169,44 @@ class TestJob:
         if fault in KILLS_DRIVER:
             raise DriverKilled(fault)
         return fault
+
+
+class StoppedJob(TestJob):
+    """A job without an end, which is stopped when it has given enough elements, or at a deadline.
+
+    Args:
+        base: see TestJob.
+        count: how many elements are enough.
+        script: see TestJob.
+        steps: what happens on the way: when it has given this many elements, that is called.
+        settings: see TestJob.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        count: int,
+        script: Script | None = None,
+        steps: Iterable[tuple[int, Callable[[], object]]] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__(base, script or Script((7,), (True, False)), **settings)
+        self.count = count
+        self.steps = list(steps)
+        self.deadline = time.monotonic() + 90
+
+    def _observe(self, stats: EpochStats) -> None:
+        if time.monotonic() > self.deadline:
+            self.coordinator.control.stop()
+        super()._observe(stats)
+
+    def collected(self, node: int, elements: list[Any]) -> None:
+        """See Outputs."""
+        super().collected(node, elements)
+        while self.steps and len(self.output) >= self.steps[0][0]:
+            self.steps.pop(0)[1]()
+        if len(self.output) >= self.count:
+            self.coordinator.control.stop()
 
 
 class OneClock:

@@ -128,3 +128,14 @@ KEYS: list[tuple[TypeInformation | None, Any, str, Any]] = [
     (None, (1, "x"), "STRING", '[1,"x"]'),
     (None, 1.0, "STRING", "1.0"),
 ]
+
+
+def plain(value: Any) -> Any:
+    """What Spark collects as Python has it: rows, which are tuples, without their names."""
+    if isinstance(value, tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value

@@ -111,6 +111,17 @@ def row(**changes):
     return Row(**(values | changes))
 
 
+@pytest.mark.parametrize("writers", [ParquetBulkWriters, OrcBulkWriters])
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [((1, 2), "field 'b'"), (("x", "y"), "field 'a'"), ((1,), "1 fields, not 2"), (5, "5")],
+)
+def test_elements_that_do_not_fit(tmp_path, writers, element, message):
+    row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+    with pytest.raises(TypeMismatchError, match=message):
+        write(tmp_path / "out", writers.for_row_type(row_type), [element])
+
+
 class TestParquet:
     def test_rows_of_all_types(self, tmp_path):
         nulls = Row(**dict.fromkeys(ROW.get_field_names()))
@@ -204,17 +215,6 @@ class TestParquet:
         with pytest.raises(StorageError, match=r"cannot read the input file .*f\.parquet"):
             read(source)
 
-    def test_elements_that_do_not_fit(self, tmp_path):
-        row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
-        for element, message in [
-            ((1, 2), "field 'b'"),
-            (("x", "y"), "field 'a'"),
-            ((1,), "1 fields, not 2"),
-            (5, "5"),
-        ]:
-            with pytest.raises(TypeMismatchError, match=message):
-                write(tmp_path / "out", ParquetBulkWriters.for_row_type(row_type), [element])
-
     def test_records(self, tmp_path):
         write(tmp_path, AvroParquetWriters.for_generic_record(AVRO), events(50))
         source = FileSource.for_record_stream_format(
@@ -301,17 +301,6 @@ class TestOrc:
         (tmp_path / "f.orc").write_bytes(b"ORC no orc")
         with pytest.raises(StorageError, match=r"cannot read the input file .*f\.orc"):
             read(source)
-
-    def test_elements_that_do_not_fit(self, tmp_path):
-        row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
-        for element, message in [
-            ((1, 2), "field 'b'"),
-            (("x", "y"), "field 'a'"),
-            ((1,), "1 fields, not 2"),
-            (5, "5"),
-        ]:
-            with pytest.raises(TypeMismatchError, match=message):
-                write(tmp_path / "out", OrcBulkWriters.for_row_type(row_type), [element])
 
     def test_what_cannot_be_read_says_so(self, tmp_path):
         """pyarrow reads ORC's timestamps as nanoseconds, from 1677 to 2262; others are written all the same."""

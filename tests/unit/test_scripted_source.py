@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.common import Types, WatermarkStrategy
+from api.common import Configuration, Types, WatermarkStrategy
 from api.common.restart_strategy import RestartStrategies
 from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
@@ -51,7 +51,7 @@ def run(
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
     env.configure(
-        _configuration(
+        Configuration.from_dict(
             {
                 "state.changelog.enabled": str(interval_ms is not None).lower(),
                 "state.changelog.dstl.dfs.base-path": str(base),
@@ -65,15 +65,6 @@ def run(
     results = stream.key_by(lambda value: value[0]).process(Remember()).uid("remember")
     with without_spark():
         return list(results.execute_and_collect(name))
-
-
-def _configuration(entries: dict[str, str]) -> Any:
-    from api.common import Configuration
-
-    configuration = Configuration()
-    for key, value in entries.items():
-        configuration.set_string(key, value)
-    return configuration
 
 
 def test_watermarks_stand_where_the_script_has_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from support.functions import Count, Keep, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
+from support.materialized import damage
 from support.script import Script
 
 from api.common.typeinfo import Types
@@ -138,18 +139,12 @@ def test_a_savepoint(original: Path, tmp_path: Path) -> None:
     result = cli(savepoint.path)
     assert result.exit_code == 0, result.output
     assert "can be restored: 4\nnothing is wrong" in result.output
-    flip(next(Path(savepoint.path, "snapshots").glob("part-*")))
+    damage(next(Path(savepoint.path, "snapshots").glob("part-*")))
     assert cli(savepoint.path).exit_code == 1
     shutil.rmtree(Path(savepoint.path, "changelog"))
     result = cli(savepoint.path)
     assert result.exit_code == 1
     assert "was never finished" in result.output
-
-
-def flip(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
 
 
 def of_checkpoint(job: Path, table: str, checkpoint: int) -> Path:
@@ -158,7 +153,11 @@ def of_checkpoint(job: Path, table: str, checkpoint: int) -> Path:
 
 HARMS = pytest.mark.parametrize(
     ("harm", "what"),
-    [(flip, "was changed"), (Path.unlink, "is missing"), (lambda file: file.write_bytes(b""), "was changed")],
+    [
+        (damage, "was changed"),
+        (Path.unlink, "is missing"),
+        (lambda file: file.write_bytes(b""), "was changed"),
+    ],
     ids=["bit", "gone", "empty"],
 )
 
@@ -178,7 +177,7 @@ def test_a_damaged_part(job: Path, harm: Callable[[Path], None], what: str) -> N
 
 def test_a_damaged_newest_part(job: Path) -> None:
     newest = verified(job).checkpoints
-    flip(of_checkpoint(job, "changelog", newest))
+    damage(of_checkpoint(job, "changelog", newest))
     first, second = verified(job).faults
     assert Path(first.file).name.startswith(f"part-{newest}-")
     assert f"the newest checkpoint, {newest}, can't be restored" in second.what
