@@ -1,0 +1,327 @@
+"""PulsarSink and its builder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from changelog_engine.connectors import packages
+from changelog_engine.connectors import pulsar as engine
+from changelog_engine.connectors.pulsar import OutgoingMessage
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+
+from ... import _arguments
+from ..._kept_settings import kept
+from ..._needs import needs
+from ...common.config_options import ConfigOption
+from ...common.serialization import SerializationSchema
+from ...common.time import Duration
+from ._pulsar_options import LONGEST_MS, SERVICE_URL, authentication_of, put_option, topics_of
+from .base import DeliveryGuarantee, Sink
+
+
+class PulsarSerializationSchema(ABC):
+    """Turns an element into a whole message, with key and properties. Beyond PyFlink you can write one in Python.
+
+    Example:
+        >>> class ByUser(PulsarSerializationSchema):
+        ...     def serialize_message(self, element):
+        ...         return OutgoingMessage(element["text"].encode(), key=element["user"])
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarSerializationSchema
+    """
+
+    @abstractmethod
+    def serialize_message(self, element: Any) -> OutgoingMessage:
+        """The message of an element.
+
+        Args:
+            element: of the stream.
+        """
+
+    @staticmethod
+    def flink_schema(serialization_schema: SerializationSchema) -> PulsarSerializationSchema:
+        """One that turns elements into the values of messages without keys.
+
+        Args:
+            serialization_schema: gives the bytes.
+        """
+        return _WithoutKeys(_serializer(serialization_schema, "PulsarSerializationSchema.flink_schema"))
+
+
+class _WithoutKeys(PulsarSerializationSchema):
+    def __init__(self, schema: SerializationSchema) -> None:
+        self._schema = schema
+
+    def serialize_message(self, element: Any) -> OutgoingMessage:
+        return OutgoingMessage(self._schema.serialize(element))
+
+
+class TopicRoutingMode(Enum):
+    """Which partition a message is written to.
+
+    ``ROUND_ROBIN``: one after the other, with as many messages each as a batch may have. ``MESSAGE_KEY_HASH``: that of the
+    key's hash; any for messages without a key. ``CUSTOM``: the topic router decides.
+
+    Source: pyflink.datastream.connectors.pulsar.TopicRoutingMode
+    """
+
+    ROUND_ROBIN = 0
+    MESSAGE_KEY_HASH = 1
+    CUSTOM = 2
+
+
+class MessageDelayer:
+    """How long brokers keep messages from consumers of shared subscriptions; made by its static methods.
+
+    Source: pyflink.datastream.connectors.pulsar.MessageDelayer
+    """
+
+    def __init__(self, delay_ms: int) -> None:
+        self._delay_ms = _arguments.whole_number(delay_ms, "MessageDelayer: delay_ms", 0, LONGEST_MS)
+
+    @staticmethod
+    def never() -> MessageDelayer:
+        """Not at all."""
+        return MessageDelayer(0)
+
+    @staticmethod
+    def fixed(duration: Duration) -> MessageDelayer:
+        """A fixed delay.
+
+        Args:
+            duration: from 1 ms on.
+        """
+        what = "MessageDelayer.fixed: duration"
+        if not isinstance(duration, Duration):
+            raise ArgumentTypeError(f"{what} must be a Duration, got {duration!r}")
+        return MessageDelayer(_arguments.whole_number(duration.to_milliseconds(), what, 1, LONGEST_MS))
+
+
+@needs(packages.PULSAR)
+class PulsarSink(Sink):
+    """Writes to topics; made by its `builder`.
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarSink
+    """
+
+    @staticmethod
+    def builder() -> PulsarSinkBuilder:
+        """A builder of such sinks."""
+        return PulsarSinkBuilder()
+
+
+@needs(packages.PULSAR)
+class PulsarSinkBuilder:
+    """Builds a `PulsarSink`. Each method but `build` returns this object.
+
+    Needed are the service URL, topics and a schema.
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> sink = (
+        ...     PulsarSink.builder()
+        ...     .set_service_url("pulsar://localhost:6650")
+        ...     .set_topics("totals")
+        ...     .set_serialization_schema(SimpleStringSchema())
+        ...     .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarSinkBuilder
+    """
+
+    def __init__(self) -> None:
+        self._options: dict[str, Any] = {}
+        self._authentication: engine.Authentication | None = None
+        self._topics: tuple[str, ...] = ()
+        self._schema: Any = None
+        self._guarantee: DeliveryGuarantee | None = None
+        self._routing = TopicRoutingMode.ROUND_ROBIN
+        self._router: Callable[[Any, str | None, Sequence[str]], str] | None = None
+        self._delay_ms = 0
+
+    @kept
+    def set_admin_url(self, admin_url: str) -> PulsarSinkBuilder:
+        """Where the brokers' HTTP service is.
+
+        Args:
+            admin_url: such as ``http://localhost:8080``.
+        """
+        _arguments.text(admin_url, "PulsarSinkBuilder.set_admin_url: admin_url")
+        return self
+
+    def set_service_url(self, service_url: str) -> PulsarSinkBuilder:
+        """Where the brokers are.
+
+        Args:
+            service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
+        """
+        what = "PulsarSinkBuilder.set_service_url: service_url"
+        self._options[SERVICE_URL] = _arguments.text(service_url, what)
+        return self
+
+    def set_producer_name(self, producer_name: str) -> PulsarSinkBuilder:
+        """What brokers show; every producer has an id of its own behind it."""
+        what = "PulsarSinkBuilder.set_producer_name: producer_name"
+        self._options["pulsar.producer.producerName"] = _arguments.text(producer_name, what)
+        return self
+
+    def set_topics(self, topics: str | list[str]) -> PulsarSinkBuilder:
+        """Where to: all partitions of these topics, or single partitions.
+
+        Args:
+            topics: a topic, or several; they must exist.
+        """
+        self._topics = topics_of(topics, "PulsarSinkBuilder.set_topics")
+        return self
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
+        """What holds after a failure.
+
+        Args:
+            delivery_guarantee: ``AT_LEAST_ONCE``, or ``NONE``, the default: what was on its way to the brokers may be lost.
+
+        Raises:
+            NotSupportedError: ``EXACTLY_ONCE``.
+        """
+        what = "PulsarSinkBuilder.set_delivery_guarantee"
+        if not isinstance(delivery_guarantee, DeliveryGuarantee):
+            raise ArgumentTypeError(
+                f"{what}: delivery_guarantee must be a DeliveryGuarantee, got {delivery_guarantee!r}"
+            )
+        self._guarantee = _not_exactly_once(delivery_guarantee, what)
+        return self
+
+    def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
+        """Which partition a message is written to; default: ``ROUND_ROBIN``."""
+        if not isinstance(topic_routing_mode, TopicRoutingMode):
+            raise ArgumentTypeError(
+                "PulsarSinkBuilder.set_topic_routing_mode: topic_routing_mode must be a TopicRoutingMode, got "
+                f"{topic_routing_mode!r}"
+            )
+        self._routing = topic_routing_mode
+        return self
+
+    def set_topic_router(
+        self, topic_router_class_name: Callable[[Any, str | None, Sequence[str]], str]
+    ) -> PulsarSinkBuilder:
+        """Choose topics yourself, which is routing mode ``CUSTOM``. In PyFlink it is a Java class, here a function.
+
+        Args:
+            topic_router_class_name: gets the element, its key (None for none) and the partitions of the topics, by their
+                full names; returns one of these, or the name of another topic.
+
+        Raises:
+            NotSupportedError: the name of a Java class.
+        """
+        what = "PulsarSinkBuilder.set_topic_router"
+        if isinstance(topic_router_class_name, str):
+            raise NotSupportedError(
+                f"{what}: Java classes cannot be used in this engine; give a function of element, key and partitions"
+            )
+        if not callable(topic_router_class_name):
+            raise ArgumentTypeError(f"{what}: a router must be a function, got {topic_router_class_name!r}")
+        self._router = topic_router_class_name
+        self._routing = TopicRoutingMode.CUSTOM
+        return self
+
+    def set_serialization_schema(
+        self, serialization_schema: SerializationSchema | PulsarSerializationSchema
+    ) -> PulsarSinkBuilder:
+        """What turns elements into messages.
+
+        Args:
+            serialization_schema: into values; or into whole messages, with keys.
+        """
+        what = "PulsarSinkBuilder.set_serialization_schema"
+        self._schema = _serializer(serialization_schema, what)
+        return self
+
+    def set_authentication(
+        self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
+    ) -> PulsarSinkBuilder:
+        """Who asks.
+
+        Args:
+            auth_plugin_class_name: see `PulsarSourceBuilder.set_authentication`.
+            auth_params_string: as there.
+        """
+        what = "PulsarSinkBuilder.set_authentication"
+        self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
+        return self
+
+    def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
+        """How long brokers keep messages from consumers of shared subscriptions."""
+        if not isinstance(message_delayer, MessageDelayer):
+            raise ArgumentTypeError(
+                f"PulsarSinkBuilder.delay_sending_message: message_delayer must be a MessageDelayer, got {message_delayer!r}"
+            )
+        self._delay_ms = message_delayer._delay_ms
+        return self
+
+    def set_config(self, key: str | ConfigOption[Any], value: Any) -> PulsarSinkBuilder:
+        """An option of the sink or of Pulsar's client, by Flink's names.
+
+        Args:
+            key: such as ``pulsar.producer.compressionType``.
+            value: a str, a number or a bool.
+        """
+        put_option(self._options, key, value, "PulsarSinkBuilder.set_config")
+        return self
+
+    def set_properties(self, config: Mapping[str, Any]) -> PulsarSinkBuilder:
+        """Several options.
+
+        Args:
+            config: see `set_config`.
+        """
+        for key, value in config.items():
+            put_option(self._options, key, value, "PulsarSinkBuilder.set_properties")
+        return self
+
+    def build(self) -> PulsarSink:
+        """The sink.
+
+        Raises:
+            ConfigurationError: something is missing, an option cannot be used, or pulsar-client is not installed.
+            NotSupportedError: an option that only Java's client can use.
+        """
+        what = "PulsarSinkBuilder.build"
+        if self._schema is None:
+            raise ConfigurationError(f"{what}: call set_serialization_schema() first")
+        properties = engine.ClientProperties(self._options, "PulsarSink", "sink", self._authentication)
+        named = properties.choice(
+            "pulsar.sink.deliveryGuarantee", ("none", "at-least-once", "exactly-once"), "none"
+        )
+        guarantee = self._guarantee or DeliveryGuarantee[named.upper().replace("-", "_")]
+        return PulsarSink(
+            engine.PulsarSink(
+                self._topics,
+                self._schema,
+                properties,
+                _not_exactly_once(guarantee, what) is DeliveryGuarantee.AT_LEAST_ONCE,
+                engine.Routing[self._routing.name],
+                self._router,
+                self._delay_ms,
+            )
+        )
+
+
+def _serializer(schema: Any, what: str) -> Any:
+    if not isinstance(schema, (SerializationSchema, PulsarSerializationSchema)):
+        raise ArgumentTypeError(
+            f"{what}: serialization_schema must be a SerializationSchema or a PulsarSerializationSchema, got {schema!r}"
+        )
+    return schema
+
+
+def _not_exactly_once(guarantee: DeliveryGuarantee, what: str) -> DeliveryGuarantee:
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        raise NotSupportedError(
+            f"{what}: EXACTLY_ONCE needs Pulsar's transactions, which its Python client does not have: take AT_LEAST_ONCE "
+            "and let readers drop what comes twice, by an id in the messages; KafkaSink and FileSink write exactly once"
+        )
+    return guarantee

@@ -1,0 +1,343 @@
+"""PulsarSource and its builder."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from changelog_engine.connectors import packages
+from changelog_engine.connectors import pulsar as engine
+from changelog_engine.connectors.pulsar import CursorKind, PulsarMessage, StartPosition, Stop
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.types import TypeInformation
+
+from ... import _arguments
+from ..._needs import needs
+from ..._unsupported import NamesOfPyFlink
+from ...common.config_options import ConfigOption
+from ...common.serialization import DeserializationSchema
+from ._pulsar_cursors import StartCursor, StopCursor
+from ._pulsar_options import ADMIN_URL, LONGEST_MS, SERVICE_URL, authentication_of, put_option, topics_of
+from .base import Source
+
+_DISCOVERY_INTERVAL_MS = 5 * 60_000
+
+
+_BY_KEYS = (
+    "needs a Key_Shared subscription, in which the broker decides who reads what: read all, and leave messages out by "
+    "a PulsarDeserializationSchema that returns None for their keys, or by filter()"
+)
+
+
+class SubscriptionType(Enum):
+    """How consumers share a subscription. Here one reads each partition: `Exclusive` and `Failover` mean the same.
+
+    Source: pyflink.datastream.connectors.pulsar.SubscriptionType
+    """
+
+    Exclusive = 0
+    Shared = 1
+    Failover = 2
+    Key_Shared = 3
+
+
+class RangeGenerator(NamesOfPyFlink):
+    """Which keys are read: all.
+
+    Source: pyflink.datastream.connectors.pulsar.RangeGenerator
+    """
+
+    _not_here: Mapping[str, str] = {"fixed_key": _BY_KEYS}
+
+    @staticmethod
+    def full() -> RangeGenerator:
+        """All keys."""
+        return RangeGenerator()
+
+
+class PulsarDeserializationSchema(ABC):
+    """Turns a whole message, with its key, times and properties, into a value. Beyond PyFlink you can write one in Python.
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarDeserializationSchema
+    """
+
+    @abstractmethod
+    def deserialize_message(self, message: PulsarMessage) -> Any:
+        """The value of a message.
+
+        Args:
+            message: topic, message_id (serialized), key, value, event_time, publish_time, properties, producer.
+
+        Returns:
+            The value; None for a message that is to be left out.
+        """
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Type of the values; None, the default, for undeclared."""
+        return None
+
+    @staticmethod
+    def flink_schema(deserialization_schema: DeserializationSchema) -> PulsarDeserializationSchema:
+        """One that turns the values of messages into elements.
+
+        Args:
+            deserialization_schema: gets the bytes.
+        """
+        return _ValuesOnly(_deserializer(deserialization_schema, "PulsarDeserializationSchema.flink_schema"))
+
+
+class _ValuesOnly(PulsarDeserializationSchema):
+    def __init__(self, schema: DeserializationSchema) -> None:
+        self._schema = schema
+
+    def deserialize_message(self, message: PulsarMessage) -> Any:
+        value: Any = message.value  # None too, as the source gives it to a DeserializationSchema
+        return self._schema.deserialize(value)
+
+    def get_produced_type(self) -> TypeInformation | None:
+        return self._schema.get_produced_type()
+
+
+@needs(packages.PULSAR)
+class PulsarSource(Source):
+    """Reads topics; made by its `builder`.
+
+    The job's checkpoints hold the message ids up to which it has read, so a restore reads exactly the same messages again.
+    Elements have the event times of their messages, where producers have given some.
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarSource
+    """
+
+    @staticmethod
+    def builder() -> PulsarSourceBuilder:
+        """A builder of such sources."""
+        return PulsarSourceBuilder()
+
+
+@needs(packages.PULSAR)
+class PulsarSourceBuilder:
+    """Builds a `PulsarSource`. Each method but `build` returns this object.
+
+    Needed are the service URL, a subscription name, topics or a pattern, and a schema.
+
+    Example:
+        >>> from changelog_engine.api.common.serialization import SimpleStringSchema
+        >>> source = (
+        ...     PulsarSource.builder()
+        ...     .set_service_url("pulsar://localhost:6650")
+        ...     .set_subscription_name("billing")
+        ...     .set_topics(["orders", "returns"])
+        ...     .set_start_cursor(StartCursor.earliest())
+        ...     .set_deserialization_schema(SimpleStringSchema())
+        ...     .build()
+        ... )
+
+    Source: pyflink.datastream.connectors.pulsar.PulsarSourceBuilder
+    """
+
+    def __init__(self) -> None:
+        self._options: dict[str, Any] = {}
+        self._authentication: engine.Authentication | None = None
+        self._topics: engine.Topics | None = None
+        self._schema: Any = None
+        self._start = StartPosition()
+        self._stop = Stop()
+        self._bounded = False
+
+    def set_admin_url(self, admin_url: str) -> PulsarSourceBuilder:
+        """Where the brokers' HTTP service is; needed for topic patterns only.
+
+        Args:
+            admin_url: such as ``http://localhost:8080``.
+        """
+        self._options[ADMIN_URL] = _arguments.text(admin_url, "PulsarSourceBuilder.set_admin_url: admin_url")
+        return self
+
+    def set_service_url(self, service_url: str) -> PulsarSourceBuilder:
+        """Where the brokers are.
+
+        Args:
+            service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
+        """
+        what = "PulsarSourceBuilder.set_service_url: service_url"
+        self._options[SERVICE_URL] = _arguments.text(service_url, what)
+        return self
+
+    def set_subscription_name(self, subscription_name: str) -> PulsarSourceBuilder:
+        """The durable subscription that keeps what the job may still need. No other program may use it."""
+        what = "PulsarSourceBuilder.set_subscription_name: subscription_name"
+        self._options["pulsar.consumer.subscriptionName"] = _arguments.text(subscription_name, what)
+        return self
+
+    def set_subscription_type(self, subscription_type: SubscriptionType) -> PulsarSourceBuilder:
+        """How the subscription is used, of PyFlink before 1.18.
+
+        Args:
+            subscription_type: ``Exclusive`` or ``Failover``.
+
+        Raises:
+            NotSupportedError: one of the others.
+        """
+        what = "PulsarSourceBuilder.set_subscription_type: subscription_type"
+        if not isinstance(subscription_type, SubscriptionType):
+            raise ArgumentTypeError(f"{what} must be a SubscriptionType, got {subscription_type!r}")
+        put_option(self._options, "pulsar.consumer.subscriptionType", subscription_type.name, what)
+        return self
+
+    def set_topics(self, topics: str | list[str]) -> PulsarSourceBuilder:
+        """All partitions of these topics, or single partitions.
+
+        Args:
+            topics: a topic, or several.
+        """
+        what = "PulsarSourceBuilder.set_topics"
+        return self._read(what, engine.Topics(names=topics_of(topics, what)))
+
+    def set_topic_pattern(self, topic_pattern: str) -> PulsarSourceBuilder:
+        """All topics of a namespace whose whole name matches a pattern of Python's. New ones are found as they come.
+
+        Args:
+            topic_pattern: ``tenant/namespace/pattern``; a pattern alone is of public/default.
+        """
+        what = "PulsarSourceBuilder.set_topic_pattern"
+        pattern = _arguments.text(topic_pattern, f"{what}: topic_pattern")
+        return self._read(what, engine.Topics(pattern=pattern))
+
+    def set_consumer_name(self, consumer_name: str) -> PulsarSourceBuilder:
+        """What brokers show."""
+        what = "PulsarSourceBuilder.set_consumer_name: consumer_name"
+        self._options["pulsar.consumer.consumerName"] = _arguments.text(consumer_name, what)
+        return self
+
+    def set_range_generator(self, range_generator: RangeGenerator) -> PulsarSourceBuilder:
+        """Which keys are read.
+
+        Args:
+            range_generator: ``RangeGenerator.full()``.
+        """
+        if not isinstance(range_generator, RangeGenerator):
+            raise ArgumentTypeError(
+                f"PulsarSourceBuilder.set_range_generator: range_generator must be a RangeGenerator, got {range_generator!r}"
+            )
+        return self
+
+    def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
+        """Where reading begins when the job starts from nothing; default: the oldest message."""
+        if not isinstance(start_cursor, StartCursor):
+            raise ArgumentTypeError(
+                "PulsarSourceBuilder.set_start_cursor: start_cursor must be a StartCursor such as StartCursor.latest(), got "
+                f"{start_cursor!r}"
+            )
+        self._start = start_cursor._start
+        return self
+
+    def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
+        """Stop there, and count as unbounded nevertheless."""
+        return self._stop_at(stop_cursor, False, "set_unbounded_stop_cursor")
+
+    def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
+        """Stop there. The source can be used in BATCH mode."""
+        return self._stop_at(stop_cursor, True, "set_bounded_stop_cursor")
+
+    def _stop_at(self, stop_cursor: Any, bounded: bool, method: str) -> PulsarSourceBuilder:
+        if not isinstance(stop_cursor, StopCursor):
+            raise ArgumentTypeError(
+                f"PulsarSourceBuilder.{method}: stop_cursor must be a StopCursor such as StopCursor.latest(), got "
+                f"{stop_cursor!r}"
+            )
+        self._stop, self._bounded = stop_cursor._stop, bounded
+        return self
+
+    def set_deserialization_schema(
+        self, deserialization_schema: DeserializationSchema | PulsarDeserializationSchema
+    ) -> PulsarSourceBuilder:
+        """What turns messages into elements.
+
+        Args:
+            deserialization_schema: of values; or one of whole messages.
+        """
+        what = "PulsarSourceBuilder.set_deserialization_schema"
+        self._schema = _deserializer(deserialization_schema, what)
+        return self
+
+    def set_authentication(
+        self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
+    ) -> PulsarSourceBuilder:
+        """Who asks.
+
+        Args:
+            auth_plugin_class_name: Java's AuthenticationToken, AuthenticationTls, AuthenticationBasic, AuthenticationOAuth2
+                or AuthenticationAthenz, with or without its package.
+            auth_params_string: as Java's class takes them, ``key:value,...`` or JSON; or a dict.
+        """
+        what = "PulsarSourceBuilder.set_authentication"
+        self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
+        return self
+
+    def set_config(self, key: str | ConfigOption[Any], value: Any) -> PulsarSourceBuilder:
+        """An option of the source or of Pulsar's client, by Flink's names.
+
+        Args:
+            key: such as ``pulsar.source.partitionDiscoveryIntervalMs``.
+            value: a str, a number or a bool.
+        """
+        put_option(self._options, key, value, "PulsarSourceBuilder.set_config")
+        return self
+
+    def set_config_with_dict(self, config: Mapping[str, Any]) -> PulsarSourceBuilder:
+        """As `set_properties`, which PyFlink prefers."""
+        warnings.warn(
+            "set_config_with_dict is deprecated. Use set_properties instead.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.set_properties(config)
+
+    def set_properties(self, config: Mapping[str, Any]) -> PulsarSourceBuilder:
+        """Several options.
+
+        Args:
+            config: see `set_config`.
+        """
+        for key, value in config.items():
+            put_option(self._options, key, value, "PulsarSourceBuilder.set_properties")
+        return self
+
+    def build(self) -> PulsarSource:
+        """The source.
+
+        Raises:
+            ConfigurationError: something is missing, an option cannot be used, or pulsar-client is not installed.
+            NotSupportedError: an option that only Java's client can use.
+        """
+        what = "PulsarSourceBuilder.build"
+        if self._topics is None:
+            raise ConfigurationError(f"{what}: call set_topics() or set_topic_pattern() first")
+        if self._schema is None:
+            raise ConfigurationError(f"{what}: call set_deserialization_schema() first")
+        properties = engine.ClientProperties(self._options, "PulsarSource", "source", self._authentication)
+        given = properties.number(
+            "pulsar.source.partitionDiscoveryIntervalMs", _DISCOVERY_INTERVAL_MS, -LONGEST_MS, LONGEST_MS
+        )
+        arguments = (self._topics, self._schema, properties, self._start, self._stop, self._bounded)
+        if self._bounded or self._stop.at is not CursorKind.NEVER or given <= 0:
+            return PulsarSource(engine.PulsarSource(*arguments))
+        return PulsarSource(engine.DiscoveringPulsarSource(*arguments, discovery_interval_ms=given))
+
+    def _read(self, what: str, topics: engine.Topics) -> PulsarSourceBuilder:
+        if self._topics is not None:
+            raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
+        self._topics = topics
+        return self
+
+
+def _deserializer(schema: Any, what: str) -> Any:
+    if not isinstance(schema, (DeserializationSchema, PulsarDeserializationSchema)):
+        raise ArgumentTypeError(
+            f"{what}: deserialization_schema must be a DeserializationSchema or a PulsarDeserializationSchema, got "
+            f"{schema!r}"
+        )
+    return schema
