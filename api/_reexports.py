@@ -57,8 +57,12 @@ _FROM = {
         "datastream.functions": "SinkFunction SourceFunction",
     },
     "datastream.connectors.pulsar": {
-        "common.config_options": "ConfigOptions",
+        "common.config_options": "ConfigOption ConfigOptions",
         "common.execution_config": "ExecutionConfig",
+        "common.serialization": "DeserializationSchema SerializationSchema",
+        "common.time": "Duration",
+        "common.typeinfo": "TypeInformation",
+        "datastream.connectors.base": "DeliveryGuarantee Sink Source",
     },
     "datastream.data_stream": {
         "common.typeinfo": "RowTypeInfo",
