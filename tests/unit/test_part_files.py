@@ -406,14 +406,24 @@ def test_truncated_range_is_refused(tmp_path: Path) -> None:
         state_at(driver.folder, rows[3])
 
 
-def test_wrong_sequence_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("numbers", "wrong"),
+    [
+        ([0, 2, 1], "sequence number 2 where 1 is due"),
+        ([0, 1, 3], "sequence number 3 where 2 is due"),
+        ([0, 1, 1], "sequence number 1 where 2 is due"),
+        ([1, 2, 3], "sequence number 1 where 0 is due"),
+    ],
+    ids=["swapped", "a gap", "twice", "later"],
+)
+def test_wrong_sequence_is_found(tmp_path: Path, numbers: list[int], wrong: str) -> None:
     driver = Driver.start(tmp_path)
     part = driver.part({"a": 1, "b": 2, "c": 3})
     folder = tmp_path / "job" / "changelog"
     table = pq.read_table(folder / part.path)
     from changelog_engine.changelog.log_files import crc32, parse_part, part_name
 
-    changed = table.set_column(2, SCHEMA.field("sequence"), pa.array([0, 2, 1]))
+    changed = table.set_column(2, SCHEMA.field("sequence"), pa.array(numbers))
     sink = pa.BufferOutputStream()
     pq.write_table(changed, sink)
     data = sink.getvalue()
@@ -424,7 +434,7 @@ def test_wrong_sequence_is_found(tmp_path: Path) -> None:
     forged = part._replace(path=path, size=data.size)
     row = driver.row([forged])
     driver.committer.commit(row, [forged])
-    with pytest.raises(CorruptChangelogError, match="sequence number 2 where 1 is due"):
+    with pytest.raises(CorruptChangelogError, match=wrong):
         state_at(driver.folder, row)
 
 
