@@ -105,7 +105,7 @@ def fold_range(task: FoldTask) -> FoldResult:
             _gather(states, table if exact else _only(table, task.operator, kind, groups))
         for table in changes:
             _gather(states, table)
-        part = _write(task, kind, groups, states, storage, len(written) + 1)
+        part = _write(task, groups, states, storage, len(written) + 1)
         if part is not None:
             written.append((Piece(part.path, task.operator, kind, groups.start, groups.stop - 1), part))
     return FoldResult(written, kept, log.rows)
@@ -136,7 +136,6 @@ def _only(table: pa.Table, operator: str, kind: str, groups: range) -> pa.Table:
 
 def _write(
     task: FoldTask,
-    kind: str,
     groups: range,
     states: dict[tuple[str, str], list[pa.Table]],
     storage: Storage,

@@ -139,7 +139,7 @@ def fill_versions(
         at = np.flatnonzero(chosen)
         if not len(at):
             continue
-        found = _decoded(live.take(pa.array(at)), version, operator, spec, key_type)
+        found = _decoded(live.take(pa.array(at)), version, operator, spec)
         for index, value in zip(at.tolist(), found, strict=True):
             values[index] = value
         rewritten[at] = version.rewrites
@@ -209,9 +209,7 @@ def _shares(live: pa.Table, versions: TypeVersions) -> list[Any]:
     return [left, *found]
 
 
-def _decoded(
-    table: pa.Table, version: Version, operator: str, spec: StateSpec, key_type: TypeInformation | None
-) -> list[Any]:
+def _decoded(table: pa.Table, version: Version, operator: str, spec: StateSpec) -> list[Any]:
     values = codec_for(version.type).decode_many(column_of(table, "value"), column_of(table, "payload"))
     if version.convert is None:
         return values

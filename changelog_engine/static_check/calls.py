@@ -18,7 +18,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check import answers, trial
 from changelog_engine.static_check.findings import Level
 from changelog_engine.static_check.imports import Say
-from changelog_engine.static_check.reading import Reading, SourceFile
+from changelog_engine.static_check.reading import Reading
 from changelog_engine.static_check.values import (
     UNKNOWN,
     Bound,
@@ -74,14 +74,12 @@ class Calls:
 
     Args:
         reading: of the program.
-        source: the file.
         say: notes a finding.
         workers: whether the code runs in workers.
     """
 
-    def __init__(self, reading: Reading, source: SourceFile, say: Say, workers: bool) -> None:
+    def __init__(self, reading: Reading, say: Say, workers: bool) -> None:
         self._reading = reading
-        self._source = source
         self._say = say
         self._workers = workers
 

@@ -103,7 +103,7 @@ class Walk:
         self._imports = Imports(
             reading, source, lambda each: module_of(reading, each), self._say, function is not None
         )
-        self._calls = Calls(reading, source, self._say, workers)
+        self._calls = Calls(reading, self._say, workers)
 
     # Statements
 

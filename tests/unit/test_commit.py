@@ -60,7 +60,8 @@ def test_parts_are_verified(tmp_path: Path) -> None:
     for wrong, words in (
         (part._replace(path=part.path.replace("part-1", "part-9")), "is missing"),
         (part._replace(size=part.size + 1), "has .* bytes"),
-        (part._replace(rows=3), "has 2 rows"),
+        (part._replace(rows=3), "has 2 rows, its subtask wrote 3"),
+        (part._replace(rows=1), "has 2 rows, its subtask wrote 1"),
         (part._replace(first_sequence=1), "0 is due"),
         (part._replace(attempt=7), "belongs to"),
         (part._replace(checkpoint_id=7), "belongs to"),
