@@ -168,6 +168,10 @@ def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     }
 
 
+def _document(row: Checkpoint | Attempt) -> str:
+    return json.dumps({"format": FORMAT_VERSION, **asdict(row)}, separators=(",", ":"))
+
+
 @dataclass(frozen=True)
 class Attempt:
     """The row with which a driver takes the job over; newer attempts fence older ones.
@@ -191,7 +195,7 @@ class Attempt:
 
     def to_json(self) -> str:
         """The row's JSON document."""
-        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, separators=(",", ":"))
+        return _document(self)
 
     @staticmethod
     def from_json(text: str) -> Attempt:

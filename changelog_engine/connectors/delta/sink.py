@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.delta.tables import user_tables
-from changelog_engine.connectors.delta.types import checked_partitions, table_schema
+from changelog_engine.connectors.delta.types import checked_partitions, plain_type, table_schema
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
 from changelog_engine.connectors.protocols import (
     Committable,
@@ -117,7 +117,7 @@ class DeltaSink(CommittingSink):
         table = user_tables()(self.path)
         table.refuse_unreadable()
         ours = {field.name: field.type for field in self.schema}
-        theirs = {field.name: _plain(field.type) for field in table.schema()}
+        theirs = {field.name: plain_type(field.type) for field in table.schema()}
         if ours != theirs:
             raise ConfigurationError(
                 f"the Delta table {self.path} has other columns than the stream: it has {_shown(theirs)}, "
@@ -243,21 +243,6 @@ class DeltaWriter(CommittingWriter):
                 "partition": dict(partition),
             }
         )
-
-
-def _plain(given: pa.DataType) -> pa.DataType:
-    """A table's type without what does not matter: names of elements, which may be null, large offsets."""
-    if pa.types.is_large_string(given) or pa.types.is_string_view(given):
-        return pa.string()
-    if pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
-        return pa.binary()
-    if pa.types.is_list(given) or pa.types.is_large_list(given):
-        return pa.list_(_plain(given.value_type))
-    if pa.types.is_map(given):
-        return pa.map_(_plain(given.key_type), _plain(given.item_type))
-    if pa.types.is_struct(given):
-        return pa.struct([pa.field(field.name, _plain(field.type)) for field in given])
-    return given
 
 
 def _shown(columns: Mapping[str, pa.DataType]) -> str:

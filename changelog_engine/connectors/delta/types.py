@@ -98,23 +98,35 @@ def _field_type(given: pa.DataType, name: str) -> TypeInformation:
 
 def read_schema(schema: pa.Schema) -> pa.Schema:
     """What a table's columns are read as, so that they become the values of `row_type_of`."""
-    return pa.schema([pa.field(field.name, _read_as(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, plain_type(field.type, _read_as)) for field in schema])
 
 
 def _read_as(given: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(given):
         return pa.timestamp("us") if given.tz is None else pa.timestamp("ns", "UTC")
-    if pa.types.is_large_list(given) or pa.types.is_list(given):
-        return pa.list_(_read_as(given.value_type))
+    return given
+
+
+def plain_type(
+    given: pa.DataType, other: Callable[[pa.DataType], pa.DataType] = lambda type_: type_
+) -> pa.DataType:
+    """A table's type without what does not matter: names of elements, which may be null, large offsets.
+
+    Args:
+        given: a column's type.
+        other: what becomes of the types in it that are neither nested, text nor bytes; by default they stay.
+    """
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        return pa.list_(plain_type(given.value_type, other))
     if pa.types.is_map(given):
-        return pa.map_(_read_as(given.key_type), _read_as(given.item_type))
+        return pa.map_(plain_type(given.key_type, other), plain_type(given.item_type, other))
     if pa.types.is_struct(given):
-        return pa.struct([pa.field(field.name, _read_as(field.type)) for field in given])
+        return pa.struct([pa.field(field.name, plain_type(field.type, other)) for field in given])
     if pa.types.is_large_string(given) or pa.types.is_string_view(given):
         return pa.string()
     if pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
         return pa.binary()
-    return given
+    return other(given)
 
 
 def checked_partitions(columns: Sequence[str], row_type: RowTypeInfo) -> list[str]:
