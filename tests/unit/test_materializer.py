@@ -7,18 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from test_commit_helpers import Driver, state_at
 
+from changelog_engine.changelog.row_files import Index
 from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import complete_snapshots
+from materializer import retention as retention_module
 from materializer import truncation
 from materializer.materialize import materialize
 from materializer.pieces import ENTRIES, Piece, cut
@@ -224,3 +227,23 @@ def test_the_command_refuses(tmp_path: Path, options: list[str], message: str) -
     result = command(tmp_path / "job", *options)
     assert result.exit_code != 0
     assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "kept"),
+    [
+        (30, (1, 3)),
+        (31, (1, 3)),
+        (39, (1, 3)),
+        (40, (1, 3)),
+        (41, (2, 3)),
+        (50, (2, 3)),
+        (51, (3, 3)),
+        (99, (3, 3)),
+    ],
+)
+def test_the_history_begins_with_the_checkpoint_before_its_window(now_ms: int, kept: tuple[int, int]) -> None:
+    """A checkpoint that is exactly as old as the history is in the window."""
+    index = Index(np.array([1, 2, 3]), np.array([1, 1, 1]), np.array([10, 20, 30]))
+    assert retention_module._history(index, Retention(history_ms=20), now_ms) == {1: kept}
+    assert retention_module._history(index, Retention(history_ms=0), now_ms) == {}
