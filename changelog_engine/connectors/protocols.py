@@ -228,7 +228,13 @@ class SinkWriter(Writer):
 
 
 class AnySink(Connector):
-    """What all sinks have in common. A sink of one's own is a `Sink` or a `CommittingSink`."""
+    """What all sinks have in common. A sink of one's own is a `Sink` or a `CommittingSink`.
+
+    Attributes:
+        goes_along: it needs no subtasks of its own: behind a union it runs in the stage of each stream.
+    """
+
+    goes_along = False
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
         """A sink like this one for a stream's elements.

@@ -23,6 +23,8 @@ class PrintSink(AnySink):
         type_info: declared type of the elements, which says how they look; None prints ``str(value)``.
     """
 
+    goes_along = True
+
     def __init__(self, identifier: str | None = None, type_info: TypeInformation | None = None) -> None:
         self.identifier = identifier or None
         self.type_info = type_info
@@ -49,6 +51,8 @@ class PrintSink(AnySink):
 
 class CollectSink(AnySink):
     """Brings the elements to the driver as they are, for execute_and_collect."""
+
+    goes_along = True
 
 
 class FunctionSink(Sink):

@@ -63,7 +63,7 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
 def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The job's operators as a checkpoint row keeps them."""
     nodes = {node.id: node for node in plan.graph.nodes}
-    described = []
+    described: dict[str, dict[str, Any]] = {}
     for stage in plan.stages:
         for node in stage.nodes:
             uid = plan.uids[node]
@@ -77,8 +77,8 @@ def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]
             if uid in states:
                 entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
                 entry["states"] = [state for state in states[uid].values() if not state.get(REMOVED)]
-            described.append(entry)
-    return described
+            described.setdefault(uid, entry)  # a sink may be in several stages
+    return list(described.values())
 
 
 def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:

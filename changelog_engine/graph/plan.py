@@ -7,6 +7,8 @@ Invariants:
       so elements of one source stay in order until a key_by. (Flink would rebalance them.) After rebalance() and its
       like it has the job's parallelism.
     * An operator with two inputs begins a stage: what it reads comes through exchanges, one edge or more for each input.
+    * An operator is in one stage, but for a sink that goes along with its inputs (``AnySink.goes_along``): behind a union it
+      is in the stage of each stream, where these have one parallelism and none is a source's.
     * Every operator has a stable id: the user's uid, else a hash of its place in the graph.
 """
 
@@ -182,6 +184,10 @@ class _Planner:
             if node.parallelism in (None, self.drafts[stage].parallelism):
                 self._chain(node, stage, paths)
                 return
+        if not moved and self._goes_along(node, stages):
+            for stage in sorted(stages):
+                self._chain(node, stage, [path for path in paths if self.stage_of[path.origin] == stage])
+            return
         parallelism = node.parallelism or self._moved_parallelism(paths, stages)
         self._check_forward(node, paths, parallelism)
         only = node.id if node.kind in TWO_INPUTS else None
@@ -192,6 +198,18 @@ class _Planner:
         self.drafts[stage].nodes.append(node.id)
         for path in paths:  # a stream in union with itself comes twice
             self.chained.setdefault(path.origin, []).append(node.id)
+
+    def _goes_along(self, node: Node, stages: set[int]) -> bool:
+        """Whether a node behind a union needs no stage of its own."""
+        if node.kind is not NodeKind.SINK or not node.function.goes_along:
+            return False
+        before = [self.drafts[stage] for stage in stages]
+        parallelism = {draft.parallelism for draft in before}
+        return (
+            len(parallelism) == 1
+            and node.parallelism in (None, *parallelism)
+            and all(self.nodes[draft.nodes[0]].kind is not NodeKind.SOURCE for draft in before)
+        )
 
     def _moved_parallelism(self, paths: list[_Path], stages: set[int]) -> int:
         spread = [path for path in paths if path.route is not None and path.input == 0]

@@ -109,31 +109,34 @@ def _of_all(plan: JobPlan, wanted: int) -> dict[int, int]:
 
 def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
     nodes = {node.id: node for node in plan.graph.nodes}
-    stage_of = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
+    stages_of: dict[str, list[Stage]] = {}  # a sink may be in several
+    for stage in plan.stages:
+        for each in stage.nodes:
+            stages_of.setdefault(plan.uids[each], []).append(stage)
     if not wanted:
         raise ConfigurationError("no operator is named: give {uid: parallelism}, or one number for the job")
     found = {stage.id: stage.parallelism for stage in plan.stages}
     asked: dict[int, str] = {}
     for uid, number in wanted.items():
-        stage = stage_of.get(uid)
-        if stage is None:
-            there = ", ".join([repr(each) for each in stage_of])
+        if uid not in stages_of:
+            there = ", ".join([repr(known) for known in stages_of])
             raise ConfigurationError(
                 f"job {plan.graph.name!r} has no operator with uid {uid!r}; it has {there}"
             )
         _check_number(number, f"operator {uid!r}")
-        other = asked.setdefault(stage.id, uid)
-        if wanted[other] != number:
-            raise ConfigurationError(
-                f"operators {other!r} and {uid!r} are chained, so they have one parallelism: give both the same"
-            )
-        for node in (nodes[each] for each in stage.nodes):
-            if node.kind is NodeKind.SOURCE and not node.function.parallel and number != 1:
+        for stage in stages_of[uid]:
+            other = asked.setdefault(stage.id, uid)
+            if wanted[other] != number:
                 raise ConfigurationError(
-                    f"operator {uid!r} runs in the subtask of source {node.name!r}, which reads with one subtask only. "
-                    "Call rebalance() behind the source, so that what follows can have another parallelism"
+                    f"operators {other!r} and {uid!r} are chained, so they have one parallelism: give both the same"
                 )
-        found[stage.id] = number
+            for node in (nodes[each] for each in stage.nodes):
+                if node.kind is NodeKind.SOURCE and not node.function.parallel and number != 1:
+                    raise ConfigurationError(
+                        f"operator {uid!r} runs in the subtask of source {node.name!r}, which reads with one subtask only. "
+                        "Call rebalance() behind the source, so that what follows can have another parallelism"
+                    )
+            found[stage.id] = number
     return found
 
 

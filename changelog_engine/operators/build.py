@@ -287,6 +287,8 @@ class StageBuilder:
 
     def _gets_what_was_given(self, node: int) -> bool:
         """Whether what reaches a node stayed in the chain since a function gave it, and nothing else reads it."""
+        if sum(node in stage.nodes for stage in self.plan.stages) > 1:
+            return False  # what comes over a union has its type
         senders = [sender for sender, receivers in self.stage.links.items() if node in receivers]
         if not senders:
             return True
