@@ -505,7 +505,7 @@ class _TracedRun(ReplayRun):
                 for node in stage.nodes:
                     uid = self.plan.uids[node]
                     if uid in ends:
-                        self._ends[uid] = dict(ends[uid])
+                        self._progress.advance({uid: ends[uid]})
         return super()._run_epoch(checkpoint, ends, barrier)
 
 

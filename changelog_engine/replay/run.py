@@ -126,7 +126,7 @@ class ReplayRun:
                     f"the split {next(iter(new))!r} of a source came up while the job ran, and the log does not have where "
                     f"it began: replay from checkpoint {checkpoint.id} on"
                 )
-            self._ends[uid].update(new)
+            self._progress.advance({uid: new})
 
     def _run_epoch(self, checkpoint: Checkpoint, ends: Ends, barrier: bool) -> bool:
         """Run an epoch; returns whether a source asks for another to come to its end."""
@@ -145,9 +145,12 @@ class ReplayRun:
         )
 
     def _take_positions(self, report: EpochReport) -> None:
-        for uid, splits in report.sources.items():
-            for split, ((at, _, _), finished) in splits.items():
-                self._ends[uid][split] = (at, finished)
+        self._progress.advance(
+            {
+                uid: {split: (at, finished) for split, ((at, _, _), finished) in splits.items()}
+                for uid, splits in report.sources.items()
+            }
+        )
 
     def _order(
         self, stage: Stage, subtask: int, checkpoint: Checkpoint, ends: Ends, barrier: bool
