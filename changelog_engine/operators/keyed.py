@@ -171,7 +171,7 @@ class ReduceOperator(KeyedOperator):
 
     def end_key(self) -> None:
         if self.final_only:
-            self.emit([self.cell.value()], None)
+            self.emit([self.cell.value()], [MAX_WATERMARK])  # as at a timer of the input's end
             self.cell.clear()
 
 

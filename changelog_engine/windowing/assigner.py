@@ -16,6 +16,7 @@ W = TypeVar("W")
 W2 = TypeVar("W2")
 
 NO_TIMESTAMP = -(2**63)
+_INPUT_END = 2**63 - 1
 
 
 class WindowAssigner(ABC, Generic[T, W]):
@@ -114,15 +115,21 @@ class SessionWindowTimeGapExtractor(ABC):
 
 
 def timestamp_of(assigner: WindowAssigner[Any, Any], timestamp: int) -> int:
-    """The timestamp, if the element has one.
+    """The timestamp, if the element has one that a window can lie behind.
 
     Raises:
-        InvalidJobError: it has none.
+        InvalidJobError: it has none, or that of the input's end.
     """
     if timestamp == NO_TIMESTAMP:
         raise InvalidJobError(
             f"{type(assigner).__name__} needs timestamps, and an element has none: call "
             "assign_timestamps_and_watermarks() with a timestamp assigner before the window, or take processing time"
+        )
+    if timestamp == _INPUT_END:
+        raise InvalidJobError(
+            f"{type(assigner).__name__} has no window for the timestamp 2^63 - 1. Results of the input's end have it: those "
+            "of a timer at that time, in BATCH mode those of reduce(), sum(), min() and max(). Call "
+            "assign_timestamps_and_watermarks() with a timestamp assigner before the window"
         )
     return timestamp
 

@@ -351,6 +351,13 @@ class Sum(ReduceFunction):
         return value1[0], value1[1] + value2[1]
 
 
+class Stamp(ProcessFunction):
+    """Elements with their timestamps."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield *value, ctx.timestamp()
+
+
 class Watch(KeyedProcessFunction):
     """Says what comes when."""
 
@@ -362,13 +369,13 @@ class Watch(KeyedProcessFunction):
         yield ctx.get_current_key(), "timer", timestamp, ctx.timer_service().current_watermark()
 
 
-def test_batch_gives_final_results_only() -> None:
+def test_batch_gives_final_results_only_with_the_time_of_the_end() -> None:
     build = GraphBuilder(parallelism=2)
     keyed = build.key_by(build.source([(n % 3, n) for n in range(30)]), lambda value: value[0])
-    build.collect(build.add(NodeKind.REDUCE, "sum", keyed, function=Sum()))
+    build.collect(build.process(build.add(NodeKind.REDUCE, "sum", keyed, function=Sum()), Stamp()))
     job = TestJob("unused", checkpoint_interval_ms=None, batch=True, epoch_max_records=4)
     job.run(build.graph())
-    assert sorted(job.output) == [(key, sum(range(key, 30, 3))) for key in range(3)]
+    assert sorted(job.output) == [(key, sum(range(key, 30, 3)), 2**63 - 1) for key in range(3)]
 
 
 def test_batch_sorts_a_keys_elements_by_time_before_its_timers() -> None:

@@ -192,10 +192,14 @@ def test_bad_arguments(make: Any, message: str) -> None:
         make()
 
 
-def test_elements_without_timestamps_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("timestamp", "said"),
+    [(-(2**63), "an element has none"), (2**63 - 1, "Results of the input's end have it")],
+)
+def test_elements_without_timestamps_or_of_the_end_are_refused(timestamp: int, said: str) -> None:
     for assigner in (TumblingEventTimeWindows(1), SlidingEventTimeWindows(2, 1), EventTimeSessionWindows(1)):
-        with pytest.raises(InvalidJobError, match=r"assign_timestamps_and_watermarks\(\)"):
-            assigner.assign_windows("x", -(2**63), None)
+        with pytest.raises(InvalidJobError, match=rf"{said}.*assign_timestamps_and_watermarks\(\)"):
+            assigner.assign_windows("x", timestamp, None)
 
 
 def test_gaps_that_are_none() -> None:

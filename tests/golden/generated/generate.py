@@ -20,7 +20,6 @@ KEYS = [
     "pair",
     "row",
     "named",
-    "bytes",
     "date",
     "stamp",
     "dec",
@@ -142,9 +141,7 @@ class Maker:
         )
 
     def _partition(self, step):
-        return step | {
-            "how": self.one(["rebalance", "rescale", "shuffle", "broadcast", "global_", "forward"])
-        }
+        return step | {"how": self.one(["rebalance", "rescale", "shuffle", "broadcast", "forward"])}
 
     def _project(self, step):
         self.kind = "T"
@@ -223,7 +220,7 @@ class Maker:
         step |= self.into()
         step["element"] = self.statements(step, timers=timers, keyed=keyed)
         if timers:
-            step["timer"] = [*self.statements(step, timers=True, firing=True), ["give"]]
+            step["timer"] = [*self.statements(step, firing=True), ["give"]]
             step["domain"] = self.chance(0.3)
         if step.get("takes") == "both":
             self.ended = True
