@@ -14,6 +14,7 @@ Invariants:
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
+    * Of two truncations at once, as object stores have no lock against them, one decides anew when the other has committed.
     * The job's commits wait for none of these: one that loses against a commit of a truncation is tried again at once.
 
 Bound: the changelog lists the parts and rows since the second newest snapshot (and those that a copy or a retained
@@ -152,7 +153,8 @@ def _truncate_log(
         else:
             return stays, removed, added
     raise StorageError(
-        f"could not truncate {log.storage.root}: drivers took the job over {_COMMIT_TRIES} times meanwhile"
+        f"could not truncate {log.storage.root}: drivers took the job over, or others truncated it, "
+        f"{_COMMIT_TRIES} times meanwhile"
     )
 
 
@@ -185,12 +187,15 @@ def _commits(changes: Iterator[Change]) -> Iterator[Change]:
 
 
 def _commit(log: DeltaLog, change: Change) -> bool:
-    """Commit unless a driver took the job over since the log's version; checkpoints in between do no harm."""
+    """Commit unless a driver took the job over since the log's version, or another truncation took files out of it.
+
+    Checkpoints in between do no harm.
+    """
     for _ in range(_COMMIT_TRIES):
         seen = log.version
         log.refresh()
         added = log.added_since(seen)
-        if any(path.startswith(f"{ATTEMPT}-") for path in added):
+        if any(path.startswith(f"{ATTEMPT}-") for path in added) or log.removed_since(seen):
             return False
         try:
             counts = {"truncated": len(change.removes), "merged": len(change.adds)}

@@ -5,6 +5,7 @@ Reliability case 4, reliability case 18, reliability case 19, reliability case 2
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from support.materialized import (
     damage,
     finishes,
     killed_after,
+    merging_few,
     rows_read,
     states,
     stopped,
@@ -321,3 +323,31 @@ def test_case_30_a_flipped_bit_in_a_merged_part_is_detected(tmp_path: Path) -> N
     damage(next((tmp_path / "job" / "changelog").glob("merged-1-5-*.parquet")))
     with pytest.raises(CorruptChangelogError, match=r"merged-1-5-.* was changed after it was written"):
         states(tmp_path, 3)
+
+
+def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path) -> None:
+    """On object stores nothing is locked: one merges between the decision and the commit of another."""
+    _, _, folder = stopped(tmp_path, epochs=8)
+    materialize(folder, 3)
+    held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 9)}
+    keeps = Retention(history_ms=10**12, retained=8, grace_ms=0)
+    inner, other = truncation._commit, find_job_folder(str(tmp_path), "job")
+    begun: list[int] = []
+
+    def commit(log: DeltaLog, change: Any) -> bool:
+        if not begun:
+            begun.append(len(change.removes))
+            truncate(other, AT_ONCE._replace(retained=3))
+        return inner(log, change)
+
+    with (
+        mock.patch.object(truncation, "MaterializerLock", return_value=contextlib.nullcontext()),
+        mock.patch.object(truncation, "_commit", commit),
+        merging_few(),
+    ):
+        truncate(folder, keeps)
+    assert begun[0] > 1
+    assert verify(folder).faults == []
+    kept = sorted(Lineage(folder.open_changelog()).checkpoints)
+    assert {6, 7, 8} <= set(kept) < set(held)
+    assert {checkpoint: states(tmp_path, checkpoint) for checkpoint in kept} == {at: held[at] for at in kept}
