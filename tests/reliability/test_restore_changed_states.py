@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.functions import Last
 from support.programs import KEYS, Program, Versions
 from support.script import Failure, Fault
 
 from api.common import Row, Time
 from api.common.typeinfo import Types
-from api.datastream.functions import AggregateFunction
 from api.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -184,22 +184,6 @@ def test_case_26_a_state_begins_anew_in_any_form(
         assert folded.states["process", "one"] == {key: ("n", at[-1]) for key, at in numbers.items()}
 
 
-class Newest(AggregateFunction):
-    """The accumulator is the newest value."""
-
-    def create_accumulator(self) -> Any:
-        return None
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return value
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_b
-
-
 def all_kinds(kept: Any, migration: Any = None, ttl: bool = False, map_key: Any = None) -> Any:
     """Descriptors of the five kinds, of one type."""
 
@@ -209,7 +193,7 @@ def all_kinds(kept: Any, migration: Any = None, ttl: bool = False, map_key: Any 
             ListStateDescriptor("list", kept),
             MapStateDescriptor("map", map_key or Types.INT(), kept),
             ReducingStateDescriptor("reducing", lambda before, value: value, kept),
-            AggregatingStateDescriptor("aggregating", Newest(), kept),
+            AggregatingStateDescriptor("aggregating", Last(), kept),
         ]
         for descriptor in found:
             if migration is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from api.common.typeinfo import Types
-from api.datastream import KeyedProcessFunction
+from api.datastream import AggregateFunction, KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, ValueStateDescriptor
 
 
@@ -39,6 +39,22 @@ class Keep(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         self.kept.add(value)
         yield value[0], len(self.kept.get())
+
+
+class Last(AggregateFunction):
+    """The accumulator is the newest value."""
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_b
 
 
 def counted(elements: list[Any]) -> list[tuple[Any, int]]:

@@ -12,6 +12,13 @@ from changelog_engine.graph.nodes import JobGraph, Node, NodeKind, WatermarkSpec
 from changelog_engine.types import TypeInformation
 
 
+def nodes_of(stream: Any) -> list[Node]:
+    """The nodes that lead to a stream of the API, without the sink that is put behind it."""
+    stream.print()
+    nodes: tuple[Node, ...] = stream.get_execution_environment()._take_job("job")[0].nodes
+    return list(nodes[:-1])
+
+
 class GraphBuilder:
     """Adds nodes one after another; every method returns the new node's id.
 

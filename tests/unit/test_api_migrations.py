@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.functions import Last
 
 from api.common import Configuration
 from api.common.typeinfo import Types
 from api.datastream import StreamExecutionEnvironment
-from api.datastream.functions import AggregateFunction
 from api.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -19,23 +19,6 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine.errors import ConfigurationError
-
-
-class Last(AggregateFunction):
-    """Keeps the last value."""
-
-    def create_accumulator(self) -> Any:
-        return None
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return value
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_b
-
 
 DESCRIPTORS = [
     ValueStateDescriptor("s", Types.LONG()),

@@ -6,11 +6,12 @@ import inspect
 import pickle
 
 import pytest
+from support.profiles import Mean
 
 import api.datastream.functions as functions
 import api.datastream.state as state
 from api.common import Types
-from api.datastream import AggregateFunction, ReduceFunction, TimerService
+from api.datastream import ReduceFunction, TimerService
 from api.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -27,20 +28,6 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 class Add(ReduceFunction):
     def reduce(self, value1, value2):
         return value1 + value2
-
-
-class Mean(AggregateFunction):
-    def create_accumulator(self):
-        return 0, 0
-
-    def add(self, value, accumulator):
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def get_result(self, accumulator):
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a, acc_b):
-        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
 def test_specs():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from support.graphs import nodes_of
 
 from api.common import Types
 from api.datastream import (
@@ -69,12 +70,6 @@ def env(monkeypatch):
 @pytest.fixture
 def pairs(env):
     return env.from_collection([("a", 1), ("b", 2)], PAIR)
-
-
-def nodes_of(stream):
-    """The nodes that lead to a stream, without the sink that is put behind it."""
-    stream.print()
-    return stream.get_execution_environment()._take_job("job")[0].nodes[:-1]
 
 
 class TestPartitionings:

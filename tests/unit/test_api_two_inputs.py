@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.graphs import nodes_of
 
 from api.common import Types
 from api.datastream import (
@@ -89,11 +90,6 @@ def words(env):
 @pytest.fixture
 def numbers(env):
     return env.from_collection([1], Types.INT())
-
-
-def nodes_of(stream):
-    stream.print()
-    return stream.get_execution_environment()._take_job("job")[0].nodes[:-1]
 
 
 class TestConnectedStreams:

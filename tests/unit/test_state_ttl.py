@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.profiles import Mean
 from support.same import exact
 from support.ttl_bench import TTL, TtlBench
 
 from api.common.typeinfo import Types
-from api.datastream import AggregateFunction
 from api.datastream.state import AggregatingState, ListState, MapState, ReducingState, ValueState
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import TypeMismatchError
@@ -219,25 +219,9 @@ def test_adding_to_an_expired_reduction(bench, show, expected):
     assert b.state.get() is None
 
 
-class Average(AggregateFunction):
-    def create_accumulator(self):
-        return 0, 0
-
-    def add(self, value, accumulator):
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def get_result(self, accumulator):
-        return accumulator[0] / accumulator[1]
-
-    def merge(self, acc_a, acc_b):
-        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
-
-
 @pytest.mark.parametrize(("show", "expected"), [(False, 8.0), (True, 4.0)])
 def test_adding_to_an_expired_aggregate(bench, show, expected):
-    b = bench(
-        StateKind.AGGREGATING, Types.TUPLE([Types.LONG(), Types.LONG()]), Average(), return_expired=show
-    )
+    b = bench(StateKind.AGGREGATING, Types.TUPLE([Types.LONG(), Types.LONG()]), Mean(), return_expired=show)
     b.state.add(1)
     b.now += 50
     b.state.add(3)
