@@ -175,6 +175,8 @@ def test_refusals(parent: Path, tmp_path: Path) -> None:
     assert "has its tables in a folder named" in refused(cli(parent, tmp_path / "base" / "a b"))
     assert "has its tables in a folder named" in refused(cli(parent, tmp_path / "base" / "x", "--name", "y"))
     assert "there is no changelog" in refused(cli(tmp_path / "base" / "taken", tmp_path / "base" / "x"))
+    (tmp_path / "file").touch()
+    assert "is a file: name a folder for the fork" in refused(cli(parent, tmp_path / "file" / "x"))
     assert sorted(path.name for path in (tmp_path / "base").iterdir()) == before
 
 
