@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from inspect import isgenerator
 from itertools import compress
 from typing import Any
 
@@ -242,10 +243,13 @@ class TimestampsOperator(Operator):
         for time, value in zip(times, values, strict=True):
             whole = milliseconds(time)
             if whole is None:
+                yields = (
+                    ". It is a generator function: write return instead of yield" if isgenerator(time) else ""
+                )
                 raise TypeMismatchError(
                     f"extract_timestamp of operator {self.name!r} returned {shown(time)} for the element "
                     f"{shown(value)}; a timestamp is a number of milliseconds since 1970, such as "
-                    "moment.timestamp() * 1000"
+                    f"moment.timestamp() * 1000{yields}"
                 )
             found.append(whole)
         return found

@@ -258,6 +258,11 @@ def test_timestamps_are_numbers_of_milliseconds(env, run):
             run(timed([wrong]).process(TimesOf()))
         with pytest.raises(ChangelogEngineError, match="timer's timestamp is a 64-bit int"):
             run(env.from_collection([wrong]).key_by(lambda v: 0).process(TimersAt()))
+    yielding = Answer()
+    yielding.extract_timestamp = lambda value, time: (yield value)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(yielding)
+    with pytest.raises(ChangelogEngineError, match="a generator function: write return instead of yield"):
+        run(timed([5]))
 
 
 @pytest.mark.parametrize("interval_ms", [200, 0])
