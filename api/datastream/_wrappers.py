@@ -6,6 +6,7 @@ The wrappers are plain classes at module level, so that they pickle by name.
 from __future__ import annotations
 
 import inspect
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,8 @@ from .functions import (
     ProcessFunction,
     ReduceFunction,
 )
+
+_SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
 
 
 class MapWrapper:
@@ -133,9 +136,10 @@ def as_process_function(function: Any, what: str) -> Any:
     """
     refuse_class(function, what)
     plain = not isinstance(function, Function) and hook_of(function, "process_element") is not None
-    if plain or isinstance(function, KeyedProcessFunction):
+    if plain:
         return function
-    return _wrapped(function, ProcessFunction, None, what)
+    wanted: ABCMeta = KeyedProcessFunction if isinstance(function, KeyedProcessFunction) else ProcessFunction
+    return _wrapped(function, wanted, None, what)
 
 
 def as_keyed_process_function(function: Any, what: str) -> Any:
@@ -155,9 +159,10 @@ def as_co_flat_map_function(function: Any, what: str) -> Any:
 
 def as_co_process_function(function: Any, what: str) -> Any:
     """A CoProcessFunction or KeyedCoProcessFunction as it is; without keys neither has keyed state."""
-    if isinstance(function, KeyedCoProcessFunction):
-        return function
-    return _wrapped(function, CoProcessFunction, None, what)
+    wanted: ABCMeta = (
+        KeyedCoProcessFunction if isinstance(function, KeyedCoProcessFunction) else CoProcessFunction
+    )
+    return _wrapped(function, wanted, None, what)
 
 
 def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
@@ -170,7 +175,7 @@ def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
         raise ArgumentTypeError(
             f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before connect()"
         )
-    wanted = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
+    wanted: ABCMeta = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
     return _wrapped(function, wanted, None, what)
 
 
@@ -209,6 +214,7 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
             )
         function: Callable[[Any, int], Any] = partitioner
         return function
+    refuse_other_arguments(partitioner, Partitioner, what)
     return PartitionerWrapper(partitioner) if _has_life_cycle(partitioner) else partitioner.partition
 
 
@@ -222,11 +228,13 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
             )
         function: Callable[[Any], Any] = selector
         return function
+    refuse_other_arguments(selector, KeySelector, what)
     return KeySelectorWrapper(selector) if _has_life_cycle(selector) else selector.get_key
 
 
-def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
+def _wrapped(function: Any, wanted: ABCMeta, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
     if isinstance(function, wanted):
+        refuse_other_arguments(function, wanted, what)
         return function
     refuse_class(function, what)
     if isinstance(function, Function):
@@ -235,6 +243,35 @@ def _wrapped(function: Any, wanted: type, wrapper: Callable[[Any], Any] | None, 
         also = "" if wrapper is None else " or a function"
         raise ArgumentTypeError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
     return wrapper(function)
+
+
+def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
+    """Refuse a function whose methods cannot be called, such as one with Java's collector: its first element would fail.
+
+    Args:
+        function: an object of the wanted class.
+        wanted: its abstract methods are those that are called.
+        what: class and method that it was given to, for messages.
+
+    Raises:
+        ArgumentTypeError: a method takes other arguments.
+    """
+    for name in sorted(wanted.__abstractmethods__ - _SELDOM_CALLED):
+        asked, given = hook_of(wanted, name), hook_of(function, name)
+        if asked is None or given is None:
+            continue
+        arguments = list(inspect.signature(asked).parameters)[1:]
+        try:
+            takes = inspect.signature(given)
+        except (TypeError, ValueError):  # it says nothing of its arguments
+            continue
+        try:
+            takes.bind(*arguments)
+        except TypeError as error:
+            raise ArgumentTypeError(
+                f"{what}: {name} of {type(function).__name__} takes {takes}, and is called with ({', '.join(arguments)}): "
+                f"{error}. There is no collector: results are what it returns, or yields"
+            ) from None
 
 
 def _has_life_cycle(function: Any) -> bool:

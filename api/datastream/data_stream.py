@@ -14,6 +14,7 @@ Source: pyflink.datastream.data_stream
 from __future__ import annotations
 
 import contextlib
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
@@ -831,7 +832,7 @@ class KeyedStream(DataStream):
 class _Windows(NamesOfPyFlink):
     """What both windowed streams are: the settings of the windows, and the operator made of them."""
 
-    _firings: ClassVar[dict[type, Firing]] = {}
+    _firings: ClassVar[dict[ABCMeta, Firing]] = {}
 
     def __init__(
         self, stream: DataStream, keyed: Transformation, window_assigner: WindowAssigner[Any, Any]
@@ -955,6 +956,7 @@ class _Windows(NamesOfPyFlink):
             return Firing.EMIT
         for wanted, firing in self._firings.items():
             if isinstance(function, wanted):
+                _wrappers.refuse_other_arguments(function, wanted, what)
                 return firing
         names = " or ".join(wanted.__name__ for wanted in self._firings)
         got = type(function).__name__ if is_window_function(function) else repr(function)
@@ -984,7 +986,7 @@ class WindowedStream(_Windows):
     Source: pyflink.datastream.WindowedStream
     """
 
-    _firings: ClassVar[dict[type, Firing]] = {
+    _firings: ClassVar[dict[ABCMeta, Firing]] = {
         WindowFunction: Firing.APPLY,
         ProcessWindowFunction: Firing.PROCESS,
     }
@@ -1082,7 +1084,7 @@ class AllWindowedStream(_Windows):
     Source: pyflink.datastream.AllWindowedStream
     """
 
-    _firings: ClassVar[dict[type, Firing]] = {
+    _firings: ClassVar[dict[ABCMeta, Firing]] = {
         AllWindowFunction: Firing.APPLY_ALL,
         ProcessAllWindowFunction: Firing.PROCESS_ALL,
     }

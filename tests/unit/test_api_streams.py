@@ -9,13 +9,18 @@ from support.graphs import nodes_of
 
 from api.common import Types
 from api.datastream import (
+    AggregateFunction,
     BroadcastStream,
+    CoProcessFunction,
     DataStream,
+    FlatMapFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     OutputTag,
     Partitioner,
     ProcessFunction,
+    ProcessWindowFunction,
     SinkFunction,
     SlotSharingGroup,
     StreamExecutionEnvironment,
@@ -23,7 +28,7 @@ from api.datastream import (
 from api.datastream.functions import JavaFunctionWrapper, NullByteKeySelector, SourceFunction
 from api.datastream.output_tag import OutputTag as SameTag
 from api.datastream.state import MapStateDescriptor
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
 from changelog_engine.graph import nodes
 from changelog_engine.graph.nodes import NodeKind, PartitionSpec
 
@@ -356,3 +361,68 @@ class TestFunctionClasses:
     def test_a_partitioner_must_say_how(self):
         with pytest.raises(TypeError, match="partition"):
             Partitioner()
+
+
+class Collecting(FlatMapFunction):
+    def flat_map(self, value, out):
+        out.collect(value)
+
+
+class CollectingTimers(KeyedProcessFunction):
+    def process_element(self, value, ctx, out):
+        out.collect(value)
+
+
+class CollectingPairs(CoProcessFunction):
+    def process_element1(self, value, ctx):
+        yield value
+
+    def process_element2(self, value, ctx, out):
+        out.collect(value)
+
+
+class CollectingWindows(ProcessWindowFunction):
+    def process(self, key, context, elements, out):
+        out.collect(key)
+
+
+class KeyOfTwo(KeySelector):
+    def get_key(self, value, other):
+        return value
+
+
+class NotMerging(AggregateFunction):
+    def create_accumulator(self, start=0):
+        return start
+
+    def add(self, *both):
+        return sum(both)
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self):
+        """Called by windows that merge only."""
+
+
+def test_a_function_written_for_javas_collector_is_refused_where_it_is_given(env):
+    numbers = env.from_collection([1, 2])
+    for give, says in [
+        (lambda: numbers.flat_map(Collecting()), r"flat_map of Collecting takes \(value, out\)"),
+        (
+            lambda: numbers.key_by(lambda v: v).process(CollectingTimers()),
+            r"called with \(value, ctx\).*no collector",
+        ),
+        (
+            lambda: numbers.connect(numbers).process(CollectingPairs()),
+            "process_element2 of CollectingPairs takes",
+        ),
+        (
+            lambda: numbers.key_by(lambda v: v).count_window(2).process(CollectingWindows()),
+            r"process of CollectingWindows takes .* called with \(key, content, elements\)",
+        ),
+        (lambda: numbers.key_by(KeyOfTwo()), "get_key of KeyOfTwo takes"),
+    ]:
+        with pytest.raises(ArgumentTypeError, match=says):
+            give()
+    numbers.key_by(lambda v: v).count_window(2).aggregate(NotMerging())
