@@ -25,7 +25,7 @@ from changelog_engine.storage.local_disk import LocalDisk
 def main(subtasks: int, checkpoints: int, together: int = 1) -> None:
     """Commit, and print what a part costs."""
     with tempfile.TemporaryDirectory() as folder:
-        stats = delta_stats(_footer(Path(folder, "part.parquet")))
+        stats = delta_stats(footer(Path(folder, "part.parquet")))
         log = DeltaLog.create(LocalDisk(folder).child("changelog"), SCHEMA, {})
         commits, upkeep, began = [], [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for checkpoint in range(1, checkpoints + 1):
@@ -64,7 +64,8 @@ def _name(checkpoint: int, subtasks: range) -> str:
     return pack_name([PackedPart(name, 1_000_000, 0, 3_140_000) for name in names], 0xBADCAFE)
 
 
-def _footer(path: Path) -> pq.FileMetaData:
+def footer(path: Path) -> pq.FileMetaData:
+    """The footer of a part of a thousand rows, which is written there."""
     rows = 1_000
     values = {field.name: pa.array([_SAMPLE.get(field.name)] * rows, field.type) for field in SCHEMA}
     pq.write_table(pa.table(values, schema=SCHEMA), path)
