@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changelog_engine.connectors import SinkContext
+from changelog_engine.connectors.delta import DeltaSink
 from changelog_engine.connectors.files import (
     ON_CHECKPOINT,
     BasePathBuckets,
@@ -42,6 +44,7 @@ from changelog_engine.connectors.files import (
 )
 from changelog_engine.spark.garbage import collect_rarely
 from changelog_engine.types import Row, Types
+from changelog_engine.types.row import rows_of_columns
 
 RECORDS = 500_000
 _RUNS = 3
@@ -105,6 +108,22 @@ class FilesBench:
             "write Parquet",
             (lambda: self._write(rows, parquet), lambda: _parquet_write_loop(rows, self._folder / "out")),
         )
+        made = rows_of_columns(_ROW.get_field_names(), list(zip(*rows, strict=True)))
+        yield (
+            "write Delta",
+            (lambda: self._write_table(made), lambda: _delta_write_loop(made, self._folder / "plain")),
+        )
+
+    def _write_table(self, values: list[Any]) -> int:
+        shutil.rmtree(self._folder / "table", ignore_errors=True)
+        sink = DeltaSink(str(self._folder / "table"), _ROW)
+        context = SinkContext("bench", "sink", 0, 1, "run", 1, True, ())
+        writer = sink.committing_writer(context)
+        for start in range(0, len(values), _STEP):
+            writer.write(values[start : start + _STEP])
+        sink.commit_all(context, writer.prepare(True).committables)
+        writer.close()
+        return len(values)
 
     def _write(self, values: list[Any], encoder: Any) -> int:
         sink = FileSink(str(self._folder / "sink"), encoder, BasePathBuckets(), ON_CHECKPOINT)
@@ -194,6 +213,17 @@ def _parquet_write_loop(rows: list[Any], path: Path) -> int:
     names = _ROW.get_field_names()
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     pq.write_table(pa.table(columns), path)
+    return len(rows)
+
+
+def _delta_write_loop(rows: list[Row], path: Path) -> int:
+    shutil.rmtree(path, ignore_errors=True)
+    columns = {
+        "id": [row.id for row in rows],
+        "name": [row.name for row in rows],
+        "x": [row.x for row in rows],
+    }
+    deltalake.write_deltalake(str(path), pa.table(columns))
     return len(rows)
 
 

@@ -475,6 +475,7 @@ GOALS = (
             "write text",
             "write CSV",
             "write Parquet",
+            "write Delta",
         )
         for goal in (
             Goal(f"files: {name}", ("files",), _file_field(name, "records_per_s"), "records/s"),

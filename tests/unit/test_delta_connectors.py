@@ -135,6 +135,25 @@ class TestSink:
         assert full._values == values
         assert empty._values == [None] * 12
 
+    @pytest.mark.parametrize("partition_by", [[], ["b"]])
+    def test_rows_of_any_form_and_kind_are_written(self, tmp_path, partition_by):
+        kind = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
+        alike = [Row(a=number, b="x") for number in range(3)]
+        batches = [
+            alike,
+            [*alike, Row.of_kind(RowKind.DELETE, a=3, b="x"), Row(4, "y"), (5, "y"), {"b": "y", "a": 6}],
+            [Row(b="z", a=7)],
+        ]
+        sink = engine.DeltaSink(str(tmp_path / "table"), kind, partition_by)
+        context = SinkContext("job", "sink", 0, 1, "run", 1, True, ())
+        writer = sink.committing_writer(context)
+        for batch in batches:
+            writer.write(batch)
+        sink.commit_all(context, writer.prepare(True).committables)
+        written = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
+        expected = [*[(n, "x") for n in (0, 1, 2, 0, 1, 2, 3)], (4, "y"), (5, "y"), (6, "y"), (7, "z")]
+        assert sorted((row["a"], row["b"]) for row in written) == sorted(expected)
+
     def test_a_checkpoint_is_one_commit(self, tmp_path):
         sink = engine.DeltaSink(str(tmp_path), ROW)
         writers = [sink.committing_writer(CONTEXT._replace(subtask=n, parallelism=3)) for n in range(3)]

@@ -116,6 +116,18 @@ class TestEncoder:
         assert StringEncoder().encode([("a", 1), None]) == [b"('a', 1)\n", b"None\n"]
         assert StringEncoder("latin-1").encode(["ü☂"]) == [b"\xfc?\n"]
 
+    @pytest.mark.parametrize("charset", ["UTF-8", "latin-1", "ascii", "utf-16", "utf-8-sig", "cp037"])
+    @pytest.mark.parametrize("values", [[""], ["a", "", "ü☂", "\ud800", "b\nc"], ["a", None, 1, ("b",)]])
+    def test_many_elements_are_as_one_after_the_other(self, charset, values):
+        encoder = StringEncoder(charset)
+        assert encoder.joined(values) == b"".join(encoder.encode(values))
+        typed = encoder.for_type(Types.STRING())
+        if None in values:
+            with pytest.raises(TypeMismatchError, match="an element is None"):
+                typed.joined(values)
+        else:
+            assert typed.joined(values) == encoder.joined(values)
+
 
 class TestBadPaths:
     def test_folder_under_a_file(self, tmp_path):

@@ -35,7 +35,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
-from changelog_engine.types.row import Row, field_names_of
+from changelog_engine.types.row import Row, columns_of_rows, field_names_of, values_of
 
 if TYPE_CHECKING:
     from changelog_engine.storage.delta_tables import UserTable
@@ -150,14 +150,19 @@ class DeltaWriter(CommittingWriter):
         self._positions = [(name, names.index(name)) for name in self._partition_by]
         self._id = uuid.uuid4().hex
         self._number = 1
-        self._rows: dict[Partition, list[list[Any]]] = {}
+        self._rows: dict[Partition, list[Any]] = {}
         self._batches: dict[Partition, list[pa.RecordBatch]] = {}
         self._bytes: dict[Partition, int] = {}
         self._files: list[dict[str, Any]] = []  # not prepared
 
     def write(self, values: Sequence[Any]) -> None:
         """Take rows; what is large is written to files."""
-        fitted = [self._fields(value) for value in values]
+        fitted = list(values)
+        found = columns_of_rows(fitted)
+        if found is None or found[0] != self._names:
+            fitted = [self._fields(value) for value in fitted]
+        elif self._positions:
+            fitted = list(zip(*found[1], strict=True))
         for partition, rows in self._parted(fitted).items():
             waiting = self._rows.setdefault(partition, [])
             waiting += rows
@@ -186,18 +191,18 @@ class DeltaWriter(CommittingWriter):
                 self._storage.delete(file["path"])
         self._files = []
 
-    def _fields(self, value: Any) -> list[Any]:
+    def _fields(self, value: Any) -> Sequence[Any]:
         if type(value) is Row and field_names_of(value) == self._names:
-            return value._values
+            return values_of(value)
         row: Row = self._sink.type_info.check(value, "a row for a Delta table")
         if row is None:
             raise ConfigurationError("a Delta sink cannot write None as a row")
-        return row._values
+        return values_of(row)
 
-    def _parted(self, rows: list[list[Any]]) -> dict[Partition, list[list[Any]]]:
+    def _parted(self, rows: list[Any]) -> dict[Partition, list[Any]]:
         if not self._positions:
             return {(): rows}
-        parted: dict[Partition, list[list[Any]]] = {}
+        parted: dict[Partition, list[Any]] = {}
         for row in rows:
             texts = tuple(
                 (name, None if row[position] is None else text_of(row[position]))

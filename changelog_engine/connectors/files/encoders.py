@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
@@ -9,6 +10,9 @@ from typing import Any, Self
 
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import TypeInformation, Types
+
+# Charsets whose bytes of a text are those of its pieces, without marks of their own.
+_BYTEWISE = frozenset(("ascii", "iso8859-1", "utf-8"))
 
 
 class RowEncoder(ABC):
@@ -21,6 +25,10 @@ class RowEncoder(ABC):
     @abstractmethod
     def encode(self, values: Sequence[Any]) -> list[bytes]:
         """The bytes of each element."""
+
+    def joined(self, values: Sequence[Any]) -> bytes:
+        """The bytes of all elements, one after the other."""
+        return b"".join(self.encode(values))
 
 
 class BulkWriter(ABC):
@@ -114,3 +122,10 @@ class StringEncoder(RowEncoder):
             )
         text, charset = self._text, self.charset
         return [f"{text(value)}\n".encode(charset, "replace") for value in values]
+
+    def joined(self, values: Sequence[Any]) -> bytes:
+        """See RowEncoder."""
+        bytewise = codecs.lookup(self.charset).name in _BYTEWISE
+        if not bytewise or self._text is not str or set(map(type, values)) != {str}:
+            return super().joined(values)
+        return "\n".join([*values, ""]).encode(self.charset, "replace")

@@ -269,10 +269,13 @@ class FileWriter(CommittingWriter):
                     part.bulk.write(elements)
                 part.updated_ms = now_ms
             else:
-                self._append(bucket, self._rows.encode(elements), now_ms)
+                self._append(bucket, self._rows, elements, now_ms)
 
-    def _append(self, bucket: str, pieces: list[bytes], now_ms: MonotonicMs) -> None:
-        limit = self._sink.rolling.part_bytes
+    def _append(self, bucket: str, rows: RowEncoder, values: Sequence[Any], now_ms: MonotonicMs) -> None:
+        limit, begun = self._sink.rolling.part_bytes, self._parts.get(bucket)
+        pieces = [rows.joined(values)]
+        if limit is not None and (0 if begun is None else begun.size) + len(pieces[0]) > limit:
+            pieces = rows.encode(values)  # a file ends after one of them
         start, count = 0, len(pieces)
         left = sum(map(len, pieces))  # bytes from start on
         while start < count:
