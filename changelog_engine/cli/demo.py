@@ -16,10 +16,8 @@ from changelog_engine.cli.ui import page_beside, page_needs
 from changelog_engine.demo.folder import JOBS, demo_folder
 from changelog_engine.demo.steps import SMALL, WHOLE, Demo, shown_from_here
 from changelog_engine.display import printable
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ConfigurationError, JobInterruptedError
 from changelog_engine.java import check_java
-
-INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 
 
 @click.command()
@@ -60,7 +58,7 @@ def demo(small: bool, spark: bool, shows: bool, folder: Path) -> None:
             click.echo(f"\nIn the browser: {page}" + ("" if missing is None else f"\n({missing})"))
     except KeyboardInterrupt:
         click.echo(f"stopped; what the job left is in {printable(str(folder))}", err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(JobInterruptedError.code)
     sys.exit(0 if verdict.exact else 1)
 
 

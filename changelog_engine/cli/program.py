@@ -1,6 +1,7 @@
 """The command itself: its name, its version, its subcommands.
 
-Invariant: errors of the engine are one message on standard error and exit status 1, never a traceback.
+Invariant: errors of the engine are one message on standard error and exit status 1, never a traceback; Ctrl-C ends any
+command with status 130.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import click
 
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.display import printable
-from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
 
 # Each command is loaded when it is asked for: a look at a small job is over before all of them would be imported.
 _PLACES = {
@@ -64,6 +65,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except ChangelogEngineError as error:
             raise click.ClickException(printable(str(error))) from None
+        except KeyboardInterrupt:
+            ctx.exit(JobInterruptedError.code)
 
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

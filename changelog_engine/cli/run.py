@@ -35,7 +35,6 @@ from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
 from changelog_engine.ledger.points import FORMS
 
-INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 _OPTIONS = {
     "--restore": "changelog.restore",
     "--parallelism": "parallelism.default",
@@ -186,12 +185,12 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
         run_program(script, arguments)
     except KeyboardInterrupt:
         _stop_jobs()
-        sys.exit(INTERRUPTED)
+        sys.exit(JobInterruptedError.code)
     except JobInterruptedError as error:
         sys.exit(error.code)
     except JobCancelledError as error:
         click.echo(f"{printable(str(error))}", err=True)
-        sys.exit(INTERRUPTED)
+        sys.exit(JobInterruptedError.code)
     except Exception as error:
         _fail(error, script)
 

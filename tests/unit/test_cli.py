@@ -398,3 +398,11 @@ def test_a_running_job_can_be_looked_at(tmp_path: Path) -> None:
         assert cli("state", folder).exit_code == 0
     finally:
         journal.close()
+
+
+def test_ctrl_c_ends_a_command_with_the_status_that_shells_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pressed(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("changelog_engine.cli.program.import_module", pressed)
+    assert CliRunner().invoke(main, ["status", "job"]).exit_code == 130
