@@ -172,7 +172,7 @@ class SparkEpochRunner:
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
         shuffled = {} if begun is None else begun.shuffled
-        ended = threading.Event()
+        ended, at_rest = threading.Event(), False
         threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
         try:
             ends = self._build(orders, shuffled)
@@ -181,12 +181,15 @@ class SparkEpochRunner:
             served = self._python_rdd.collectAndServe(ends)
             with _load_from_socket(served, NoOpSerializer()) as stream:
                 collected = list(stream)
+            at_rest = True
         except Exception as error:
+            at_rest = self._ahead.cancel()
             raise self._failure(error) from None
-        finally:
+        finally:  # after a Ctrl-C the epoch may still run
             with self._cancel_lock:
                 ended.set()
-            self._forget(shuffled)
+            if at_rest:
+                self._forget(shuffled)
         self._ahead.end()
         if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.

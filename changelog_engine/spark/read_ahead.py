@@ -8,11 +8,12 @@ Invariants:
     * A subtask runs its epochs one after the other: what reads an epoch is submitted when all of the epoch before have
       read theirs.
     * What was read ahead is the next epoch's or nobody's.
+    * What a stage sends is forgotten when Spark expects no more of it: the output of a task whose shuffle is gone would end
+      the SparkContext.
 """
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from pyspark import SparkContext
 
 from changelog_engine.driver.protocols import Orders
 from changelog_engine.spark.jvm import LOST
+
+_PATIENCE_S = 30  # until Spark has cancelled a job
 
 
 class Shuffled(NamedTuple):
@@ -121,17 +124,30 @@ class ReadAhead:
                 return str(job.value().get().failed().get().getMessage())
         return None
 
+    def cancel(self) -> bool:
+        """Cancel what reads; whether Spark has taken note of it, and takes nothing of what it sends any more."""
+        with self._lock:
+            self._open = False
+            begun = [
+                job for reading in (self._now, self._ahead) if reading is not None for job in reading.jobs
+            ]
+        try:
+            for job in begun:
+                job.cancel()
+            patience = self._jvm.scala.concurrent.duration.Duration.apply(_PATIENCE_S, "s")
+            for job in begun:
+                self._jvm.scala.concurrent.Await.ready(job, patience)
+        except LOST:
+            return False
+        return True
+
     def drop(self) -> None:
         """Give up what reads, or has read, for an epoch that will not be."""
+        cancelled = self.cancel()
         with self._lock:
-            now, ahead = self._now, self._ahead
+            ahead = self._ahead
             self._now = self._ahead = self._failure = None
-            self._open = False
-        with contextlib.suppress(*LOST):
-            for reading in (now, ahead):
-                for job in () if reading is None else reading.jobs:
-                    job.cancel()
-        if ahead is not None:
+        if ahead is not None and cancelled:
             self._forget(ahead.shuffled)
 
     def close(self) -> None:

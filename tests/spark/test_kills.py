@@ -102,3 +102,45 @@ def _kill_a_worker(driver: Driver, chance: random.Random) -> int:
         victim = next(p.parent for p in driver.processes() if p.pid == victim)
     os.kill(victim, signal.SIGKILL)
     return 1
+
+
+def reading_ahead(folder: Path, **more: object) -> dict[str, object]:
+    """Configuration of a job whose sources read ahead, and which makes no checkpoint for a minute."""
+    return {
+        "spark.master": "local[4]",
+        "parallelism.default": 1,
+        "state.changelog.enabled": True,
+        "state.changelog.dstl.dfs.base-path": folder / "log",
+        "execution.checkpointing.interval": "60 s",
+        "changelog.epoch.target": "300 ms",
+        "changelog.epoch.read-ahead": True,
+        **more,
+    }
+
+
+def test_a_source_that_dies_while_it_reads_ahead_is_told_as_that(tmp_path: Path) -> None:
+    """That its state is gone, which the next epoch finds, is what follows."""
+    options = reading_ahead(tmp_path, **{"restart-strategy.type": "none"})
+    with Driver("dying_source_job.py", 2_000, options=options, work=tmp_path) as driver:
+        assert driver.end() == 1
+    assert "a Spark task failed: " in driver.output
+    assert "Python worker exited unexpectedly (crashed)" in driver.output
+    assert "does not hold the state" not in driver.output
+
+
+def test_a_source_that_dies_leaves_spark_to_the_one_that_reads_on(tmp_path: Path) -> None:
+    """The epoch is given up while it reads: were what it sends forgotten before Spark stops to expect it, the output of its
+    task could end the whole SparkContext."""
+    options = reading_ahead(
+        tmp_path,
+        **{
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 2,
+            "restart-strategy.fixed-delay.delay": "0 s",
+        },
+    )
+    with Driver("dying_source_job.py", 1_000, tmp_path / "mark", options=options, work=tmp_path) as driver:
+        assert driver.end() == 0, driver.output
+    assert (tmp_path / "mark").exists()
+    counts = state_at(str(tmp_path / "log" / "dying" / "changelog")).states["count", "count"]
+    assert counts == dict.fromkeys(range(3), 2_000)

@@ -1,0 +1,79 @@
+"""A job for tests: a source's process dies while it reads ahead. Configuration comes from the file.
+
+python dying_source_job.py NUMBER [MARK]
+
+With MARK, a file that is made then, it dies once, and another source that takes its time reads on.
+"""
+
+import os
+import signal
+import sys
+import time
+
+from api.common import Types, WatermarkStrategy
+from api.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
+from api.datastream.connectors.number_seq import NumberSequenceSource
+from api.datastream.state import ValueStateDescriptor
+
+
+class Dies(MapFunction):
+    """Lets numbers through, up to one at which its process is killed."""
+
+    def __init__(self, number, mark):
+        self.number, self.mark = number, mark
+
+    def map(self, value):
+        if self.mark is not None:
+            time.sleep(0.001)
+        if value == self.number and not (self.mark and os.path.exists(self.mark)):
+            if self.mark is not None:
+                open(self.mark, "x").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+
+class Slowly(MapFunction):
+    """Takes its time for each number."""
+
+    def map(self, value):
+        time.sleep(0.001)
+        return value
+
+
+class Count(KeyedProcessFunction):
+    """Counts the elements of a key, and takes its time.
+
+    Args:
+        seconds: that it takes for each.
+    """
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        time.sleep(self.seconds)
+        return ()
+
+
+def main(number, mark=None):
+    env = StreamExecutionEnvironment.get_execution_environment()
+
+    def numbers(name):
+        source = NumberSequenceSource(0, 3 * number - 1)
+        return env.from_source(source, WatermarkStrategy.no_watermarks(), name, Types.LONG()).uid(name)
+
+    stream = numbers("dies").map(Dies(number, mark), Types.LONG())
+    if mark is not None:
+        stream = stream.union(numbers("slow").map(Slowly(), Types.LONG()))
+    counted = stream.key_by(lambda each: each % 3, Types.LONG())
+    counted.process(Count(0 if mark else 0.001)).uid("count").print()
+    env.execute("dying")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])
+    print("THE JOB ENDED")
