@@ -16,7 +16,7 @@ def find_java() -> tuple[str, str]:
     """The path of Java, and what to do where it cannot be used.
 
     Raises:
-        EnvironmentNotReadyError: there is none.
+        EnvironmentNotReadyError: no Java was found.
     """
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")

@@ -129,7 +129,7 @@ def existing(path: str, what: str) -> str:
         what: names method and parameter in errors.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no such file or folder.
         NotSupportedError: a URI of another file system.
     """
     found = local_path(_arguments.text(path, what))

@@ -61,7 +61,7 @@ class BaseBroadcastProcessFunction(Function):
                 state_descriptor: one of those given to ``broadcast()``.
 
             Raises:
-                InvalidJobError: it is none of them.
+                InvalidJobError: the state is not one that was broadcast with the stream.
             """
 
     class ReadOnlyContext(BaseContext):
@@ -80,7 +80,7 @@ class BaseBroadcastProcessFunction(Function):
                 state_descriptor: one of those given to ``broadcast()``.
 
             Raises:
-                InvalidJobError: it is none of them.
+                InvalidJobError: the state is not one that was broadcast with the stream.
             """
 
 

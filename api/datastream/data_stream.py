@@ -689,7 +689,7 @@ class DataStream(NamesOfPyFlink):
         """The operator that a method means.
 
         Raises:
-            InvalidJobError: there is none.
+            InvalidJobError: the stream has no operator that could be set.
         """
         self._transformation.check_operator(type(self).__name__, method)
         return self._named

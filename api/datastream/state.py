@@ -349,7 +349,7 @@ class OperatorStateStore(ABC):
             state_descriptor: one of those given to ``broadcast()``.
 
         Raises:
-            InvalidJobError: it is none of them.
+            InvalidJobError: the state is not one that was broadcast with the stream.
         """
 
 

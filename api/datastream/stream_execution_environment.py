@@ -520,7 +520,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             jars_path: paths of jar files.
 
         Raises:
-            ConfigurationError: another one is not there.
+            ConfigurationError: one of the files is not there.
             NotSupportedError: a path of another file system.
         """
         for path in jars_path:
@@ -534,7 +534,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             classpaths: URLs of jar files, such as ``file:///lib/a.jar``.
 
         Raises:
-            ConfigurationError: one is not there.
+            ConfigurationError: one of the files is not there.
             NotSupportedError: a URL of another file system.
         """
         for path in classpaths:

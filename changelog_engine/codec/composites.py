@@ -207,7 +207,7 @@ def check_spelling() -> None:
     """Refuse an orjson that spells numbers in another way: a float key would be another key than the one in the log.
 
     Raises:
-        EnvironmentNotReadyError: it does, as versions before 3.13 did.
+        EnvironmentNotReadyError: orjson does, as its versions before 3.13 did.
     """
     if orjson.dumps(_NUMBERS) != _SPELLED:
         raise EnvironmentNotReadyError(

@@ -83,7 +83,7 @@ class Properties:
         """A property that is one of these values, whatever its case.
 
         Raises:
-            ConfigurationError: it is not.
+            ConfigurationError: it has another value.
         """
         text = self.given.get(name) or default
         for value in values:

@@ -67,7 +67,7 @@ def following(plan: JobPlan) -> frozenset[str]:
     """The uids of the stages that have the job's parallelism: the program sets none of their own.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the program sets the parallelism of every stage.
     """
     one, two = _of_all(plan, 1), _of_all(plan, 2)
     return frozenset(stage.uid for stage in plan.stages if (one[stage.id], two[stage.id]) == (1, 2))

@@ -85,7 +85,7 @@ class Tables:
             at: a datetime (without a zone: UTC), or any form that ``ledger.points`` knows; None for the newest.
 
         Raises:
-            RestoreError: there is none, or it was truncated.
+            RestoreError: no checkpoint was that early, or it was truncated.
         """
         text = at.isoformat() if isinstance(at, datetime) else at
         return checkpoint_at(self.lineage, text)

@@ -150,7 +150,7 @@ class LogFollower:
                 ``newest``: after those that are there now. A checkpoint's id: before that one's.
 
         Raises:
-            ConfigurationError: it is none of these.
+            ConfigurationError: ``wanted`` is something else.
             RestoreError: the job's lineage has no such checkpoint; says what it has.
             CorruptChangelogError: the log has a hole.
         """

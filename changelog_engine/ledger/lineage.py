@@ -110,7 +110,7 @@ class Lineage:
         """An attempt.
 
         Raises:
-            RestoreError: there is none of that number.
+            RestoreError: no attempt has that number.
             CorruptChangelogError: its row can't be read.
         """
         entry = self.attempts.get(attempt)

@@ -219,7 +219,7 @@ def dispose_savepoint(path: str) -> None:
     """Delete a savepoint, finished or not, whole or damaged.
 
     Raises:
-        RestoreError: there is none.
+        RestoreError: there is no savepoint.
         ForeignPathError: the folder holds something that is not part of a savepoint; nothing was deleted.
         StorageError: it can't be deleted; dispose of it again.
     """

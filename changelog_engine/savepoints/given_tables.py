@@ -72,7 +72,7 @@ def batches(given: Any, where: str, wanted: Collection[str], optional: Collectio
         optional: of those that it may have.
 
     Raises:
-        ConfigurationError: it is none of these, or its columns are others.
+        ConfigurationError: it is something else, or has other columns.
         StorageError: a file can't be read.
     """
     if isinstance(given, Mapping):

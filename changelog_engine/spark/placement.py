@@ -167,7 +167,7 @@ class Placement:
             Whether they are others than before.
 
         Raises:
-            EpochFailedError: there is none, and none came; or it was cancelled.
+            EpochFailedError: there is no executor, and none came; or the job was cancelled.
         """
         if self.executors and attempt == self._attempt and not self.lost():
             return False

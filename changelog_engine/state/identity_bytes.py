@@ -28,7 +28,7 @@ def encode(identity: Any) -> bytes:
     """The bytes of an identity.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not an identity.
     """
     kind = type(identity)
     if kind is int:

@@ -75,7 +75,7 @@ def parsed(file: str, shown: str) -> ast.Module:
     """The code of a file.
 
     Raises:
-        NotReadableError: there is none.
+        NotReadableError: the file cannot be read, or is not Python.
     """
     try:
         with open(file, "rb") as opened:

@@ -50,7 +50,7 @@ class UserTable:
         root: its path or URI.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no Delta table.
         ConnectorError: its log cannot be read.
     """
 

@@ -68,7 +68,7 @@ class ObstoreClient:
             end: behind the last byte; behind ``begin``.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such object.
             OSError: it failed, or the object ends before ``begin``.
         """
         with _as_python_has_them():

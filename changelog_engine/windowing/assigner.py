@@ -150,7 +150,7 @@ def whole(value: Any, what: str, least: int | None = None) -> int:
     """A value, which must be an int and at least ``least``.
 
     Raises:
-        ConfigurationError: it is not.
+        ConfigurationError: it is something else, or less.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")

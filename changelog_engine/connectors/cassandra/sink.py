@@ -238,7 +238,7 @@ class _Session:
     """A connection to the cluster.
 
     Raises:
-        ConnectorError: there is none to be had.
+        ConnectorError: no node of the cluster can be connected to.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:

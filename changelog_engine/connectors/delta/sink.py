@@ -101,7 +101,7 @@ class DeltaSink(CommittingSink):
         """Before the job starts: a table on a local disk that is there must fit.
 
         Raises:
-            ConfigurationError: it does not.
+            ConfigurationError: the table does not fit.
         """
         if open_storage(self.path).local is not None and user_tables().exists(self.path):
             self.table()

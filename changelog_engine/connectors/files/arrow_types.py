@@ -43,7 +43,7 @@ def arrow_type(type_info: TypeInformation) -> pa.DataType:
     """Arrow's type for one of ours.
 
     Raises:
-        NotSupportedError: there is none.
+        NotSupportedError: Arrow has no type for it.
     """
     if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         return pa.binary()

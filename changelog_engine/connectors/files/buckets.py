@@ -106,7 +106,7 @@ def checked_bucket(bucket: Any) -> str:
     """The bucket if it is a path below the base path.
 
     Raises:
-        TypeMismatchError: it is not.
+        TypeMismatchError: it is not such a path.
     """
     if not isinstance(bucket, str):
         raise TypeMismatchError(f"a bucket must be a str, got {bucket!r}")

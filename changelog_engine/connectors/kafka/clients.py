@@ -101,7 +101,7 @@ def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) 
     """Find out whether librdkafka knows all properties, without a connection.
 
     Raises:
-        ConfigurationError: it doesn't; names the first.
+        ConfigurationError: librdkafka doesn't know one; names the first.
     """
     confluent_kafka = library()
     given = {name: value for name, value in properties.settings.items() if name != "bootstrap.servers"}

@@ -89,7 +89,7 @@ class Cluster:
         """The offset of each partition.
 
         Raises:
-            ConnectorError: there is none, or the cluster doesn't answer.
+            ConnectorError: a partition has no such offset, or the cluster doesn't answer.
         """
         if offsets.kind in (Kind.EARLIEST, Kind.LATEST):
             return self._bounds(partitions, offsets.kind is Kind.LATEST)

@@ -123,7 +123,7 @@ class Transactions:
         """The open transaction of a transactional id.
 
         Raises:
-            ConnectorError: there is none.
+            ConnectorError: the id has no open transaction.
         """
         found = self._describe(transactional_id)
         if found is None or found.state.value != "Ongoing":
