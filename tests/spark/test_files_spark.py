@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from driver_process import HERE, ROOT, Driver, often_killed
+from driver_process import Driver, often_killed
 from jdbc_job import KEYS
 from support.chance import chosen_seed
 
@@ -64,35 +60,3 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
     assert all(path.name.startswith("compacted-part-") for path in finished(parquet))
     rows = (row for path in finished(parquet) for row in pq.read_table(path).to_pylist())
     assert Counter((row["key"], row["count"]) for row in rows) == expected
-
-
-def test_the_word_count_that_pyflink_ships(tmp_path: Path) -> None:
-    """Through the launcher, with PyFlink's imports: one file in a folder of the hour, tuples as Flink prints them."""
-    text, out = tmp_path / "text", tmp_path / "out"
-    text.write_text("to be\nor not to be\n")
-    script = HERE / "pyflink_scripts" / "word_count_to_files.py"
-    run = [
-        sys.executable,
-        "-m",
-        "changelog_engine",
-        "run",
-        str(script),
-        "--input",
-        str(text),
-        "--output",
-        str(out),
-    ]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        run,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (file,) = (path for path in out.rglob("*") if path.is_file())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d/prefix-[0-9a-f-]{36}-0\.ext", str(file.relative_to(out)))
-    assert sorted(file.read_text().splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]

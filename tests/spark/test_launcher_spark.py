@@ -115,6 +115,19 @@ def test_a_script_reads_its_own_arguments(tmp_path: Path) -> None:
     assert sorted(result.stdout.splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
 
 
+@pytest.mark.usefixtures("spark", "own_process")
+def test_the_word_count_that_pyflink_ships(tmp_path: Path) -> None:
+    """Into files: one in a folder of the hour, tuples as Flink prints them."""
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.write_text("to be\nor not to be\n")
+    arguments = ["--input", str(text), "--output", str(out)]
+    result = CliRunner().invoke(main, ["run", str(SCRIPTS / "word_count_to_files.py"), *arguments])
+    assert result.exit_code == 0, result.output
+    (file,) = (path for path in out.rglob("*") if path.is_file())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d/prefix-[0-9a-f-]{36}-0\.ext", str(file.relative_to(out)))
+    assert sorted(file.read_text().splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
+
+
 def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None:
     """In a process of its own, with an installed PyFlink in the way and a module that workers import by its name."""
     installed = tmp_path / "site" / "pyflink"
