@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 
 KINDS = ["T", "R", "U", "S", "I", "D", "B", "L", "M", "W", "N", "O"]
 OF_KEY = ["T", "R", "U", "S", "L", "M", "W", "N", "O"]  # kinds that keep the key
@@ -274,20 +273,14 @@ class Maker:
              self.one([None, 0, 100, 250]) if timed else None, self.one(["FIRE", "FIRE_AND_PURGE", "CONTINUE", "PURGE"])],
         ])  # fmt: skip
         if timed and self.chance(0.4):
-            found = self.one(
-                [
-                    ["purging", ["event"]],
-                    ["event"],
-                    ["continuous", 150] if self.mode == "paced" else ["event"],
-                ]
-            )
+            found = self.one([["purging", ["event"]], ["event"]])
         return found
 
     def windowed(self, step, timed):
         step["input"] = self.kind
         if step["windows"] == ["global"] or self.chance(0.3):
             step["trigger"] = self.trigger(timed)
-            if step["windows"][0] == "global" and re.search("event|continuous", json.dumps(step["trigger"])):
+            if step["windows"][0] == "global" and "event" in json.dumps(step["trigger"]):
                 step["trigger"] = ["count", 2]
         if timed and self.chance(0.4):
             step["lateness"] = self.one([100, 500, 10_000])

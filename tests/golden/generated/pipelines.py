@@ -45,7 +45,6 @@ from pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from pyflink.datastream.window import (
-    ContinuousEventTimeTrigger,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -266,7 +265,6 @@ KEYS = {
     "stamp": (lambda k, n, t: datetime.datetime(2024, 1, 1, n % 3), Types.SQL_TIMESTAMP),
     "dec": (lambda k, n, t: Decimal(n % 3) / 2, Types.BIG_DEC),
     "list": (lambda k, n, t: [n % 2, 1], lambda: Types.LIST(Types.LONG())),
-    "none": (lambda k, n, t: None if n % 2 else k, None),
 }
 
 
@@ -421,15 +419,6 @@ def _use(state, described, use, k, n, t):
     else:
         return str(sorted(f"{shown(a)}={shown(b)}" for a, b in state.items()))
     return None
-
-
-USES = {
-    "value": ["get", "put", "clear"],
-    "list": ["get", "each", "add", "add_all", "put", "empty", "add_none", "clear"],
-    "map": ["get", "one", "has", "keys", "values", "each", "add", "put", "add_all", "remove", "clear"],
-    "reducing": ["get", "add", "clear"],
-    "aggregating": ["get", "add", "clear"],
-}
 
 
 # --- scripts: what process functions do ----------------------------------------------------------------------------------
@@ -590,11 +579,6 @@ class _StateFilter(_Script, FilterFunction):
         return sum(map(ord, " ".join(notes))) % 3 != 0
 
 
-class _StateReduce(_Script, ReduceFunction):
-    def reduce(self, value1, value2):
-        return _combined(self.step["kind"], self.step["f"])(value1, value2)
-
-
 class _CoMap(CoMapFunction):
     def __init__(self, step):
         self.step = step
@@ -677,8 +661,6 @@ def _trigger(described):
         return EventTimeTrigger.create()
     if what == "purging":
         return PurgingTrigger.of(_trigger(described[1]))
-    if what == "continuous":
-        return ContinuousEventTimeTrigger.of(Time.milliseconds(described[1]))
     return _Ordered(*described[1:])
 
 
