@@ -106,8 +106,10 @@ def test_connecting(said: Callable[[], list[str]]) -> None:
         "nobody is there; trying again, for 30 s now",
         "the server: works again, after 50 s",
     ]
+    began, gone = time.clock(), Fails(99, UnreachableError("gone"))
     with pytest.raises(UnreachableError):
-        connected(Fails(99, UnreachableError("gone")), "the server", 5.0, time.sleep, 60.0, time.clock)
+        connected(gone, "the server", 5.0, time.sleep, 12.0, time.clock)
+    assert (time.clock() - began, gone.left) == (10.0, 96), "it does not sleep beyond its patience"
     once = Fails(99, UnreachableError("gone"))
     with pytest.raises(UnreachableError):
         connected(once, "the server", 0.0, time.sleep, 0.0, time.clock)
