@@ -18,6 +18,7 @@ from changelog_engine.display import Displayed, Document, Grid, iso, text_of
 
 FORMAT_VERSION = 1
 _INPUTS = "inputs"  # of a subtask's small state
+_ENGINE_NAMES = (_INPUTS, "log", "sinks")  # in it, which uids may be as well
 
 
 class Part(NamedTuple):
@@ -147,10 +148,19 @@ class Checkpoint(Displayed):
         document.pop("format")
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         for subtasks in document.get("operator_state", {}).values():
-            for state in subtasks.values():
-                if isinstance(state.get(_INPUTS), str):  # the subtask that has the same
+            for subtask, state in subtasks.items():
+                if subtask.isdigit() and isinstance(state.get(_INPUTS), str):  # the subtask that has the same
                     state[_INPUTS] = subtasks[state[_INPUTS]][_INPUTS]
         return Checkpoint(**document)
+
+
+def small_name(uid: str) -> str:
+    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own.
+
+    Args:
+        uid: the operator's.
+    """
+    return f"uid:{uid}" if uid in _ENGINE_NAMES or uid.startswith("uid:") else uid
 
 
 def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -158,12 +168,16 @@ def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
 
     A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
     """
-    first = next((subtask for subtask, state in subtasks.items() if _INPUTS in state), None)
+    first = next(
+        (subtask for subtask in subtasks if subtask.isdigit() and _INPUTS in subtasks[subtask]), None
+    )
     if first is None:
         return subtasks
     known = subtasks[first][_INPUTS]
     return {
-        subtask: state if subtask == first or state.get(_INPUTS) != known else {**state, _INPUTS: first}
+        subtask: {**state, _INPUTS: first}
+        if subtask.isdigit() and subtask != first and state.get(_INPUTS) == known
+        else state
         for subtask, state in subtasks.items()
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
+from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment, small_name
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -237,11 +237,12 @@ def _written(
 
 def _without_what_was_written(parent: Checkpoint) -> dict[str, dict[str, Any]]:
     """The small state, without how far the parent's attempt had counted, and where its epochs ended."""
+    left_out = {"log", *map(small_name, parent.sources)}  # drives our own code
     return {
         stage: {
             subtask: state
             if subtask == SHARED
-            else {name: each for name, each in state.items() if name != "log" and name not in parent.sources}
+            else {name: each for name, each in state.items() if name not in left_out}
             for subtask, state in subtasks.items()
         }
         for stage, subtasks in parent.operator_state.items()

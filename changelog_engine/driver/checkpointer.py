@@ -203,9 +203,8 @@ class Checkpointer:
             if report.shared_state:
                 kept.setdefault(uid, {})[SHARED] = report.shared_state
         if not with_inputs:  # whoever goes on from here starts event time anew
-            for subtasks in kept.values():
-                for state in subtasks.values():
-                    state.pop("inputs", None)
+            for report in reports:
+                report.operator_state.pop("inputs", None)
         return kept
 
     def _age_ms(self, epoch: Epoch, barrier_ms: WallMs) -> float:

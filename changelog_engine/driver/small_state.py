@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.model import Checkpoint, small_name
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.described import parallelism_of
@@ -42,8 +42,9 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
         inputs = [state["inputs"] for state in subtasks if "inputs" in state]
         if inputs:
             merged["inputs"] = merged_inputs(inputs)
-        for uid in (plan.uids[node] for node in stage.nodes if nodes[node].kind is NodeKind.TIMESTAMPS):
-            times = merged_times([state.get(uid) for state in subtasks])
+        for node in [node for node in stage.nodes if nodes[node].kind is NodeKind.TIMESTAMPS]:
+            name = small_name(plan.uids[node])
+            times = merged_times([state.get(name) for state in subtasks])
             if times is not None:
-                merged[uid] = times
+                merged[name] = times
     return found

@@ -303,7 +303,7 @@ def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
 def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
     found = []
     for uid, subtasks in checkpoint.operator_state.items():
-        inputs = [state["inputs"] for state in subtasks.values() if isinstance(state.get("inputs"), dict)]
+        inputs = [state["inputs"] for name, state in subtasks.items() if name.isdigit() and "inputs" in state]
         times = [each.get("current") for each in inputs]
         if not times:
             continue

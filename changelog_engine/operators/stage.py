@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.changelog.model import Part
+from changelog_engine.changelog.model import Part, small_name
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.graph.nodes import StateSpec
@@ -137,8 +137,9 @@ class StageRuntime:
             for head in self._heads:
                 head.resume(self.inputs.current)
             for node, operator in self.operators.items():
-                if self.uids[node] in state:
-                    operator.restore(state[self.uids[node]])
+                name = small_name(self.uids[node])
+                if name in state:
+                    operator.restore(state[name])
         for node, operator in self.operators.items():
             if self.uids[node] in order.shared_state:
                 operator.restore_shared(order.shared_state[self.uids[node]])
@@ -388,7 +389,7 @@ class StageRuntime:
         for node, operator in self.operators.items():
             small = operator.snapshot()
             if small is not None:
-                state[self.uids[node]] = small
+                state[small_name(self.uids[node])] = small
         return state
 
     def _snapshot_shared(self) -> dict[str, Any]:

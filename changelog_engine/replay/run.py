@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.log_files import parse_part
-from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.model import Checkpoint, RestorePoint, small_name
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.clock import WallClock
@@ -234,8 +234,8 @@ def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
     epochs: dict[int, Ends] = {}
     for subtasks in checkpoint.operator_state.values():
         for name, states in subtasks.items():
-            for uid in checkpoint.sources.keys() & states.keys() if name != SHARED else ():
-                for number, moved in states[uid]:
+            for uid in checkpoint.sources if name != SHARED else ():
+                for number, moved in states.get(small_name(uid), ()):
                     splits = {split: (at, done) for split, (at, done) in moved.items()}
                     epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
     for number in sorted(epochs):

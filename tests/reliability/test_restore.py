@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 from support.functions import Count, by_key, counted, rounds
-from support.graphs import GraphBuilder, keyed_job
+from support.graphs import Assigner, GraphBuilder, keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
 from support.script import DriverKilled, Failure, Fault, Script
@@ -19,7 +19,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
+from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec, WatermarkSpec
 from changelog_engine.spark.worker import Registry
 from materializer.fold import state_at
 
@@ -69,6 +69,20 @@ class TwoStates(KeyedProcessFunction):
         if value[1] % 2 and value[1] < 10:
             self.context.get_state(ValueStateDescriptor("late", Types.LONG())).update(value[1])
         yield value
+
+
+@pytest.mark.parametrize("uid", ["log", "inputs", "sinks", "uid:log"])
+def test_an_operator_may_have_a_uid_that_checkpoints_use_for_something_else(tmp_path: Path, uid: str) -> None:
+    """Behind the keyed operator, in its stage, timestamps keep how far they have come."""
+    build = GraphBuilder("job", 1)
+    keyed = build.key_by(build.source(ELEMENTS, uid="source"), lambda element: element[0], Types.LONG())
+    counts = build.process(keyed, Count(), uid="process")
+    spec = WatermarkSpec(Assigner(lambda element: element[1]), 0)
+    timed = build.add(NodeKind.TIMESTAMPS, "timestamps", counts, function=spec, uid=uid)
+    build.collect(timed)
+    job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(2, Fault.GONE), Failure(5, Fault.WORKER))))
+    job.run(build.graph())
+    assert by_key(job.output) == by_key(counted(ELEMENTS))
 
 
 def test_a_state_that_is_declared_late_stays_known(tmp_path: Path) -> None:
