@@ -366,7 +366,7 @@ def positions(checkpoint: Checkpoint) -> dict[tuple[str, int], Position]:
         (uid, int(subtask)): Position(*state["log"])
         for uid, subtasks in checkpoint.operator_state.items()
         for subtask, state in subtasks.items()
-        if "log" in state
+        if subtask.isdigit() and "log" in state  # of broadcast state it is a uid
     }
 
 

@@ -353,3 +353,13 @@ def test_an_element_joins_sessions_that_more_lateness_kept() -> None:
         assert sessions.output == [("a", 1, "xy")]
         sessions.process_watermark(21)
         assert sessions.state(CONTENTS) == {}
+
+
+@pytest.mark.parametrize("uid", ["log", "inputs", "sinks", "0"])
+def test_broadcast_state_may_be_of_a_uid_that_checkpoints_use_for_something_else(
+    tmp_path: Path, uid: str
+) -> None:
+    job, numbers = TestJob(tmp_path, Script(sizes=(3,))), {number: number for number in range(4)}
+    killed(job, broadcast(maps(Types.LONG(), "a"), int, 4, other=True, uid=uid), 2)
+    found = killed(job, broadcast(maps(Types.LONG(), "a"), int, 4, other=True, uid=uid), 1)
+    assert [dict(entry[2][0]) for entry in found] == [numbers] * 3
