@@ -321,6 +321,22 @@ def _fired(table: TimerTable, seed: int) -> list[Any]:
     return [found, log.keys, log.values, log.operations, log.times]
 
 
+def test_firing_that_was_left_open_ends_none_that_began_after_it() -> None:
+    cursor = Cursor()
+    queue = TimerQueue(HeapTimers(), cursor)
+    for cursor.key in "abcd":
+        queue.register(1)
+    left = queue.firing(1)
+    assert next(left) == (1, "a")
+    assert queue.next_timestamp() == 1  # others are put back
+    firing = queue.firing(1)
+    assert next(firing) == (1, "b")
+    left.close()  # type: ignore[attr-defined]
+    cursor.key = "e"
+    queue.register(1)
+    assert [*firing] == [(1, "c"), (1, "d"), (1, "e")]
+
+
 @pytest.mark.parametrize("most_gone", [2, 4096])
 def test_timers_fire_as_the_contract_says(most_gone: int) -> None:
     with mock.patch.object(timer_table, "_MOST_GONE", most_gone):

@@ -166,6 +166,10 @@ class TestCsv:
         assert found.aside[0][0] == "bad"
         assert "field 'id' is 'x', which is not of type INT" in found.aside[0][1].error
         reader.close()
+        plain = files.JsonLines()
+        assert (plain.with_bad_records_tag("bad").bad_tag, plain.bad_tag) == ("bad", None), (
+            "others may use it"
+        )
         with pytest.raises(NotSupportedError, match="only CSV and JSON lines"):
             FileSource.for_bulk_file_format(
                 ParquetColumnarRowInputFormat(Types.ROW([Types.INT()])), "/x"

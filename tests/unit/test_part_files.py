@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -412,9 +413,12 @@ def test_truncated_range_is_refused(tmp_path: Path) -> None:
         ([0, 2, 1], "sequence number 2 where 1 is due"),
         ([0, 1, 3], "sequence number 3 where 2 is due"),
         ([0, 1, 1], "sequence number 1 where 2 is due"),
+        ([0, 0, 2], "sequence number 0 where 1 is due"),
+        ([0, 5, 2], "sequence number 5 where 1 is due"),
         ([1, 2, 3], "sequence number 1 where 0 is due"),
+        ([-1, 1, 2], "sequence number -1 where 0 is due"),
     ],
-    ids=["swapped", "a gap", "twice", "later"],
+    ids=["swapped", "a gap", "twice", "twice within", "another within", "later", "earlier"],
 )
 def test_wrong_sequence_is_found(tmp_path: Path, numbers: list[int], wrong: str) -> None:
     driver = Driver.start(tmp_path)
@@ -436,6 +440,19 @@ def test_wrong_sequence_is_found(tmp_path: Path, numbers: list[int], wrong: str)
     driver.committer.commit(row, [forged])
     with pytest.raises(CorruptChangelogError, match=wrong):
         state_at(driver.folder, row)
+
+
+@pytest.mark.parametrize("said", [1, 3])
+def test_a_part_with_other_rows_than_the_table_says_is_refused(tmp_path: Path, said: int) -> None:
+    driver = Driver.start(tmp_path)
+    part = driver.part({"a": 1, "b": 2})
+    file = PartFile(part.path, parse_part(part.path), part.size, 2, None, None, None, None, None, None)
+    assert read_part(driver.folder.changelog, file).num_rows == 2
+    other, says = dataclasses.replace(file, rows=said), f"has 2 rows, the table says {said}"
+    with pytest.raises(CorruptChangelogError, match=says):
+        read_part(driver.folder.changelog, other)
+    with pytest.raises(CorruptChangelogError, match=says):
+        read_rows(driver.folder.changelog, other, OfEntries({}))
 
 
 def test_corrupt_snapshot_falls_back_to_the_log(tmp_path: Path) -> None:

@@ -26,12 +26,14 @@ from api.datastream.window import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     MergingWindowAssigner,
+    SlidingEventTimeWindows,
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
 )
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import NodeKind, StateKind
+from changelog_engine.testing.harness import OperatorHarness
 from changelog_engine.windowing.spec import CONTENTS, WindowSpec, contents_spec
 from materializer.fold import state_at
 
@@ -299,3 +301,61 @@ def test_late_elements_fire_again_and_then_go_aside(tmp_path: Path) -> None:
     main, late = outputs(tmp_path, graph(elements, windows, aside="late"), (1,))
     assert main == [("a", 0, "a"), ("a", 0, "ac"), ("a", 10, "bdf")]
     assert late == [("a", 3, "e")]
+
+
+class OtherTrigger(EventTimeTrigger):
+    """Windows with a trigger of the program's own go the general way."""
+
+
+@pytest.mark.parametrize("trigger", [None, OtherTrigger()], ids=["short way", "general way"])
+@pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingEventTimeWindows(10),
+        SlidingEventTimeWindows(10, 5),
+        SlidingEventTimeWindows(7, 3),
+        EventTimeSessionWindows(10),
+    ],
+    ids=["tumbling", "sliding", "uneven", "sessions"],
+)
+def test_an_element_is_late_when_the_last_of_its_windows_has_gone(
+    assigner: Any, lateness: int, trigger: Any
+) -> None:
+    """A window goes when the watermark is at its last ms, or, with lateness, so much later."""
+    windows = spec(assigner, trigger, allowed_lateness_ms=lateness, late_tag_id="late")
+    last = max(window.max_timestamp() for window in assigner.assign_windows(("a", 4, "x"), 4, None))
+    goes = last + lateness
+    for watermark, late in ((goes - 1, False), (goes, True), (goes + 1, True)):
+        with OperatorHarness(graph([], windows, aside="late"), UID) as operator:
+            operator.process_watermark(watermark)
+            operator.process_element(("a", 4, "x"), 4)
+            assert operator.side_output("late") == ([("a", 4, "x")] if late else [])
+            assert bool(operator.state(CONTENTS)) is not late
+            fired = [start for _, start, _ in operator.output]
+            assert bool(fired) is (not late and last <= watermark)
+            operator.process_watermark(goes)
+            assert operator.state(CONTENTS) == {}
+
+
+@pytest.mark.parametrize("trigger", [None, OtherTrigger()], ids=["short way", "general way"])
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_an_element_in_no_window_is_late_by_its_own_time(lateness: int, trigger: Any) -> None:
+    """Windows of 3 ms each 5 ms leave times out."""
+    windows = spec(SlidingEventTimeWindows(3, 5), trigger, allowed_lateness_ms=lateness, late_tag_id="late")
+    for watermark, late in ((4 + lateness - 1, []), (4 + lateness, [("a", 4, "x")])):
+        with OperatorHarness(graph([], windows, aside="late"), UID) as operator:
+            operator.process_watermark(watermark)
+            operator.process_element(("a", 4, "x"), 4)
+            assert operator.side_output("late") == late
+            assert operator.state(CONTENTS) == {}
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10), EventTimeSessionWindows(10)])
+def test_windows_that_would_go_behind_the_end_of_time_have_no_timer_for_it(assigner: Any) -> None:
+    time = (2**63 - 1) // 10 * 10 - 9
+    windows = spec(assigner, allowed_lateness_ms=50)
+    with OperatorHarness(graph([], windows), UID) as operator:
+        operator.process_element(("a", time, "x"), time)
+        (window,) = assigner.assign_windows(("a", time, "x"), time, None)
+        assert [at for at, _ in operator.event_time_timers] == [window.max_timestamp()]
