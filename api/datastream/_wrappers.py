@@ -34,6 +34,7 @@ from .functions import (
 )
 
 _SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
+_DECORATED = frozenset(("__wrapped__", "__signature__"))  # whose arguments inspect.signature() gives instead
 
 
 class MapWrapper:
@@ -260,11 +261,10 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
         asked, given = hook_of(wanted, name), hook_of(function, name)
         if asked is None or given is None:
             continue
-        arguments = list(inspect.signature(asked).parameters)[1:]
-        try:
-            takes = inspect.signature(given)
-        except (TypeError, ValueError):  # it says nothing of its arguments
-            continue
+        plain = given.__func__ if inspect.ismethod(given) else given
+        if not inspect.isfunction(plain) or not _DECORATED.isdisjoint(vars(plain)):
+            continue  # it may take other arguments than it says
+        arguments, takes = list(inspect.signature(asked).parameters)[1:], inspect.signature(given)
         try:
             takes.bind(*arguments)
         except TypeError as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import pickle
+from unittest import mock
 
 import pytest
 from support.graphs import nodes_of
@@ -426,3 +429,34 @@ def test_a_function_written_for_javas_collector_is_refused_where_it_is_given(env
         with pytest.raises(ArgumentTypeError, match=says):
             give()
     numbers.key_by(lambda v: v).count_window(2).aggregate(NotMerging())
+
+
+def collecting(method):
+    """Java's collector, by a decorator that keeps what the method says of its arguments."""
+
+    @functools.wraps(method)
+    def call(self, *arguments):
+        out = mock.Mock()
+        method(self, *arguments, out)
+        return [each.args[0] for each in out.collect.call_args_list]
+
+    return call
+
+
+class Decorated(FlatMapFunction):
+    @collecting
+    def flat_map(self, value, out):
+        out.collect(value)
+
+
+class Signed(MapFunction):
+    def map(self, *values):
+        return values
+
+    map.__signature__ = inspect.Signature()
+
+
+def test_what_a_decorated_method_says_of_its_arguments_is_not_believed(env):
+    numbers = env.from_collection([1, 2])
+    numbers.flat_map(Decorated())
+    numbers.map(Signed())
