@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,12 @@ from api.datastream.connectors.kafka import (
     OffsetsInitializer,
 )
 from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
-from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
+from changelog_engine.connectors.kafka import (
+    ClientProperties,
+    RecordSchema,
+    TransactionalKafkaSink,
+    producing,
+)
 from changelog_engine.connectors.kafka.reader import Decoder
 from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
@@ -374,3 +380,12 @@ def test_the_execution_plan_has_no_secrets() -> None:
     stream = env.from_source(made.build(), WatermarkStrategy.no_watermarks(), "kafka")
     stream.sink_to(sink_builder().set_property("sasl.password", SECRET).build())
     assert SECRET not in env.get_execution_plan()
+
+
+def test_the_end_of_the_input_is_no_time_of_a_record() -> None:
+    """Who reads the topic by event time would take all other records for late."""
+    client, schema = mock.Mock(), RecordSchema("t", None, SimpleStringSchema())
+    with mock.patch.object(producing, "make", return_value=client):
+        producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
+    producer.send(schema, ["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], None)
+    assert [call.args[-1] for call in client.produce.call_args_list] == [5, 0, 0, 2**63 - 2]

@@ -6,6 +6,7 @@ import pickle
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pulsar
 import pytest
@@ -26,6 +27,7 @@ from api.datastream.connectors.pulsar import (
     TopicRoutingMode,
 )
 from changelog_engine.connectors import pulsar as engine
+from changelog_engine.connectors.pulsar import sink
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.routing import Router, java_hash, murmur3_hash
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
@@ -266,3 +268,14 @@ class TestRouting:
         by_key = Router(engine.Routing.MESSAGE_KEY_HASH, 2, murmur3_hash, None)
         assert {by_key.route(None, "hello", ["a", "b"]) for _ in range(5)} == {"b"}
         assert {by_key.route(None, None, ["a", "b"]) for _ in range(200)} == {"a", "b"}
+
+
+def test_the_end_of_the_input_is_no_event_time() -> None:
+    client, producer = mock.Mock(), mock.Mock()
+    client.partitions.return_value = ["t"]
+    with mock.patch.object(sink, "Client", return_value=client):
+        writer = sink_builder().build()._sink.writer(0, 1)
+    writer._producers["t"] = producer, None
+    writer.write_timed(["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], 0)
+    times = [call.kwargs["event_timestamp"] for call in producer.send_async.call_args_list]
+    assert times == [5, None, None, 2**63 - 2]

@@ -15,6 +15,7 @@ from changelog_engine.connectors.kafka.clients import (
     serve,
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.protocols import INPUT_END_MS
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
 from changelog_engine.types.typeinfo import shown
@@ -119,7 +120,7 @@ class RecordProducer:
         Args:
             schema: makes their records.
             elements: what.
-            timestamps: ms for each; one below 0, and None, mean the current time.
+            timestamps: ms for each; one below 0, that of the input's end, and None mean the current time.
             partition: of all; None chooses by key.
 
         Raises:
@@ -128,7 +129,9 @@ class RecordProducer:
         topics, values, keys = schema.records_of(elements)
         where = _ANY_PARTITION if partition is None else partition
         # To librdkafka 0 is now.
-        times = [0] * len(values) if timestamps is None else [time if time > 0 else 0 for time in timestamps]
+        times = [0] * len(values)
+        if timestamps is not None:
+            times = [time if 0 < time < INPUT_END_MS else 0 for time in timestamps]
         produce = self._client.produce
         for topic, value, key, time in zip(topics, values, keys, times, strict=True):
             try:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.connectors.protocols import Sink, SinkWriter
+from changelog_engine.connectors.protocols import INPUT_END_MS, Sink, SinkWriter
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.properties import ClientProperties
 from changelog_engine.connectors.pulsar.routing import Router, Routing, java_hash, murmur3_hash
@@ -160,6 +160,8 @@ class PulsarWriter(SinkWriter):
                     f"the serialization schema gave {_shown(made, whole)} for {shown(value)}"
                 )
             time_ms = -1 if times is None else next(times)
+            if time_ms == INPUT_END_MS:
+                time_ms = -1
             topic = route(value, message.key, self._partitions)
             producer, sent = self._producers.get(topic) or self._producer(topic)
             event_ms = message.event_time if message.event_time is not None else time_ms
