@@ -11,7 +11,8 @@ the processor's caches before they are used.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -27,6 +28,7 @@ _ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
 _BETWEEN = "\0"
 _SAMPLE = 1024
 _DIFFERENT = 0.9
+_FEW = 32  # rows, whose columns take longer to make than they save
 _WHOLE = slice(None)
 
 
@@ -166,16 +168,21 @@ def _shared(strings: list[str]) -> list[str]:
     return list(map(known.__getitem__, strings))  # drives our own code
 
 
-def column_of(values: Sequence[Any]) -> Column:
+def column_of(values: Sequence[Any], receivers: int = 1) -> Column:
     """The fastest column for these values: an array when all are plain 64-bit ints or plain floats, else a list.
 
     Rows of the same names become columns here, while the processor still has them at hand, if nothing in them can be
-    changed. A source may give other sequences, such as tuples, which a block takes for columns of its own.
+    changed and each receiver gets more than a few. A source may give other sequences, such as tuples, which a block takes
+    for columns of its own.
+
+    Args:
+        values: elements, or their keys.
+        receivers: how many share them.
     """
     if type(values) is range:
         return np.arange(values.start, values.stop, values.step, dtype=np.int64)
     kinds = set(map(type, values))
-    if kinds == {Row}:
+    if kinds == {Row} and len(values) >= _FEW * receivers:
         rows = _row_columns(list(values))
         if rows is not None:
             return rows
@@ -226,9 +233,34 @@ def join(pieces: list[Column]) -> Column:
         isinstance(piece, np.ndarray) and piece.dtype == first.dtype for piece in pieces
     ):
         return np.concatenate(pieces)
-    if all(isinstance(piece, RowColumns) and piece.names == pieces[0].names for piece in pieces):
-        fields = zip(*[piece.columns for piece in pieces], strict=True)
-        return RowColumns(first.names, [join(list(field)) for field in fields])
+    rows = _as_row_columns(pieces)
+    if rows is not None:
+        fields = zip(*[piece.columns for piece in rows], strict=True)
+        return RowColumns(rows[0].names, [join(list(field)) for field in fields])
+    return _as_list(pieces)
+
+
+def _as_row_columns(pieces: list[Column]) -> list[RowColumns] | None:
+    """Pieces of which some are columns of rows, as such columns; None where that cannot be, or none is."""
+    if not any(_are_columns(piece) for piece in pieces):
+        return None
+    found: list[RowColumns] = []
+    for are_columns, run in groupby(pieces, _are_columns):  # drives our own code
+        if are_columns:
+            found.extend(run)
+            continue
+        rows = _row_columns(_as_list(run))  # sent a few at a time
+        if rows is None:
+            return None
+        found.append(rows)
+    return found if all(piece.names == found[0].names for piece in found) else None
+
+
+def _are_columns(piece: Column) -> bool:
+    return isinstance(piece, RowColumns)
+
+
+def _as_list(pieces: Iterable[Column]) -> list[Any]:
     joined: list[Any] = []
     for piece in pieces:
         joined.extend(elements(piece))

@@ -150,7 +150,7 @@ class Exchange:
                 raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
             if identities is not keys:
                 key_column = column_of(identities)
-        value_column = column_of(values)
+        value_column = column_of(values, self.parallelism)
         if self.parallelism == 1:
             self._pieces[0].append((key_column, times, value_column))
             return
@@ -212,7 +212,7 @@ class Exchange:
         self._split(np.asarray(targets, np.int64), values, times)
 
     def _split(self, targets: Any, values: Sequence[Any], times: Column | None) -> None:
-        column = column_of(values)
+        column = column_of(values, self.parallelism)
         for target, places in _dealt(targets, self.parallelism):
             piece = (None, None if times is None else times[places], select(column, places))
             self._pieces[target].append(piece)

@@ -17,6 +17,7 @@ from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.blocks import (
     Block,
+    RowColumns,
     column_of,
     decode,
     elements,
@@ -30,6 +31,7 @@ from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK, Ep
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.timers import TimerQueue
+from changelog_engine.types import Row, RowKind
 
 ANYTHING = st.one_of(
     st.integers(),
@@ -165,6 +167,51 @@ def test_rebalance_is_even_and_keeps_order(
     for target in range(parallelism):
         turn = (target - channel) % parallelism
         assert [value for _, _, value in recorder.got.get(target, [])] == sent[turn::parallelism]
+
+
+ODD_ROWS = st.sampled_from(
+    [
+        Row(a=1, b="y"),
+        Row(a=None, b="y"),
+        Row(b=1),
+        Row(a=[1], b="y"),
+        Row.of_kind(RowKind.DELETE, a=1, b=2),
+        5,
+    ]
+)
+ROW_BATCHES = st.lists(st.tuples(st.integers(1, 150), st.lists(ODD_ROWS, max_size=2)), max_size=4)
+
+
+@given(ROW_BATCHES, st.sampled_from([1, 2, 3]))
+def test_rows_arrive_as_they_were_sent(batches: list[tuple[int, list[Any]]], parallelism: int) -> None:
+    """In batches of few and of many, which become columns where nothing else is among them."""
+    exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.REBALANCE), 0, parallelism, 128)
+    recorder = Recorder(exchange)
+    alike = [[Row(a=size * number, b=f"{number}") for number in range(size)] for size, _ in batches]
+    made = [[*rows, *odd] for rows, (_, odd) in zip(alike, batches, strict=True)]
+    recorder.send([(batch, None) for batch in made])
+    sent = [value for batch in made for value in batch]
+    for target in range(parallelism):
+        got = [value for _, _, value in recorder.got.get(target, [])]
+        assert same(got, sent[target::parallelism])
+        assert [kind_of(value) for value in got] == [kind_of(value) for value in sent[target::parallelism]]
+
+
+def kind_of(value: Any) -> Any:
+    return value.get_row_kind() if isinstance(value, Row) else None
+
+
+def test_a_few_rows_stay_rows_until_there_are_many() -> None:
+    """Columns of one row take ten times as long as the row."""
+    rows = [Row(a=number, b=f"{number}") for number in range(400)]
+    assert column_of(rows[:1]) == rows[:1]
+    assert column_of(rows, 16) == rows
+    pieces = [column_of(piece) for piece in (rows[:1], rows[1:2], rows[2:399], rows[399:])]
+    joined = join(pieces)
+    assert (type(pieces[2]), type(joined)) == (RowColumns, RowColumns)
+    assert same(elements(joined), rows)
+    assert same(join([*pieces, [Row(a=1)]]), [*rows, Row(a=1)])
+    assert same(join([*pieces, column_of([Row(b="x", a=1)] * 400)])[399:401], [rows[399], Row(b="x", a=1)])
 
 
 @given(st.lists(BATCHES, max_size=3), st.integers(0, 2))

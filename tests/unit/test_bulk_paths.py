@@ -129,7 +129,8 @@ def test_a_quick_test_of_rows_takes_those_with_the_declared_names() -> None:
 )
 def test_rows_travel_as_they_are(values: list[Any], names: list[str] | None, alike: list[Any]) -> None:
     """As columns where they are alike, else one by one."""
-    for rows in (values, [make_row(names, list(fields)) for fields in alike]):
+    made = [make_row(names, list(fields)) for fields in alike]
+    for rows in (values, made, made * 32):
         back = decode(encode_block(Block(0, 0, column_of(rows), None, rows, 0, False)))
         assert isinstance(back, Block)
         assert same(elements(back.values), rows)
