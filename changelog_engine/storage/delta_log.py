@@ -545,6 +545,7 @@ class DeltaLog:
         Raises:
             StorageError: the folder could not be listed.
         """
+        named = self.last_checkpoint_version()  # before the list, which then has it
         names = [entry.name for entry in self.storage.list(LOG)]
         checkpoints = [name for name in names if CHECKPOINT_NAME.match(name) and name.endswith(".parquet")]
         for name in checkpoints:
@@ -562,6 +563,11 @@ class DeltaLog:
             wrong = _wrong_with(self.storage.read(commit_path(version)).to_pybytes())
             if wrong:
                 return path, wrong
+        if named > covered:
+            return (
+                self.storage.join(LAST_CHECKPOINT),
+                f"names the Delta checkpoint of version {named}, which is not there",
+            )
         return None
 
     def _actions_since(self, version: int) -> list[dict[str, Any]]:

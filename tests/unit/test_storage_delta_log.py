@@ -233,6 +233,22 @@ def test_a_log_in_an_object_store_is_kept_short_beside_the_job(stored: Storage) 
     upkeep.close()
 
 
+@pytest.mark.parametrize("version", [12, 99])
+def test_a_pointer_to_a_delta_checkpoint_that_is_not_there_is_named(tmp_path: Path, version: int) -> None:
+    """As in a copy that was made while the job ran."""
+    log = make(tmp_path)
+    for number in range(12):
+        log.commit([add(f"f{number}")])
+        log.maintain(every=5)
+    (tmp_path / "_delta_log" / "_last_checkpoint").write_text(f'{{"version":{version},"size":9}}')
+    with pytest.raises(
+        CorruptChangelogError, match=f"_last_checkpoint.* names the Delta checkpoint of version {version}"
+    ):
+        DeltaLog(open_storage(str(tmp_path))).files()
+    (tmp_path / "_delta_log" / "_last_checkpoint").unlink()
+    assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 12
+
+
 def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) -> None:
     log = make(tmp_path)
     for number in range(3):
