@@ -23,7 +23,7 @@ from changelog_engine.types import TypeInformation
 
 Position = Any
 Committable = Any  # JSON: names what is prepared and not yet committed, such as a file or a transaction
-INPUT_END_MS = 2**63 - 1  # timestamp of results of the input's end, and of count windows
+INPUT_END_MS = 2**63 - 1  # timestamp of results of the input's end
 
 
 class Split(NamedTuple):
