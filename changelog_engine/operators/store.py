@@ -43,10 +43,8 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
 
 FLUSH_ROWS = 131_072
-FLUSH_BYTES = (
-    8 << 20
-)  # of columns; more of them wait only where mutations are larger than those encoded before
-_FEWEST_ROWS = 256
+FLUSH_BYTES = 8 << 20  # of columns, by what those encoded before had
+_FIRST_ROWS = 1_024  # while it is not known how large mutations are
 
 
 def _count(number: Any) -> int | None:
@@ -118,7 +116,7 @@ class KeyedStore:
         self._counts: dict[tuple[str, str], int] = {}
         self._encode_ms = 0.0
         self._write_ms = 0.0
-        self._flush_rows = FLUSH_ROWS
+        self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS)
         self._attempt = 0
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None
@@ -431,7 +429,7 @@ class KeyedStore:
             self._counts[name] = self._counts.get(name, 0) + rows
         if flushed_rows:
             fitting = FLUSH_BYTES * flushed_rows // max(1, flushed_bytes)
-            self._flush_rows = min(FLUSH_ROWS, max(_FEWEST_ROWS, fitting))
+            self._flush_rows = min(FLUSH_ROWS, max(1, fitting))
 
     def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every live entry as columns of the changelog; see snapshot_columns."""

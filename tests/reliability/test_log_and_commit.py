@@ -94,13 +94,13 @@ def test_case_1_large_values_are_encoded_ahead_by_their_bytes(tmp_path: Path) ->
 
     with (
         mock.patch.object(store_module, "FLUSH_BYTES", 100),
-        mock.patch.object(store_module, "_FEWEST_ROWS", 2),
+        mock.patch.object(store_module, "_FIRST_ROWS", 6),
         mock.patch.object(store_module.KeyedStore, "_flush", noted),
     ):
         job.run(graph())
-    assert waiting[0] == 15
-    assert len(waiting) > 4
-    assert max(waiting[1:]) < 5
+    assert waiting[0] == 6
+    assert len(waiting) > 6
+    assert max(waiting[3:]) < 5  # a block of 15 is cut when it comes
     assert final_counts(job) == COUNTS
 
 
