@@ -236,7 +236,8 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
     if isinstance(cell, CopyingCell):
         add += ["if value is None:", f"    {of_none}", "cell_update(value)"]
     else:
-        names |= _cell_names(cell)
+        names |= _cell_names(cell) | {"clear": cell.clear}
+        of_none += " or clear()"
         add[0] = "before = get_entry(cursor.key)"
         log = cell._log if isinstance(cell, LoggingCell) else None
         add += [*_admitted(cell, f"{of_none} or first"), "key = cursor.key"]

@@ -274,12 +274,12 @@ class AggregatingHandle(AddingHandle):
         self._cell.update(self.accumulated(accumulator, self._function.add(value, accumulator), "add"))
 
     def accumulated(self, before: Any, after: Any, call: str) -> Any:
-        """What a call of the function made of an accumulator.
+        """What a call of the function made of an accumulator; None clears the state.
 
         Raises:
-            TypeMismatchError: it gave None for one that is not None.
+            TypeMismatchError: it gave None for one that is not None, and its accumulators do not begin as None.
         """
-        if after is None and before is not None:
+        if after is None and before is not None and self._function.create_accumulator() is not None:
             raise self._cell._admission.no_accumulator(self._function, call)
         return after
 

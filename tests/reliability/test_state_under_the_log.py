@@ -16,7 +16,7 @@ from support.same import exact
 from support.script import Script
 
 from api.common.typeinfo import Types
-from api.datastream import KeyedProcessFunction
+from api.datastream import AggregateFunction, KeyedProcessFunction
 from api.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -32,6 +32,7 @@ from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import TypeInformation
+from materializer.fold import state_at
 
 PICKLED = Types.PICKLED_BYTE_ARRAY()
 
@@ -214,6 +215,54 @@ def test_case_34_reducing_and_aggregating_state() -> None:
     assert backend.logged(lambda: (aggregating.add(1), aggregating.add(2))) == ["put", "put"]
     assert backend.logged(aggregating.get) == []
     assert backend.logged(aggregating.clear) == ["clear"]
+
+
+class KeepsNewest(KeyedProcessFunction):
+    """The newest value, of which None is one: the aggregate's accumulators begin as None.
+
+    Args:
+        type_info: of the accumulator.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self.type_info = type_info
+
+    def open(self, runtime_context: Any) -> None:
+        self.newest = runtime_context.get_aggregating_state(
+            AggregatingStateDescriptor("newest", Newest(), self.type_info)
+        )
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.newest.add(value)
+        yield self.newest.get()
+
+
+class Newest(AggregateFunction):
+    """The newest value."""
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value[1]
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_b
+
+
+@pytest.mark.parametrize("type_info", [Types.LONG(), PICKLED], ids=["long", "pickled"])
+def test_an_accumulator_that_begins_as_none_may_be_none_again(
+    tmp_path: Path, type_info: TypeInformation
+) -> None:
+    """As in PyFlink: None clears the state, in the log as well."""
+    job = TestJob(tmp_path, Script(sizes=(2,)))
+    elements = [("a", 1), ("a", None), ("a", 3), ("b", None), ("a", None)]
+    job.run(keyed_job(elements, KeepsNewest(type_info), key_type=Types.STRING()))
+    assert job.output == [1, None, 3, None, None]
+    assert state_at(job.table()).states.get(("process", "newest"), {}) == {}
 
 
 def test_case_34_timers() -> None:
