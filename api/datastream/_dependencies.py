@@ -129,7 +129,7 @@ def existing(path: str, what: str) -> str:
         what: names method and parameter in errors.
 
     Raises:
-        ConfigurationError: there is no such file or folder.
+        ConfigurationError: the file or folder does not exist.
         NotSupportedError: a URI of another file system.
     """
     found = local_path(_arguments.text(path, what))

@@ -270,7 +270,7 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
         except TypeError as error:
             raise ArgumentTypeError(
                 f"{what}: {name} of {type(function).__name__} takes {takes}, and is called with ({', '.join(arguments)}): "
-                f"{error}. There is no collector: results are what it returns, or yields"
+                f"{error}. Return or yield the results: no collector is passed"
             ) from None
 
 

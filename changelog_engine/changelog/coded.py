@@ -59,7 +59,7 @@ def coded(column: pa.ChunkedArray) -> Coded:
 
 
 def pair_codes(codes: Any, second: Coded) -> tuple[Any, int]:
-    """A number for each pair of a number and a text, and how many there are; null is a text of its own."""
+    """Codes of pairs of a number and a text, null being one more text; and how many different pairs there are."""
     return numbered(codes.astype(np.int64) * (len(second.values) + 1) + second.codes)
 
 

@@ -98,7 +98,7 @@ def global_named(name: str) -> Any:
     """The class or function of a name.
 
     Raises:
-        NotSerializableError: there is no such class or function here.
+        NotSerializableError: the class or function cannot be imported.
     """
     module, _, path = name.partition(":")
     try:

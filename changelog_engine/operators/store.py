@@ -116,7 +116,7 @@ class KeyedStore:
         self._counts: dict[tuple[str, str], int] = {}
         self._encode_ms = 0.0
         self._write_ms = 0.0
-        self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS)
+        self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS) if self.changelog else FLUSH_ROWS
         self._attempt = 0
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None

@@ -104,6 +104,24 @@ def test_case_1_large_values_are_encoded_ahead_by_their_bytes(tmp_path: Path) ->
     assert final_counts(job) == COUNTS
 
 
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+def test_case_1_only_a_log_shortens_steps(tmp_path: Path, changelog: bool) -> None:
+    """Until it is known how large mutations are; where none are logged, nothing has to be known."""
+    job = TestJob(tmp_path, Script(sizes=(15,)), changelog=changelog)
+    steps: list[int] = []
+    step = store_module.KeyedStore.step
+
+    def noted(store: Any, most: int) -> int:
+        steps.append(step(store, most))
+        return steps[-1]
+
+    with mock.patch.object(store_module.KeyedStore, "step", noted):
+        job.run(graph())
+    assert steps[0] == (1_024 if changelog else 16_384)
+    assert set(steps[1:]) == {16_384}
+    assert final_counts(job) == COUNTS
+
+
 def test_case_1_parts_stay_small_and_in_order(tmp_path: Path) -> None:
     job = TestJob(tmp_path, Script(sizes=(30,)), part_max_bytes=1)
     with small_buffers(1):

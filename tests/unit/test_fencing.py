@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,23 @@ from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt
 from changelog_engine.storage.locks import Lock, lock_file
+
+
+@contextlib.contextmanager
+def forked_child() -> Iterator[None]:
+    """A fork of this process that does nothing, killed at the end."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: that there are threads
+        child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    try:
+        time.sleep(0.2)
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:
@@ -103,17 +122,9 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     folder = open_job_folder(str(tmp_path), "job")
     lock = DriverLock(folder)
     lock.acquire()
-    child = os.fork()
-    if child == 0:
-        time.sleep(30)
-        os._exit(0)
-    try:
-        time.sleep(0.2)
+    with forked_child():
         lock.release()
         DriverLock(folder).acquire()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
 
 
 def test_a_child_that_is_forked_while_a_lock_is_waited_for_does_not_keep_it(tmp_path: Path) -> None:
@@ -123,21 +134,11 @@ def test_a_child_that_is_forked_while_a_lock_is_waited_for_does_not_keep_it(tmp_
     waiting.start()
     while not (tmp_path / "lock").exists() or " -> FLOCK" not in Path("/proc/locks").read_text():
         time.sleep(0.01)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12: that there are threads
-        child = os.fork()
-    if child == 0:
-        time.sleep(30)
-        os._exit(0)
-    try:
-        time.sleep(0.2)
+    with forked_child():
         first.release()
         waiting.join()
         found[0].release()
         lock_file(path).release()
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
 
 
 def test_two_drivers_race_to_begin(tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ class _Inflate:
 class _Pieces(io.RawIOBase):
     """What was compressed in pieces, one after the other.
 
-    Bytes behind a piece that are no other one are an error, as in gzip and zstd: the readers of ``bz2`` and ``lzma`` pass
-    over them, and over all that follows a piece whose first bytes are damaged, without a word.
+    If what follows a piece is neither another piece nor padding, that is an error, as in gzip and zstd. Python's own readers
+    of ``bz2`` and ``lzma`` ignore it, and with it every piece behind one whose first bytes are damaged.
 
     Args:
         stream: of the compressed bytes.
