@@ -40,6 +40,12 @@ class Withheld:
         return f"<pickled{shown}>"
 
 
+_NO_KEY = (
+    ChangelogEngineError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, NotExact,
+)  # fmt: skip
+"""What codecs raise of a text that is no key of their type: its JSON may be anything."""
+
+
 def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdentity]:
     """The keys that somebody may mean by a text, for keys of a type: the plain text, a Python literal, JSON.
 
@@ -57,12 +63,10 @@ def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdent
     found: dict[KeyIdentity, None] = {}
     with refusing_objects():
         for key in meant:
-            with suppress(ChangelogEngineError, ValueError, TypeError, OverflowError):
+            with suppress(*_NO_KEY):
                 found[codec.identity(key)] = None
         for written in (text.strip(), json.dumps(text.strip())):
-            with suppress(
-                ChangelogEngineError, ValueError, TypeError, KeyError, OverflowError, AttributeError, NotExact
-            ):
+            with suppress(*_NO_KEY):
                 json.loads(written)
                 found[codec.identity(codec.key_of(codec.from_texts([written])[0]))] = None
     return list(found)

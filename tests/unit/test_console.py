@@ -297,6 +297,8 @@ def test_keys_are_typed_as_they_are_declared() -> None:
     row = RowTypeInfo([Types.LONG(), Types.STRING()], ["a", "b"])
     assert key_identities("7", Types.LONG()) == [7]
     assert key_identities("x", Types.LONG()) == []
+    for of in (Types.BIG_DEC(), Types.SQL_DATE(), Types.TUPLE([Types.BIG_DEC()]), row):
+        assert [key_identities(text, of) for text in ("a", '{"row": [1]}', "[" * 3000)] == [[], [], []], of
     large = "[12345678901234567890123]"  # a number that no float has, and not written as the log has it
     assert key_identities(large, Types.TUPLE([Types.BIG_INT()]))[0] == b'["12345678901234567890123"]'
     assert key_identities("7", Types.STRING())[0] == "7"
