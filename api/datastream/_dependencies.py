@@ -153,6 +153,7 @@ def jars(named: list[tuple[str, str]]) -> list[str]:
     """
     found = []
     for path, what in named:
+        _arguments.text(path, what)
         try:
             jar = existing(path, what)
         except (ConfigurationError, NotSupportedError):

@@ -115,6 +115,8 @@ class Calls:
             warnings = trial.tried(method, *said) if said is not None else []
         except ChangelogEngineError as error:
             self._say(Level.ERROR, node, str(error))
+        except Exception as error:
+            self._say(Level.NOTE, node, f"{what} could not be tried: {type(error).__name__}: {error}")
         else:
             for warning in warnings:
                 self._say(Level.WARNING, node, f"{warning} See docs/compatibility.md, Programs")

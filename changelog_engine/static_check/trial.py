@@ -21,6 +21,7 @@ _MAKE_VALUES = (
     f"{API}.datastream.functions",
     f"{API}.datastream.state_descriptors",
     f"{API}.datastream.state_ttl",
+    "changelog_engine.windowing",
     f"{API}.datastream.connectors.base",
 )
 _SETTINGS = (
@@ -43,7 +44,25 @@ _OF_STREAMS = (
     "flat_map",
     "filter",
     "process",
+    "reduce",
+    "window",
+    "count_window",
+    "assign_timestamps_and_watermarks",
+    "union",
+    "connect",
+    "broadcast",
     "key_by",
+    "partition_custom",
+)
+_OF_WINDOWS = (
+    "trigger",
+    "evictor",
+    "allowed_lateness",
+    "side_output_late_data",
+    "reduce",
+    "aggregate",
+    "apply",
+    "process",
 )
 _LOG = "changelog_engine"
 
@@ -106,6 +125,8 @@ def _blank(method: Bound) -> Any:
     if name in ("DataStream", "KeyedStream") and method.name.startswith(_OF_STREAMS):
         stream = _environment().from_collection([None]).map(str)
         return stream if name == "DataStream" else stream.key_by(str)
+    if name == "WindowedStream" and method.name in _OF_WINDOWS:
+        return _environment().from_collection([None]).map(str).key_by(str).count_window(1)
     if not method.name.startswith(_SETTINGS) or method.name == _OF_THE_PROCESS:
         return None
     if name == "Configuration":

@@ -263,6 +263,7 @@ class TestCalls:
             env.from_collection([1, 1.5], Types.LONG())  # error: element 1 does not fit LONG
             env.from_collection([1, 2.0, True], Types.DOUBLE()).map(Mine)  # error: write Mine()
             env.set_parallelism(0)  # error: between 1 and 32768
+            env.add_jars(3)  # error: must be a non-empty str, got 3
             env.add_source(SourceFunction("org.example.Source"))  # error: Java classes cannot be used
             env.from_collection([1]).add_sink("org.example.Sink")  # error: Java classes cannot be used
             Configuration().set_string("state.backend.tipe", "x")  # error: did you mean 'state.backend.type'?
@@ -272,6 +273,7 @@ class TestCalls:
     def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
         check(with_begin("""\
             from pyflink.datastream import FilterFunction, KeyedProcessFunction, MapFunction, ProcessFunction
+            from pyflink.datastream.window import TumblingEventTimeWindows
             class Keep(FilterFunction):
                 def __init__(self, least):
                     self.least = least
@@ -287,6 +289,16 @@ class TestCalls:
             ds.map(Keep(1))  # error: DataStream.map needs a MapFunction, got Keep
             ds.key_by(Own())  # error: needs a KeySelector
             ds.process(lambda v: v)  # error: needs a ProcessFunction
+            ds.union(3)  # error: argument 1 must be a DataStream, got 3
+            ds.connect("other")  # error: needs a DataStream or a BroadcastStream
+            ds.assign_timestamps_and_watermarks(5)  # error: needs a WatermarkStrategy
+            ds.partition_custom(3, lambda v: v)  # error: needs a Partitioner
+            ds.key_by(lambda v: v).reduce(Keep(1))  # error: needs a ReduceFunction
+            windows = ds.key_by(lambda v: v).window(5)  # error: must be a WindowAssigner, got 5
+            windows.allowed_lateness("1 s").reduce(lambda a, b: a)  # error: must be a whole number
+            windows.trigger(5).reduce(lambda a, b: a)  # error: trigger
+            ds.key_by(lambda v: v).window(TumblingEventTimeWindows.of(5))  # error: size must be a Time
+            ds.key_by(lambda v: v).count_window(0)  # error: size must be at least 1
             """))  # fmt: skip
 
     def test_settings_without_effect_and_differences(self, check: Check) -> None:
