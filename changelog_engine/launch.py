@@ -447,11 +447,14 @@ def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None 
 
 @contextlib.contextmanager
 def _interruptible(job: LaunchedJob, stopping: list[bool]) -> Iterator[None]:
-    """SIGINT asks the job to stop, and is noted; the second one interrupts."""
-    if threading.current_thread() is not threading.main_thread():
+    """SIGINT asks the job to stop, and is noted; the second one interrupts.
+
+    Where whoever started the process had it ignored, as a shell does for ``job &`` in a script, it stays ignored.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(signum: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, before)

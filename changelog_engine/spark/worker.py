@@ -45,6 +45,7 @@ class Registry:
 
     def __init__(self, clock: WallClock = wall_ms) -> None:
         self.held: dict[tuple[int, int], _Held] = {}
+        self._closed: dict[tuple[int, int], tuple[str, int]] = {}  # run and attempt of those that have ended
         self.clock = clock
 
     def run(
@@ -80,6 +81,7 @@ class Registry:
             sent.append((0 if runtime.exchanges else -1, encode_report(report)))
             if order.kind.closes:
                 del self.held[stage, subtask]
+                self._closed[stage, subtask] = order.run, order.attempt
                 runtime.close()
             return sent
 
@@ -97,7 +99,8 @@ class Registry:
         held = self.held.get((stage, subtask))
         if held is not None and held.attempt == order.attempt and held.runtime.done == order.epoch - 1:
             return held.runtime, None
-        if held is not None and held.attempt == order.attempt:
+        ended = self._closed.get((stage, subtask)) == (order.run, order.attempt)
+        if ended or (held is not None and held.attempt == order.attempt):
             # Spark repeats a stage whose output it could not fetch, and its tasks pass for first ones then.
             raise StateLostError(
                 f"Spark ran stage {stage}, subtask {subtask} a second time in epoch {order.epoch}: "

@@ -12,7 +12,7 @@ from support.jobs import NO_RESTART, TestJob
 from support.script import Script
 
 from api.datastream import KeyedProcessFunction
-from changelog_engine.errors import JobExecutionError, UserFunctionError
+from changelog_engine.errors import JobExecutionError, StateLostError, UserFunctionError
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.worker import Registry
 
@@ -113,3 +113,22 @@ def test_a_registry_holds_nothing_that_did_not_start() -> None:
         registry.run(mock.Mock(), order, 0, 0, [])
     assert not registry.held
     runtime.close.assert_called_once()
+
+
+def test_an_epoch_that_closed_a_job_is_not_run_again_by_the_same_process(tmp_path: Path) -> None:
+    """As when Spark repeats a stage whose output it could not fetch: its tasks pass for first ones."""
+    runs: list[tuple[Registry, tuple[Any, ...]]] = []
+    inner = Registry.run
+
+    def run(registry: Registry, *arguments: Any) -> Any:
+        runs.append((registry, arguments))
+        return inner(registry, *arguments)
+
+    job = TestJob(tmp_path)
+    with mock.patch.object(Registry, "run", run):
+        job.run(keyed_job(ELEMENTS, Function()))
+    closing = [(registry, arguments) for registry, arguments in runs if arguments[1].kind.closes]
+    assert closing
+    for registry, arguments in closing * 2:
+        with pytest.raises(StateLostError, match="a second time"):
+            registry.run(*arguments)

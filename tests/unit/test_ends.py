@@ -64,7 +64,7 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 if sys.argv[1] == "checkpoints":
     env.enable_checkpointing(10)
-stream = env.from_source(NumberSequenceSource(0, 10**7), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+stream = env.from_source(NumberSequenceSource(0, int(sys.argv[3])), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
 stream.map(interrupts, Types.LONG()).filter(lambda value: False).print()
 with without_spark():
     env.execute("job")
@@ -92,7 +92,7 @@ def test_case_57_ctrl_c_is_one_message_and_status_130(
     tmp_path: Path, mode: str, times: int, last: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", STOPPED, mode, str(times)],
+        [sys.executable, "-c", STOPPED, mode, str(times), str(10**7)],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -104,6 +104,18 @@ def test_case_57_ctrl_c_is_one_message_and_status_130(
     assert re.fullmatch(last, lines[1])
     assert len(lines) == 2, done.stderr
     assert "THE JOB ENDED" not in done.stdout
+
+
+def test_a_job_whose_parent_ignores_ctrl_c_goes_on(tmp_path: Path) -> None:
+    """As ``job &`` in a script: the terminal sends SIGINT to it, too."""
+    done = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", STOPPED, "none", "1", "1000"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "THE JOB ENDED\n", "")
 
 
 def context(process: Any) -> Any:
