@@ -14,7 +14,8 @@ Invariants:
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
-    * Of two truncations at once, as object stores have no lock against them, one decides anew when the other has committed.
+    * Of two truncations at once, as object stores have no lock against them, one decides anew when the other has committed,
+      also where this one stood still for so long that what the other committed was cleaned up.
     * The job's commits wait for none of these: one that loses against a commit of a truncation is tried again at once.
 
 Bound: the changelog lists the parts and rows since the second newest snapshot (and those that a copy or a retained
@@ -37,7 +38,7 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
 from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
 from changelog_engine.ledger.suffix import counted_rows
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_log import AddFile, CommitConflictError, CommitsGoneError, DeltaLog
 from changelog_engine.storage.protocol import Storage
 from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
@@ -189,13 +190,18 @@ def _commits(changes: Iterator[Change]) -> Iterator[Change]:
 def _commit(log: DeltaLog, change: Change) -> bool:
     """Commit unless a driver took the job over since the log's version, or another truncation took files out of it.
 
+    Whatever came in between that can't be read any more counts as such.
     Checkpoints in between do no harm.
     """
     for _ in range(_COMMIT_TRIES):
         seen = log.version
         log.refresh()
-        added = log.added_since(seen)
-        if any(path.startswith(f"{ATTEMPT}-") for path in added) or log.removed_since(seen):
+        try:
+            added = log.added_since(seen)
+            others = any(path.startswith(f"{ATTEMPT}-") for path in added) or bool(log.removed_since(seen))
+        except CommitsGoneError:
+            others = True
+        if others:
             return False
         try:
             counts = {"truncated": len(change.removes), "merged": len(change.adds)}

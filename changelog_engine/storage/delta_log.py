@@ -68,6 +68,10 @@ class CommitConflictError(StorageError):
     """Somebody else committed to the table first; refresh, look at what they did, and decide."""
 
 
+class CommitsGoneError(StorageError):
+    """What others committed since is not there any more: the log was cleaned up while this process stood still."""
+
+
 class _Content(NamedTuple):
     """What a table's log says: at which version, which files, which properties, which id."""
 
@@ -240,13 +244,21 @@ class DeltaLog:
         self.storage.sync(LOG)
 
     def added_since(self, version: int) -> list[str]:
-        """Paths of the files that commits after a version added, up to the current version."""
+        """Paths of the files that commits after a version added, up to the current version.
+
+        Raises:
+            CommitsGoneError: one of these commits was cleaned up.
+        """
         return self._names(
             action["add"]["path"] for action in self._actions_since(version) if "add" in action
         )
 
     def removed_since(self, version: int) -> list[str]:
-        """Paths of the files that commits after a version removed, up to the current version."""
+        """Paths of the files that commits after a version removed, up to the current version.
+
+        Raises:
+            CommitsGoneError: one of these commits was cleaned up.
+        """
         return self._names(
             action["remove"]["path"] for action in self._actions_since(version) if "remove" in action
         )
@@ -576,7 +588,7 @@ class DeltaLog:
             try:
                 text = self.storage.read(commit_path(number)).to_pybytes()
             except FileNotFoundError as error:
-                raise StorageError(
+                raise CommitsGoneError(
                     f"commit {number} of {self.storage.root} is gone: the log was cleaned up while this process stood "
                     "still. Run the job again"
                 ) from error

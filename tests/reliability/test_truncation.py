@@ -45,7 +45,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import complete_snapshots
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage import delta_log
+from changelog_engine.storage.delta_log import DeltaLog, commit_path
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification.verify import verify
 from materializer import truncation
@@ -325,8 +326,20 @@ def test_case_30_a_flipped_bit_in_a_merged_part_is_detected(tmp_path: Path) -> N
         states(tmp_path, 3)
 
 
-def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path) -> None:
-    """On object stores nothing is locked: one merges between the decision and the commit of another."""
+def clean_up(log: DeltaLog) -> None:
+    """Have all commits go but the newest ones."""
+    with mock.patch.object(delta_log, "KEPT_S", 0):
+        for _ in range(2):
+            log.commit([], [], {})
+            assert log.maintain(1)
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path, cleaned: bool) -> None:
+    """On object stores nothing is locked: one merges between the decision and the commit of another.
+
+    Where the first stood still for long, the other's commits are cleaned up by then.
+    """
     _, _, folder = stopped(tmp_path, epochs=8)
     materialize(folder, 3)
     held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 9)}
@@ -338,6 +351,9 @@ def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path) -> N
         if not begun:
             begun.append(len(change.removes))
             truncate(other, AT_ONCE._replace(retained=3))
+            if cleaned:
+                clean_up(other.open_changelog())
+                assert log.storage.size(commit_path(log.version + 1)) is None
         return inner(log, change)
 
     with (
