@@ -19,6 +19,8 @@ _MOST_IN_A_CHECKPOINT = 1_000  # epochs, where nothing waits
 _LONGEST_APART_MS = 1_000
 _REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, and for both together at most this
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
+_IDLE_SHARE = 20  # where records are rare, epochs take a twentieth of the time, as far as their target allows
+_ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
 
 
 class Pace:
@@ -39,7 +41,8 @@ class Pace:
         # A checkpoint keeps where each epoch since the last one ended.
         self._apart_ms = asked_ms or min((interval or 0) / _MOST_IN_A_CHECKPOINT, _LONGEST_APART_MS)
         self._rest_up_to_ms = 0 if asked_ms else _REST_UP_TO_MS
-        target_ms = asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
+        self._asked_ms = asked_ms or 0
+        self._target_ms = target_ms = asked_ms or max(_LEAST_TARGET_MS, min(interval or 1_000, 1_000))
         self._clock = clock
         self._sizer = EpochSizer(target_ms / 1000, FIRST_RECORDS, settings.epoch_max_records)
         self._barriers = BarrierClock(interval, settings.min_pause_ms, clock.monotonic_ms())
@@ -49,7 +52,11 @@ class Pace:
         self._last_ms = 0.0
         self._readers = 0  # subtasks that read something in the last epoch
         self._idle_ms = 0
+        self._alone = 0
+        self._covered = False  # by a checkpoint: the epoch that ends now
+        self._uncommitted = False
         self._caught_up = False
+        self._more_waits = False  # as far as is known
 
     @property
     def one_by_one(self) -> bool:
@@ -98,6 +105,7 @@ class Pace:
             now_ms: when it was acknowledged.
         """
         self._barriers.completed(barrier_ms, now_ms)
+        self._covered = True
 
     def observe(self, reads: bool, duration_ms: float, records: int, reports: Sequence[EpochReport]) -> None:
         """An epoch has ended.
@@ -109,8 +117,11 @@ class Pace:
             reports: its subtasks' reports.
         """
         self._last_ms = duration_ms
+        changed = self._uncommitted or records > 0 or any(report.mutations for report in reports)
+        self._uncommitted, self._covered = changed and not self._covered, False
         self._readers = sum(1 for report in reports if report.sources and report.records_in)
-        self._caught_up = all(source.behind == 0 for report in reports for source in report.read.values())
+        behind = [source.behind for report in reports for source in report.read.values()]
+        self._caught_up, self._more_waits = all(each == 0 for each in behind), any(behind)
         if reads and not self.one_by_one:
             share = max((report.records_in for report in reports if report.sources), default=0)
             self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000)
@@ -121,23 +132,29 @@ class Pace:
 
         Where nothing waits to be read, epochs are as far apart as their target, where one was asked for; else twice as far
         as they are long, up to a tenth of a second, so that a job with little to do keeps no machine busy, and a thousandth
-        of the time between checkpoints. A checkpoint that is due does not wait, nor is the rest so long that Spark ends an
-        idle worker.
+        of the time between checkpoints. Where of late an epoch that read something had one behind it that found nothing,
+        each time, they are twenty times as far apart as they are long, or as far as their target. A checkpoint that is due
+        does not wait, nor is the rest so long that Spark ends an idle worker.
 
         Args:
             records: how many the last epoch read.
             next_timer_ms: when a timer is due, on the wall clock, which ends the wait; None for none.
         """
+        last_ms, before_ms = self._last_ms, self._idle_ms
         if records:
-            self._idle_ms = 0
-            apart_ms = max(self._apart_ms, min(2 * self._last_ms, self._rest_up_to_ms))
-            if not self._caught_up or apart_ms <= self._last_ms:
-                return 0.0
-            due_ms = self._barriers.left_ms(self._clock.monotonic_ms(), self._last_ms)
-            rest_ms = max(0.0, min(apart_ms - self._last_ms, due_ms, _NEAR_A_MINUTE_MS))
+            self._idle_ms, rest_ms = 0, 0.0
+            self._alone = self._alone if before_ms else 0
+            if self._caught_up:
+                rest_ms = max(self._apart_ms, min(2 * last_ms, self._rest_up_to_ms)) - last_ms
         else:
-            self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
-            rest_ms = self._idle_ms
+            self._idle_ms = min(max(2 * before_ms, _IDLE_MS[0]), _IDLE_MS[1])
+            self._alone += not before_ms
+            rest_ms = max(self._idle_ms, self._asked_ms - last_ms)
+        if self._alone >= _ALONE and not self._more_waits:
+            rest_ms = max(rest_ms, min(_IDLE_SHARE * last_ms, self._target_ms) - last_ms)
+        rest_ms = max(0.0, min(rest_ms, _NEAR_A_MINUTE_MS))
+        if self._uncommitted:
+            rest_ms = min(rest_ms, self._barriers.left_ms(self._clock.monotonic_ms(), last_ms))
         if next_timer_ms is None:
             return rest_ms
         return min(rest_ms, max(0, next_timer_ms - self._clock.wall_ms()))

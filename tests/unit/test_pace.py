@@ -97,10 +97,57 @@ class Endless:
     left_s = 0.001
 
 
-@pytest.mark.parametrize("target_ms", [None, 200])
-def test_after_an_epoch_without_anything_to_read(target_ms: int | None) -> None:
-    assert rest_ms(target_ms, [0, 0], 0) == 20
+@pytest.mark.parametrize(("target_ms", "rest"), [(None, 20), (40, 20), (200, 170), (60_000, 30_000)])
+def test_after_an_epoch_without_anything_to_read(target_ms: int | None, rest: float) -> None:
+    assert rest_ms(target_ms, [0, 0], 0) == rest
     assert rest_ms(target_ms, [0, 0], 0, 1_005) == 5
+
+
+def rests(
+    behind: int | None, epochs: list[int], interval_ms: int = 10_000, committed: bool = True
+) -> list[float]:
+    """The rests after epochs of 30 ms that read so many records, with a checkpoint at the end of each or none ever."""
+    plan: Any = None
+    pace = Pace(plan, JobSettings(checkpoint_interval_ms=interval_ms), OneClock(lambda: 1_000))
+    found = []
+    for records in epochs:
+        if committed:
+            pace.checkpointed(MonotonicMs(1_000), MonotonicMs(1_000))
+        pace.observe(
+            True, 30.0, records, [EpochReport(0, 0, read={"s": SourceReport(records, behind, None)})]
+        )
+        found.append(pace.rest_ms(records, None))
+    return found
+
+
+def test_where_records_are_rare_epochs_are_few() -> None:
+    """As soon as one comes right behind another, epochs follow each other as before."""
+    each_alone = [1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0, 0]
+    assert rests(0, each_alone) == [30, 20, 30, 20, 40, 30, 570, 570, 570, 570, 30, 30, 20, 40]
+    assert rests(None, each_alone) == [0, 20, 0, 20, 40, 0, 570, 570, 570, 570, 0, 0, 20, 40]
+    assert rests(7, each_alone) == [0, 20, 0, 20, 40, 0, 20, 0, 20, 0, 0, 0, 20, 40]  # more waits
+    assert rests(0, each_alone, interval_ms=100) == [
+        30,
+        20,
+        30,
+        20,
+        40,
+        30,
+        170,
+        170,
+        170,
+        170,
+        30,
+        30,
+        20,
+        40,
+    ]
+
+
+def test_what_was_read_has_its_checkpoint_in_time() -> None:
+    epochs = [1, 0] * 4
+    assert rests(0, epochs, 200, committed=False)[-2:] == [155, 155]
+    assert rests(0, epochs, 200)[-2:] == [170, 170]
 
 
 @pytest.mark.parametrize(
