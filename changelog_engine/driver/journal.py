@@ -197,8 +197,16 @@ class JobJournal:
             log.warning("housekeeping of %s failed and is tried again: %s", self.folder.storage.root, error)
 
     def discard(self) -> None:
-        """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION."""
-        self._upkeep.close()
+        """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION.
+
+        Raises:
+            StorageError: the store does not answer; nothing was deleted.
+        """
+        if not self._upkeep.close():  # it would write into what was deleted
+            raise StorageError(
+                f"the checkpoints in {self.folder.storage.root} were to be deleted, as asked for cancelled jobs, and the store "
+                "does not answer: nothing was deleted. Delete the folder when it does"
+            )
         log.info("deleting the checkpoints of %s, as asked for cancelled jobs", self.folder.storage.root)
         self.folder.storage.delete_tree()
 

@@ -4,7 +4,8 @@ On a local disk a Delta checkpoint is there within a few epochs' pauses, and is 
 it takes many requests, in which epochs run on: a thread makes it, with a handle of its own on the table.
 
 Invariants:
-    * At most one thread at a time; none is left when ``close`` returns.
+    * At most one thread at a time. ``close`` waits for it, but not for a store that is down: what is left then ends with the
+      process, and does no harm but to a folder that is deleted.
     * What failed is raised in the job's thread, by the call that comes after it.
 """
 
@@ -17,6 +18,8 @@ from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 
 log = logging.getLogger("changelog_engine")
+
+_ENDING_S = 10.0
 
 
 class LogUpkeep:
@@ -51,14 +54,29 @@ class LogUpkeep:
             )
             self._thread.start()
 
-    def close(self) -> None:
-        """Wait for what is under way."""
+    def close(self, wait_s: float = _ENDING_S) -> bool:
+        """Wait for what is under way.
+
+        Args:
+            wait_s: for so long at most.
+
+        Returns:
+            Whether nothing is left.
+        """
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(wait_s)
+            if self._thread.is_alive():
+                log.warning(
+                    "the store did not answer within %.0f s while the Delta log was kept short, and the job's end waits no "
+                    "longer: the next run does it",
+                    wait_s,
+                )
+                return False
             self._thread = None
         if self._failure is not None:
             log.warning("the Delta log could not be kept short, and the job has ended: %s", self._failure)
             self._failure = None
+        return True
 
     def _maintain(self, storage: Storage) -> None:
         try:

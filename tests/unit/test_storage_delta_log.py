@@ -233,6 +233,19 @@ def test_a_log_in_an_object_store_is_kept_short_beside_the_job(stored: Storage) 
     upkeep.close()
 
 
+def test_the_end_of_a_job_does_not_wait_for_a_store_that_is_down(
+    stored: Storage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, upkeep, answers = DeltaLog.create(stored, SCHEMA, {}), LogUpkeep(), threading.Event()
+    monkeypatch.setattr(DeltaLog, "is_due", lambda log: True)
+    monkeypatch.setattr(DeltaLog, "maintain", lambda log: answers.wait())
+    upkeep.keep_short(log)
+    assert not upkeep.close(0.01)
+    assert "did not answer" in caplog.text
+    answers.set()
+    assert upkeep.close()
+
+
 @pytest.mark.parametrize("version", [12, 99])
 def test_a_pointer_to_a_delta_checkpoint_that_is_not_there_is_named(tmp_path: Path, version: int) -> None:
     """As in a copy that was made while the job ran."""
