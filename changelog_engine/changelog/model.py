@@ -4,6 +4,7 @@ Invariants:
     * Checkpoint ids grow by one from commit to commit, over all attempts of a job: no id is ever used twice.
     * A lineage is the chain of ancestors of one checkpoint, as runs of ids: (attempt, first, last). State at a checkpoint
       is the fold of the rows of its lineage, never of all rows up to it.
+    * A row says in which format it was written; of one that this engine reads, fields that it does not know are left out.
     * A part belongs to one attempt, one stage and one subtask; its sequence numbers are contiguous, and follow on those
       of the previous part of the same three.
 """
@@ -11,14 +12,45 @@ Invariants:
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from changelog_engine.display import Displayed, Document, Grid, iso, text_of
+from changelog_engine.errors import FormatVersionError
 
 FORMAT_VERSION = 1
 _INPUTS = "inputs"  # of a subtask's small state
 _ENGINE_NAMES = (_INPUTS, "log", "sinks")  # in it, which uids may be as well
+
+
+def check_format(written: object, where: str) -> None:
+    """Refuse what a newer engine wrote.
+
+    Args:
+        written: the number of the format, or its digits.
+        where: what was written in it, for the message.
+
+    Raises:
+        FormatVersionError: it is not a format that this engine reads.
+    """
+    digits = str(written)
+    if (
+        isinstance(written, bool)
+        or not (digits.isascii() and digits.isdecimal())
+        or int(digits) > FORMAT_VERSION
+    ):
+        raise FormatVersionError(
+            f"{where} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use the newer engine that "
+            "wrote it, or another base path"
+        )
+
+
+def _fields_of(row: type[Checkpoint] | type[Attempt], text: str) -> dict[str, Any]:
+    """The fields of a row's JSON document that this engine knows."""
+    document = json.loads(text)
+    check_format(document["format"], f"the row of {row.__name__.lower()} {document.get('id')}")
+    known = {each.name for each in fields(row)}
+    return {name: value for name, value in document.items() if name in known}
 
 
 class Part(NamedTuple):
@@ -143,9 +175,12 @@ class Checkpoint(Displayed):
 
     @staticmethod
     def from_json(text: str) -> Checkpoint:
-        """Read a row's JSON document back."""
-        document = json.loads(text)
-        document.pop("format")
+        """Read a row's JSON document back.
+
+        Raises:
+            FormatVersionError: a newer engine wrote it.
+        """
+        document = _fields_of(Checkpoint, text)
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         for subtasks in document.get("operator_state", {}).values():
             for subtask, state in subtasks.items():
@@ -213,10 +248,12 @@ class Attempt:
 
     @staticmethod
     def from_json(text: str) -> Attempt:
-        """Read a row's JSON document back."""
-        document = json.loads(text)
-        document.pop("format")
-        return Attempt(**document)
+        """Read a row's JSON document back.
+
+        Raises:
+            FormatVersionError: a newer engine wrote it.
+        """
+        return Attempt(**_fields_of(Attempt, text))
 
 
 class RestorePoint(NamedTuple):

@@ -31,6 +31,7 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
+_LEAST_ROWS = 8_192  # of a row group that is ended ahead
 _ROW_GROUP_BYTES = 16 << 20  # in memory, before compression
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
@@ -177,6 +178,11 @@ class PartWriter:
         if self._waiting_rows >= ROW_GROUP_ROWS or self._waiting_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()
         return size
+
+    def end_row_group(self) -> None:
+        """Compress what waits for a row group, where that is not little."""
+        if self._waiting_rows >= _LEAST_ROWS:
+            self._write_row_group()
 
     def finish(self) -> Part:
         """Write the file durably.

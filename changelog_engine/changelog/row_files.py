@@ -31,6 +31,7 @@ from changelog_engine.changelog.log_files import (
     read_unchanged,
     row_bytes,
 )
+from changelog_engine.changelog.model import check_format
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -293,10 +294,12 @@ def read_marker(storage: Storage, path: str) -> dict[str, Any]:
 
     Raises:
         CorruptChangelogError: it is missing, isn't what its name says, or isn't a snapshot's row.
+        FormatVersionError: a newer engine wrote it.
     """
     name, text = parse_row(path), read_row(storage, path)
     try:
         document: dict[str, Any] = json.loads(text)
+        check_format(document["format"], storage.join(path))
         who = int(document["checkpoint"]), int(document["attempt"])
         int(document["parts"])
         for file, _, kind, first, last in document.get("files", ()):

@@ -414,7 +414,7 @@ PART_MAX_BYTES = Option(
     "changelog.part.max-bytes",
     "memory",
     8 << 20,
-    "A part of the log is uploaded ahead of the checkpoint when it passes this size; those of a full snapshot are as large.",
+    "A part of the log that passes this size is uploaded ahead of the checkpoint; full snapshots' have 8 times that.",
     minimum=1,
 )
 PART_PACKS = Option(

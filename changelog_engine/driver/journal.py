@@ -204,8 +204,8 @@ class JobJournal:
         """
         if not self._upkeep.close():  # it would write into what was deleted
             raise StorageError(
-                f"the checkpoints in {self.folder.storage.root} were to be deleted, as asked for cancelled jobs, and the store "
-                "does not answer: nothing was deleted. Delete the folder when it does"
+                f"the checkpoints in {self.folder.storage.root} were to be deleted, as asked for cancelled jobs, and the "
+                "store does not answer: nothing was deleted. Delete the folder when it does"
             )
         log.info("deleting the checkpoints of %s, as asked for cancelled jobs", self.folder.storage.root)
         self.folder.storage.delete_tree()

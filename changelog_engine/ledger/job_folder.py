@@ -11,10 +11,10 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from changelog_engine.changelog.model import FORMAT_VERSION
+from changelog_engine.changelog.model import FORMAT_VERSION, check_format
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.names import writable
-from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError
+from changelog_engine.errors import ConfigurationError, ForeignPathError
 from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG
@@ -174,11 +174,7 @@ def _check_table(table: Storage, name: str) -> None:
     found = properties.get(FORMAT_PROPERTY)
     if found is None:
         raise _foreign(table, f"is a Delta table without the property {FORMAT_PROPERTY}")
-    if not found.isdigit() or int(found) > FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{table.root} has changelog format {found}, this engine reads up to format {FORMAT_VERSION}: run the job with "
-            "the newer engine that wrote it, or set another base path"
-        )
+    check_format(found, table.root)
     owner = properties.get(JOB_PROPERTY, name)
     if owner != name:  # a file system that doesn't tell upper from lower case
         raise _foreign(table, f"belongs to the job {owner!r}")

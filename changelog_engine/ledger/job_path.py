@@ -5,8 +5,8 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 
 from __future__ import annotations
 
-from changelog_engine.changelog.model import FORMAT_VERSION
-from changelog_engine.errors import ChangelogEngineError, ForeignPathError, FormatVersionError, StorageError
+from changelog_engine.changelog.model import check_format
+from changelog_engine.errors import ChangelogEngineError, ForeignPathError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.storage.delta_log import DeltaLog
@@ -35,10 +35,7 @@ def open_changelog(path: str) -> DeltaLog:
         raise ForeignPathError(
             f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}"
         )
-    if not written.isdecimal() or int(written) > FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{found.root} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use a newer one"
-        )
+    check_format(written, found.root)
     return log
 
 

@@ -16,11 +16,11 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, part_files
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.ledger.bounds import Bounds, needed
+from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside
 from changelog_engine.ledger.suffix import Suffix, follow
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.opening import open_storage
 
 
 class Base(NamedTuple):
@@ -65,8 +65,12 @@ class Ledger:
 
     @classmethod
     def at(cls, table: str) -> Ledger:
-        """The ledger of a changelog's folder or URI."""
-        return cls(DeltaLog(open_storage(table)))
+        """The ledger of a changelog's folder or URI.
+
+        Raises:
+            StorageError, ForeignPathError, FormatVersionError: as ``open_changelog``.
+        """
+        return cls(open_changelog(table))
 
     @property
     def snapshots(self) -> Snapshots:

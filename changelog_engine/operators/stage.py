@@ -184,8 +184,11 @@ class StageRuntime:
             keyed.fire_processing_timers(now)
         for source in self.sources:
             self._read(source, order, report)
+        behind = sum([len(block.values) for block in blocks]) if order.kind.barrier else None
         for block in blocks:
-            self._process(block, order, report)
+            if behind is not None:
+                behind -= len(block.values)
+            self._process(block, order, report, behind)
         self._tell_idleness()
         for assigner in self._assigners:
             assigner.periodic = self._watermarks_due(order, monotonic_ms() - began_ms)
@@ -265,7 +268,8 @@ class StageRuntime:
         ):
             source.head.watermark(MAX_WATERMARK)
 
-    def _process(self, block: Block, order: EpochOrder, report: EpochReport) -> None:
+    def _process(self, block: Block, order: EpochOrder, report: EpochReport, behind: int | None) -> None:
+        """One block; behind it as many elements come before a barrier, where one ends the epoch."""
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
@@ -279,6 +283,8 @@ class StageRuntime:
             identities = None if block.keys is None else elements(block.keys, step)  # the sender checked them
             if self._batch is None or identities is None:
                 self._process_step(heads, identities, own, times)
+                if behind is not None and identities is not None and self.store is not None:
+                    self.store.flush_ahead(behind + max(0, count - step.stop))
                 continue
             for head, given in zip(heads, own, strict=True):
                 self._batch.add(head, identities, given, times)

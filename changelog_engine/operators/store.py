@@ -45,6 +45,8 @@ from changelog_engine.types import TypeInformation
 FLUSH_ROWS = 131_072
 FLUSH_BYTES = 8 << 20  # of columns, by what those encoded before had
 _FIRST_ROWS = 1_024  # while it is not known how large mutations are
+_SNAPSHOT_PARTS = 8  # times as large as those of a log: what a barrier finds of these does not depend on it
+_LAST_ELEMENTS = 16_384  # before a barrier: what waits when they come is encoded and compressed ahead of it
 
 
 def _count(number: Any) -> int | None:
@@ -63,7 +65,8 @@ class StoreConfig:
         key_type: declared type of the keys.
         timed: the stream has timestamps.
         max_parallelism: number of key groups.
-        part_max_bytes: a part that grows past it is closed ahead of the checkpoint.
+        part_max_bytes: a part of the log that grows past it is closed ahead of the checkpoint; parts of full snapshots are
+            eight times as large.
         operators: uids of the stage's operators; rows of others are not read.
         packs: parts are written together with those of other subtasks of the machine.
         local_recovery: the state may be left to the next attempt of this process.
@@ -117,6 +120,7 @@ class KeyedStore:
         self._encode_ms = 0.0
         self._write_ms = 0.0
         self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS) if self.changelog else FLUSH_ROWS
+        self._part_bytes = config.part_max_bytes * (1 if self.changelog else _SNAPSHOT_PARTS)
         self._attempt = 0
         self._checkpoint_id = 0
         self._writer: PartWriter | None = None
@@ -342,6 +346,19 @@ class KeyedStore:
         if self.changelog and self.buffer.rows() >= self._flush_rows:
             self._flush()
 
+    def flush_ahead(self, left: int) -> None:
+        """Encode and compress what waits when few elements are left, so that the barrier waits for what these change alone.
+
+        Args:
+            left: how many come before the barrier.
+        """
+        if self.changelog and 0 < left <= _LAST_ELEMENTS and self.buffer.rows() >= _LAST_ELEMENTS:
+            self._flush()
+            if self._writer is not None:
+                began_ms = monotonic_ms()
+                self._writer.end_row_group()
+                self._write_ms += monotonic_ms() - began_ms
+
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
         self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
@@ -469,7 +486,7 @@ class KeyedStore:
         size = self._writer.write(rows, columns)
         self._sequence += rows
         self._write_ms += monotonic_ms() - began_ms
-        if self._writer.size >= self.config.part_max_bytes:
+        if self._writer.size >= self._part_bytes:
             self._close_part()
         return size
 

@@ -21,14 +21,13 @@ import re
 import uuid
 from dataclasses import dataclass
 
-from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint
+from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, check_format
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.errors import (
     ChangelogEngineError,
     CorruptChangelogError,
     ForeignPathError,
-    FormatVersionError,
     RestoreError,
     StorageError,
 )
@@ -187,7 +186,7 @@ def open_savepoint(path: str) -> Savepoint:
     written = properties.get(FORMAT_PROPERTY, "")
     if not written.isdecimal():
         raise ForeignPathError(f"{log.storage.root} is a Delta table without the property {FORMAT_PROPERTY}")
-    _check_format(int(written), log.storage.root)
+    check_format(written, log.storage.root)
     lineage = Lineage(log)
     checkpoint = lineage.newest_checkpoint()
     if checkpoint is None:
@@ -253,7 +252,7 @@ def _check_marker(storage: Storage, any_format: bool = False) -> None:
             return
         raise CorruptChangelogError("was changed after it was written", storage.join(MARKER)) from error
     if not any_format:
-        _check_format(written, storage.root)
+        check_format(written, storage.root)
 
 
 def _no_savepoint(storage: Storage) -> ChangelogEngineError:
@@ -268,13 +267,6 @@ def _no_savepoint(storage: Storage) -> ChangelogEngineError:
             f"{storage.root} is not a savepoint; it holds {', '.join(inside[:5])}: name one of them"
         )
     return ForeignPathError(f"{storage.root} is not a savepoint: it has no {MARKER}")
-
-
-def _check_format(written: int, where: str) -> None:
-    if written > FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{where} has changelog format {written}, this engine reads up to {FORMAT_VERSION}: use a newer one"
-        )
 
 
 def _unfinished(storage: Storage) -> RestoreError:

@@ -145,7 +145,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     newer = FORMAT_VERSION + 1
     table = find_job_folder(str(tmp_path), "job").changelog
     DeltaLog.create(table, SCHEMA, {FORMAT_PROPERTY: str(newer), JOB_PROPERTY: "job"})
-    with pytest.raises(FormatVersionError, match=f"format {newer}.*up to format {FORMAT_VERSION}"):
+    with pytest.raises(FormatVersionError, match=f"format {newer}.*up to {FORMAT_VERSION}"):
         TestJob(tmp_path).run_driver(keyed_job([(1, 1)], Count()))
 
 

@@ -104,6 +104,25 @@ def test_case_1_large_values_are_encoded_ahead_by_their_bytes(tmp_path: Path) ->
     assert final_counts(job) == COUNTS
 
 
+def test_case_1_what_waits_is_encoded_and_compressed_before_the_last_elements(tmp_path: Path) -> None:
+    """So that little is left to do between barrier and acknowledgement, however much an epoch changed."""
+    elements = [(number % 1_000, number) for number in range(60_000)]
+    job = TestJob(tmp_path, Script(sizes=(60_000,)))
+    waiting: list[tuple[int, int]] = []
+    end_epoch = store_module.KeyedStore.end_epoch
+
+    def noted(store: Any, order: Any) -> Any:
+        writer = store._writer
+        waiting.append((store.buffer.rows(), 0 if writer is None else writer._waiting_rows))
+        return end_epoch(store, order)
+
+    with mock.patch.object(store_module.KeyedStore, "end_epoch", noted):
+        job.run(graph(elements))
+    assert 0 < max(waiting)[0] <= 16_384
+    assert max(ahead for _, ahead in waiting) == 0
+    assert final_counts(job) == dict.fromkeys(range(1_000), 60)
+
+
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
 def test_case_1_only_a_log_shortens_steps(tmp_path: Path, changelog: bool) -> None:
     """Until it is known how large mutations are; where none are logged, nothing has to be known."""

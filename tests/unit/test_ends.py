@@ -64,7 +64,8 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 if sys.argv[1] == "checkpoints":
     env.enable_checkpointing(10)
-stream = env.from_source(NumberSequenceSource(0, int(sys.argv[3])), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+numbers = NumberSequenceSource(0, int(sys.argv[3]))
+stream = env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
 stream.map(interrupts, Types.LONG()).filter(lambda value: False).print()
 with without_spark():
     env.execute("job")

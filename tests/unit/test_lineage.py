@@ -11,16 +11,21 @@ import pyarrow.parquet as pq
 import pytest
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.changelog.model import Checkpoint, Segment
+from changelog_engine.changelog.log_files import SNAPSHOT
+from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
+from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
+from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
 from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
+from materializer import fold
 
 
 def lineage_of(base: Path) -> Lineage:
@@ -198,3 +203,33 @@ def test_a_row_has_the_times_of_inputs_once_where_all_subtasks_have_the_same() -
     assert len(row(64).to_json()) < 6 * len(row(16).to_json())
     alike = json.loads(row(4, late=True).to_json())["operator_state"]["count"]
     assert (alike["1"]["inputs"], alike["2"]["inputs"]["current"]) == ("0", 4)
+
+
+def test_fields_of_newer_engines_are_left_out_and_newer_formats_refused(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    lineage, folder = lineage_of(tmp_path), driver.folder
+    checkpoint, attempt = lineage.newest_checkpoint(), lineage.newest_attempt()
+    for row in (checkpoint, attempt):
+        assert row is not None
+        document = {**json.loads(row.to_json()), "mood": "good"}
+        assert type(row).from_json(json.dumps(document)) == row
+        for newer in (FORMAT_VERSION + 1, "two"):
+            with pytest.raises(
+                FormatVersionError, match=f"row of .* 1 has changelog format {newer}, .*newer engine"
+            ):
+                type(row).from_json(json.dumps({**document, "format": newer}))
+    folder.open_snapshots()
+    name = "snapshot-1-1"
+    text = json.dumps({"format": FORMAT_VERSION + 1, "checkpoint": 1, "attempt": 1, "parts": 0})
+    added = write_row(folder.snapshots, SNAPSHOT, 1, 1, text, 0)
+    assert added.path.startswith(name)
+    with pytest.raises(FormatVersionError, match=f"{name}.* has changelog format"):
+        read_marker(folder.snapshots, added.path)
+
+
+def test_a_fold_of_a_table_in_a_newer_format_is_refused(tmp_path: Path) -> None:
+    properties = {FORMAT_PROPERTY: str(FORMAT_VERSION + 1), JOB_PROPERTY: "job"}
+    DeltaLog.create(open_storage(str(tmp_path)), SCHEMA, properties)
+    with pytest.raises(FormatVersionError, match="use the newer engine"):
+        fold.state_at(str(tmp_path))
