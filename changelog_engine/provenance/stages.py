@@ -420,13 +420,13 @@ def _trace_blocks(runtime: StageRuntime, tracker: Tracker) -> None:
     process, process_step = runtime._process, runtime._process_step
     waiting: list[Any] = []
 
-    def traced_process(block: Any, order: Any, report: Any) -> None:
+    def traced_process(block: Any, *arguments: Any) -> None:
         waiting[:] = tracker.sent.pop((block.edge, block.channel, runtime.subtask), [])
         if len(waiting) != len(block.values):
             raise RestoreError(
                 f"explaining lost its way: a block of {len(block.values)} elements has {len(waiting)} origins. This is a bug"
             )
-        process(block, order, report)
+        process(block, *arguments)
 
     def traced_step(heads: list[Any], identities: list[Any] | None, own: Any, times: Any) -> None:
         count = len(own[0])

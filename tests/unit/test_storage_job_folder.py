@@ -115,7 +115,7 @@ def test_newer_format_is_refused_with_both_numbers(tmp_path: Path) -> None:
         configuration={FORMAT_PROPERTY: "7"},
         raise_if_key_not_exists=False,
     )
-    refused(tmp_path, FormatVersionError, "format 7.*up to format 1")
+    refused(tmp_path, FormatVersionError, "format 7.*up to 1")
 
 
 def test_unwritable_base_is_named() -> None:
