@@ -177,18 +177,21 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         source = files.FileSource([file_path], files.TextLines(charset_name))
         return self._begin("Text File Source", source, None)
 
-    def create_input(self, input_format: InputFormat) -> DataStream:
+    def create_input(self, input_format: InputFormat, type_info: TypeInformation | None = None) -> DataStream:
         """A stream of what an input format reads.
 
         Args:
             input_format: such as ``AvroInputFormat(path, schema)``.
+            type_info: type of the elements; that of the format by default.
         """
+        what = "StreamExecutionEnvironment.create_input: type_info"
+        declared = None if type_info is None else _arguments.type_info(type_info, what)
         if not isinstance(input_format, InputFormat):
             raise ArgumentTypeError(
                 f"StreamExecutionEnvironment.create_input needs an InputFormat such as AvroInputFormat, got {input_format!r}"
             )
         source = files.FileSource([input_format._path], input_format._format)
-        return self._begin("Custom File Source", source, input_format.get_produced_type())
+        return self._begin("Custom File Source", source, declared or input_format.get_produced_type())
 
     def from_spark(
         self,

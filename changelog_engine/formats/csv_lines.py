@@ -11,6 +11,7 @@ from changelog_engine.formats.texts import (
     bytes_text,
     cell_reader,
     from_text,
+    instant_text,
     is_bytes,
     many_from_text,
     time_text,
@@ -20,6 +21,7 @@ from changelog_engine.types.java_text import double_text, float_text, timestamp_
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
 _ALWAYS_QUOTED_FROM = 25  # characters
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 class CsvOptions(NamedTuple):
@@ -44,8 +46,16 @@ class CsvOptions(NamedTuple):
     allow_comments: bool = False
 
 
-def line_reader(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Callable[[str], Row | None]:
+def line_reader(
+    type_info: RowTypeInfo, options: CsvOptions, what: str, ignoring: bool = False
+) -> Callable[[str], Row | None]:
     """What turns a line into a row; None for a comment.
+
+    Args:
+        type_info: of the row.
+        options: how a line looks.
+        what: says in errors who asks for it.
+        ignoring: a field that cannot be read, or that is missing at the line's end, is None.
 
     Raises:
         NotSupportedError: a type that CSV has no form for.
@@ -57,14 +67,20 @@ def line_reader(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Calla
         if options.allow_comments and line.startswith("#"):
             return None
         texts = _split(line, options)
-        if len(texts) != len(fields):
+        if len(texts) == len(fields) + 1 and not texts[-1]:  # a delimiter behind the last field
+            texts.pop()
+        missing = len(fields) - len(texts)
+        if missing < 0 or (missing and (not ignoring or not line)):
             raise ValueError(f"{len(texts)} fields where {len(fields)} are declared")
-        values = []
-        for name, convert, text in zip(names, fields, texts, strict=True):
+        values: list[Any] = []
+        for name, convert, text in zip(names, fields, texts, strict=False):
             try:
                 values.append(convert(text))
             except ValueError as error:
-                raise ValueError(f"field {name!r}: {error}") from None
+                if not ignoring:
+                    raise ValueError(f"field {name!r}: {error}") from None
+                values.append(None)
+        values += [None] * missing
         return make_row(names, values)
 
     return read
@@ -78,17 +94,20 @@ def lines_reader(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Call
     """
     names = type_info.get_field_names()
     columns_of = [_column_reader(field, options, what) for field in type_info.get_field_types()]
-    signs = [sign for sign in (options.quote, options.escape) if sign is not None]
+    signs = [
+        sign for sign in (options.quote, options.escape, _BYTE_ORDER_MARK, "\n", "\r") if sign is not None
+    ]
     delimiter = options.field_delimiter
 
     def read(lines: list[str]) -> list[Row]:
         if options.allow_comments and any(line.startswith("#") for line in lines):
             raise ValueError("there are comments")
+        lines = [line.rstrip("\r\n") for line in lines]
         text = "".join(lines)
         if any(sign in text for sign in signs):
             cells = [_split(line, options) for line in lines]
         else:
-            cells = [line.rstrip("\r\n").split(delimiter) for line in lines]
+            cells = [line.split(delimiter) for line in lines]
         if not {len(names)}.issuperset(map(len, cells)):
             raise ValueError(f"not all lines have {len(names)} fields")
         columns = zip(*cells, strict=True)
@@ -145,17 +164,27 @@ def _single_reader(type_info: TypeInformation, options: CsvOptions, what: str) -
 
 
 def _split(line: str, options: CsvOptions) -> list[str]:
-    """The fields of a line, without their quotes."""
-    line = line.rstrip("\r\n")
+    """The fields of a line, without their quotes.
+
+    Raises:
+        ValueError: a quote is not closed, or something follows it; there is more than a line.
+    """
+    line = line.rstrip("\r\n").removeprefix(_BYTE_ORDER_MARK)
     delimiter, quote, escape = options.field_delimiter, options.quote, options.escape
-    if (quote is None or quote not in line) and (escape is None or escape not in line):
+    breaks = "\n" in line or "\r" in line
+    if not breaks and (quote is None or quote not in line) and (escape is None or escape not in line):
         return line.split(delimiter)
     fields: list[str] = []
     field: list[str] = []
-    position, quoted = 0, False
+    position, quoted, closed = 0, False, False
     while position < len(line):
         character = line[position]
-        if character == escape and position + 1 < len(line):
+        if closed and character != delimiter:
+            if character in "\r\n":
+                raise ValueError("there is more than one line")
+            if not character.isspace():
+                raise ValueError(f"{character!r} stands between a closing quote and {delimiter!r}")
+        elif character == escape and position + 1 < len(line):
             position += 1
             field.append(line[position])
         elif quoted and character == quote:
@@ -163,12 +192,14 @@ def _split(line: str, options: CsvOptions) -> list[str]:
                 position += 1
                 field.append(character)
             else:
-                quoted = False
+                quoted, closed = False, True
         elif not quoted and character == quote and not field:
             quoted = True
         elif not quoted and character == delimiter:
             fields.append("".join(field))
-            field = []
+            field, closed = [], False
+        elif breaks and not quoted and character in "\r\n":
+            raise ValueError("there is more than one line")
         else:
             field.append(character)
         position += 1
@@ -212,7 +243,9 @@ def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) ->
         element = _single_writer(type_info.elem_type, what)
         return lambda items: quoted(between.join(null if item is None else element(item) for item in items))
     single = _single_writer(type_info, what)
-    if type_info.kind in ("STRING", "CHAR", "SQL_TIMESTAMP", "SQL_DATE", "SQL_TIME") or is_bytes(type_info):
+    if type_info.kind in ("STRING", "CHAR", "SQL_TIMESTAMP", "SQL_DATE", "SQL_TIME", "INSTANT") or is_bytes(
+        type_info
+    ):
         return lambda value: quoted(single(value))
     return single
 
@@ -222,7 +255,7 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
     fit = type_info.fit
     if is_bytes(type_info):
         return lambda value: bytes_text(fit(value))
-    if from_text(type_info) is None or kind == "INSTANT":
+    if from_text(type_info) is None:
         raise NotSupportedError(f"{what}: CSV has no form for {type_info.name} there")
     if kind in ("STRING", "CHAR"):
         return fit
@@ -230,10 +263,10 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
         "BOOLEAN": lambda value: "true" if value else "false",
         "FLOAT": float_text,
         "DOUBLE": double_text,
-        "BIG_DEC": lambda value: format(value, "f"),
         "SQL_DATE": datetime.date.isoformat,
         "SQL_TIME": time_text,
         "SQL_TIMESTAMP": timestamp_text,
+        "INSTANT": lambda value: instant_text(value).replace("T", " "),
     }
     text = texts.get(kind, str)
     return lambda value: text(fit(value))
@@ -244,14 +277,17 @@ def _quoter(options: CsvOptions) -> Callable[[str], str]:
     quote, escape = options.quote, options.escape
     if quote is None:
         return lambda text: text
-    safe = chr(max(map(ord, (options.field_delimiter, quote, escape or "\0", "\r", "\n"))) + 1)
-    inside = quote * 2 if escape is None else escape + quote
+    safe = chr(max(map(ord, (options.field_delimiter, quote, "\r", "\n"))) + 1)
+    unsafe = escape or "\\"
 
     def quoted(text: str) -> str:
-        if len(text) < _ALWAYS_QUOTED_FROM and all(character >= safe for character in text):
+        if (
+            len(text) < _ALWAYS_QUOTED_FROM
+            and unsafe not in text
+            and all(character >= safe for character in text)
+        ):
             return text
-        if escape is not None:
-            text = text.replace(escape, escape * 2)
-        return f"{quote}{text.replace(quote, inside)}{quote}"
+        text = text.replace(quote, quote * 2)
+        return f"{quote}{text if escape is None else text.replace(escape, escape * 2)}{quote}"
 
     return quoted

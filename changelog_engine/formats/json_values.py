@@ -12,16 +12,23 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
-from changelog_engine.formats.texts import bytes_text, from_text, is_bytes, of_32_bits, time_text
+from changelog_engine.formats.texts import (
+    bytes_text,
+    from_text,
+    instant_text,
+    is_bytes,
+    of_32_bits,
+    time_text,
+)
 from changelog_engine.types import (
     ElementsTypeInfo,
-    Instant,
     MapTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
 )
 from changelog_engine.types.basic import DOUBLE
+from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
 Convert = Callable[[Any], Any]
@@ -29,6 +36,7 @@ Convert = Callable[[Any], Any]
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
 _THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
 _EXACT_BELOW = 2**53  # of floats
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes without an exponent
 _MOST_DIGITS = 4300  # as Python reads and writes
 
 
@@ -56,23 +64,31 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON; write it as a string")
 
 
-def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False) -> Convert:
+def reader(
+    type_info: TypeInformation, what: str, fail_on_missing: bool = False, ignoring: bool = False
+) -> Convert:
     """What turns parsed JSON into a value; None stays None.
+
+    Args:
+        type_info: of the value.
+        what: says in errors who asks for it.
+        fail_on_missing: whether a row's fields must all be there.
+        ignoring: a part that cannot be read is None, whatever holds it is read.
 
     Raises:
         NotSupportedError: a type that JSON has no form for.
     """
     kind = type_info.kind
     if isinstance(type_info, RowTypeInfo):
-        return _row_reader(type_info, what, fail_on_missing)
+        return _row_reader(type_info, what, fail_on_missing, ignoring)
     parse = from_text(type_info)
     if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):
-        element = reader(type_info.elem_type, what, fail_on_missing)
+        element = _part_reader(type_info.elem_type, what, fail_on_missing, ignoring)
         return lambda value: [None if item is None else element(item) for item in _expect(value, list)]
     if isinstance(type_info, TupleTypeInfo):
-        return _tuple_reader(type_info, what, fail_on_missing)
+        return _tuple_reader(type_info, what, fail_on_missing, ignoring)
     if isinstance(type_info, MapTypeInfo) and type_info.key_type.kind == "STRING":
-        element = reader(type_info.value_type, what, fail_on_missing)
+        element = _part_reader(type_info.value_type, what, fail_on_missing, ignoring)
         return lambda value: {
             key: None if item is None else element(item) for key, item in _expect(value, dict).items()
         }
@@ -93,10 +109,25 @@ def reader(type_info: TypeInformation, what: str, fail_on_missing: bool = False)
     return lambda value: parse(_expect(value, str))
 
 
-def _row_reader(type_info: RowTypeInfo, what: str, fail_on_missing: bool) -> Convert:
+def _part_reader(type_info: TypeInformation, what: str, fail_on_missing: bool, ignoring: bool) -> Convert:
+    """The reader of what is a part of another value."""
+    convert = reader(type_info, what, fail_on_missing, ignoring)
+    if not ignoring:
+        return convert
+
+    def read(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, KeyError, ArithmeticError):
+            return None
+
+    return read
+
+
+def _row_reader(type_info: RowTypeInfo, what: str, fail_on_missing: bool, ignoring: bool) -> Convert:
     names = type_info.get_field_names()
     fields = [
-        (name, reader(field, what, fail_on_missing))
+        (name, _part_reader(field, what, fail_on_missing, ignoring))
         for name, field in zip(names, type_info.get_field_types(), strict=True)
     ]
 
@@ -121,7 +152,7 @@ def _row_reader(type_info: RowTypeInfo, what: str, fail_on_missing: bool) -> Con
 
 
 def rows_reader(
-    type_info: RowTypeInfo, what: str, fail_on_missing: bool = False
+    type_info: RowTypeInfo, what: str, fail_on_missing: bool = False, ignoring: bool = False
 ) -> Callable[[list[Any]], list[Row]]:
     """As ``reader``, for many rows at once; which of them is wrong it doesn't say.
 
@@ -130,7 +161,7 @@ def rows_reader(
     """
     names = type_info.get_field_names()
     fields = [
-        (name, field, reader(field, what, fail_on_missing))
+        (name, field, _part_reader(field, what, fail_on_missing, ignoring))
         for name, field in zip(names, type_info.get_field_types(), strict=True)
     ]
 
@@ -159,8 +190,8 @@ def _stand_for_themselves(type_info: TypeInformation, values: list[Any]) -> bool
     return kind in _THEMSELVES and type_info.fits_all(values)
 
 
-def _tuple_reader(type_info: TupleTypeInfo, what: str, fail_on_missing: bool) -> Convert:
-    fields = [reader(field, what, fail_on_missing) for field in type_info.get_field_types()]
+def _tuple_reader(type_info: TupleTypeInfo, what: str, fail_on_missing: bool, ignoring: bool) -> Convert:
+    fields = [_part_reader(field, what, fail_on_missing, ignoring) for field in type_info.get_field_types()]
     return lambda value: tuple(
         None if item is None else convert(item)
         for convert, item in zip(fields, _expect(value, list), strict=True)
@@ -224,25 +255,21 @@ def _unbounded(value: int) -> int | orjson.Fragment:
 def _decimal(value: Decimal) -> orjson.Fragment:
     if not value.is_finite():
         raise ValueError(f"JSON has no form for {value}")
-    return orjson.Fragment(format(value, "f"))
+    return orjson.Fragment(str(value))
 
 
-def _real(value: float) -> float | str:
-    if math.isfinite(value):
+def _real(value: float) -> float | str | orjson.Fragment:
+    if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW or value == 0:
         return value
+    if math.isfinite(value):
+        return orjson.Fragment(double_text(value))
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _timestamp(value: datetime.datetime) -> str:
-    text = f"{value:%Y-%m-%dT%H:%M:%S}"
+    text = value.isoformat(timespec="seconds")
     fraction = f"{value.microsecond:06d}".rstrip("0")
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"
-
-
-def _instant(value: Instant) -> str:
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
-    fraction = f"{value.nanos:09d}".rstrip("0")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}" + (f".{fraction}Z" if fraction else "Z")
 
 
 _FORMS: dict[str, Convert] = {
@@ -253,7 +280,7 @@ _FORMS: dict[str, Convert] = {
     "SQL_DATE": datetime.date.isoformat,
     "SQL_TIME": lambda value: f"{time_text(value)}Z",
     "SQL_TIMESTAMP": _timestamp,
-    "INSTANT": _instant,
+    "INSTANT": instant_text,
 }
 
 

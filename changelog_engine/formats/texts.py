@@ -40,7 +40,7 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
         "DOUBLE": lambda text: float(_number(text)),
         "BOOLEAN": _truth,
         "CHAR": _char,
-        "SQL_DATE": datetime.date.fromisoformat,
+        "SQL_DATE": _date,
         "SQL_TIME": _time,
         "SQL_TIMESTAMP": _timestamp,
         "INSTANT": _instant,
@@ -130,8 +130,17 @@ def _char(text: str) -> str:
     return text
 
 
+def _date(text: str) -> datetime.date:
+    if len(text) != 10:  # Python also reads 20240229 and 2024-W09-4
+        raise ValueError(f"{text!r} is not a date such as 2024-02-29")
+    return datetime.date.fromisoformat(text)
+
+
 def _time(text: str) -> datetime.time:
-    return datetime.time.fromisoformat(text).replace(tzinfo=None)
+    found = datetime.time.fromisoformat(text)
+    if found.utcoffset():
+        raise ValueError(f"{text!r} is not a time of UTC: write it with Z, or without a zone")
+    return found.replace(tzinfo=None)
 
 
 def without_zone(value: datetime.datetime) -> datetime.datetime:
@@ -174,6 +183,13 @@ def _zoned_instant(text: str) -> Instant:
 def time_text(value: datetime.time) -> str:
     """``12:00:00``, with a fraction where there is one."""
     return value.isoformat()
+
+
+def instant_text(value: Instant) -> str:
+    """``1970-01-01T00:00:00Z``, with as many digits of a fraction as it needs."""
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
+    fraction = f"{value.nanos:09d}".rstrip("0")
+    return moment.isoformat() + (f".{fraction}Z" if fraction else "Z")
 
 
 def bytes_text(value: Any) -> str:

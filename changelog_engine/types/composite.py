@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from changelog_engine.errors import TypeMismatchError
+from changelog_engine.errors import TypeMismatchError, UnknownFieldError
 from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.row import (
     PARTS_OF_ROWS,
@@ -269,10 +269,15 @@ class RowTypeInfo(_FieldsTypeInfo):
         Args:
             field_name: its name.
 
-        Returns:
-            Its index, -1 for no such field.
+        Raises:
+            UnknownFieldError: there is no such field.
         """
-        return self._names.index(field_name) if field_name in self._names else -1
+        try:
+            return self._names.index(field_name)
+        except ValueError:
+            raise UnknownFieldError(
+                f"there is no field {field_name!r}: the row has the fields {', '.join(self._names)}"
+            ) from None
 
     def parameters(self) -> tuple[Any, ...]:
         """See TypeInformation.parameters."""

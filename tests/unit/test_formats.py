@@ -97,26 +97,35 @@ class TestJson:
         assert reader.deserialize(b"{}") == Row(a=None, b=None, c=None)
 
     @pytest.mark.parametrize(
-        ("message", "said"),
+        ("message", "said", "ignored"),
         [
-            (b"[1]", "expected a JSON object, got an array"),
-            (b"{", "unexpected end of data"),
-            (b'{"a": {"b": 2147483648}}', "field 'a': field 'b': 2147483648 is too large for INT"),
-            (b'{"a": {"b": "x"}}', "field 'a': field 'b': invalid literal"),
-            (b'{"a": {"b": true}}', "field 'a': field 'b': expected a whole number, got true"),
-            (b'{"a": 5}', "field 'a': expected a JSON object, got 5"),
-            (b'{"c": 1}', "field 'c': expected true or false, got 1"),
-            (None, "there is no value to parse"),
+            (b"[1]", "expected a JSON object, got an array", None),
+            (b"{", "unexpected end of data", None),
+            (
+                b'{"a": {"b": 2147483648}, "c": true}',
+                "field 'a': field 'b': 2147483648 is too large for INT",
+                Row(a=Row(b=None), c=True),
+            ),
+            (b'{"a": {"b": "x"}}', "field 'a': field 'b': invalid literal", Row(a=Row(b=None), c=None)),
+            (
+                b'{"a": {"b": true}}',
+                "field 'a': field 'b': expected a whole number, got true",
+                Row(a=Row(b=None), c=None),
+            ),
+            (b'{"a": 5}', "field 'a': expected a JSON object, got 5", Row(a=None, c=None)),
+            (b'{"c": 1}', "field 'c': expected true or false, got 1", Row(a=None, c=None)),
+            (None, "there is no value to parse", None),
         ],
         ids=repr,
     )
-    def test_what_cannot_be_parsed(self, message: bytes, said: str) -> None:
+    def test_what_cannot_be_parsed(self, message: bytes, said: str, ignored: Any) -> None:
         inner = Types.ROW_NAMED(["b"], [Types.INT()])
         row_type = Types.ROW_NAMED(["a", "c"], [inner, Types.BOOLEAN()])
         with pytest.raises(ValueError, match=said):
             JsonRowDeserializationSchema.builder().type_info(row_type).build().deserialize(message)
         ignoring = JsonRowDeserializationSchema.builder().type_info(row_type).ignore_parse_errors().build()
-        assert ignoring.deserialize(message) is None
+        assert ignoring.deserialize(message) == ignored
+        assert ignoring.deserialize_all([message, b"{}"]) == [ignored, Row(a=None, c=None)]
 
     def test_numbers_are_not_rounded(self) -> None:
         names = ["a", "b", "c", "d", "e"]
@@ -247,7 +256,7 @@ def test_a_time_that_utc_has_no_year_for_can_be_ignored(text: str) -> None:
     for (strict, ignoring), message in zip(made, [f'{{"at": "{text}"}}', text], strict=True):
         with pytest.raises(ValueError, match="is out of bounds"):
             strict.deserialize(message.encode())
-        assert ignoring.deserialize_all([message.encode()]) == [None]
+        assert ignoring.deserialize_all([message.encode()]) == [Row(at=None)]
 
 
 @pytest.mark.parametrize("text", ["1e39", "-3.5e38", '"1e39"'])
@@ -261,7 +270,10 @@ def test_a_number_that_32_bits_do_not_hold_can_be_ignored(text: str) -> None:
         with pytest.raises(ValueError, match=r"field 'a': .* is too large for FLOAT"):
             strict.deserialize((form % text).encode())
         good = (form % "3.4e38").encode()
-        assert ignoring.deserialize_all([good, (form % text).encode()]) == [Row(a=3.4e38), None]
+        assert ignoring.deserialize_all([good, (form % text).encode()]) == [
+            Row(a=3.4e38),
+            Row(a=None),
+        ]
         assert ignoring.deserialize_all([good]) == [Row(a=3.4e38)]
 
 
@@ -333,26 +345,30 @@ class TestCsv:
         )
         writer.set_array_element_delimiter("-").set_quote_character("'").set_escape_character("\\")
         assert writer.set_null_literal("null").build().serialize(Row("a|'b", None, [1, 2])) == (
-            b"'a|\\'b'|null|'1-2'\r\n"
+            b"'a|''b'|null|'1-2'\r\n"
         )
         plain = CsvRowSerializationSchema.Builder(CSV_TYPE).disable_quote_character().build()
         assert plain.serialize(Row("a,b", 1, [1])) == b"a,b,1,1\n"
 
     @pytest.mark.parametrize(
-        ("line", "said"),
+        ("line", "said", "ignored"),
         [
-            (b"a,1", "2 fields where 3 are declared"),
-            (b"a,x,1", "field 'b': invalid literal"),
-            (b'"a,1,1', "a quote is not closed"),
-            (b"\xff,1,1", "can't decode"),
+            (b"a,1", "2 fields where 3 are declared", Row(a="a", b=1, c=None)),
+            (b"a,x,1", "field 'b': invalid literal", Row(a="a", b=None, c=[1])),
+            (b"a,1,1,1", "4 fields where 3 are declared", None),
+            (b'"a,1,1', "a quote is not closed", None),
+            (b'"a"b,1,1', "'b' stands between a closing quote and ','", None),
+            (b"a,1,1\nb,2,2", "more than one line", None),
+            (b"\xff,1,1", "can't decode", None),
         ],
         ids=repr,
     )
-    def test_what_cannot_be_parsed(self, line: bytes, said: str) -> None:
+    def test_what_cannot_be_parsed(self, line: bytes, said: str, ignored: Any) -> None:
         with pytest.raises(ValueError, match=said):
             CsvRowDeserializationSchema.Builder(CSV_TYPE).build().deserialize(line)
         ignoring = CsvRowDeserializationSchema.Builder(CSV_TYPE).set_ignore_parse_errors(True).build()
-        assert ignoring.deserialize(line) is None
+        assert ignoring.deserialize(line) == ignored
+        assert ignoring.deserialize_all([line, b"z,1,1"]) == [ignored, Row(a="z", b=1, c=[1])]
 
     def test_arguments(self) -> None:
         with pytest.raises(ConfigurationError, match="must be one character"):

@@ -41,6 +41,8 @@ class _Converter:
             if target in through:
                 raise NotSupportedError(f"{_WHAT}: {where} refers to itself; types cannot be recursive")
             return self.convert(self._find(target, where), target, through | {target})
+        if "oneOf" in schema:
+            return self.convert(self._not_null(schema["oneOf"], where), where, through)
         kind = self._kind(schema, where)
         if kind == "object":
             properties = schema.get("properties", {})
@@ -55,6 +57,13 @@ class _Converter:
         if kind in ("number", "integer"):
             return Types.BIG_DEC()
         raise NotSupportedError(f"{_WHAT}: {where} has type {kind!r}, which no type here stands for")
+
+    def _not_null(self, choices: Any, where: str) -> Any:
+        """Of one type and perhaps null, that type."""
+        others = [each for each in choices if each != {"type": "null"}] if isinstance(choices, list) else []
+        if len(others) != 1:
+            raise NotSupportedError(f"{_WHAT}: {where} may be of several types: {choices}")
+        return others[0]
 
     def _kind(self, schema: dict[str, Any], where: str) -> str:
         kind = schema.get("type")

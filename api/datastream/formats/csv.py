@@ -44,7 +44,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._type_info = type_info
         self._options = options
         self._ignore_parse_errors = ignore_parse_errors
-        self._read = line_reader(type_info, options, "CsvRowDeserializationSchema: type_info")
+        self._read = line_reader(
+            type_info, options, "CsvRowDeserializationSchema: type_info", ignore_parse_errors
+        )
         self._read_all = lines_reader(type_info, options, "CsvRowDeserializationSchema: type_info")
 
     def deserialize(self, message: bytes) -> Any:
@@ -149,7 +151,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Whether lines that cannot be parsed are left out; default False.
+            """Whether fields that cannot be parsed are None, and lines that are no row are left out; default False.
 
             Args:
                 ignore_parse_errors: whether.
@@ -199,7 +201,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """
         try:
             return self._write(element).encode("utf-8")
-        except (Misfit, TypeError, ValueError, AttributeError, KeyError) as error:
+        except (Misfit, TypeError, ValueError, AttributeError, KeyError, ArithmeticError) as error:
             raise TypeMismatchError(
                 f"CsvRowSerializationSchema writes {self._type_info.name}, got {element!r}: {error}"
             ) from None
@@ -267,7 +269,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
-            """What stands before quotes inside of quotes; by default they are doubled.
+            """What stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled.
 
             Args:
                 c: one character.

@@ -44,11 +44,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._fail_on_missing_field = fail_on_missing_field
         self._ignore_parse_errors = ignore_parse_errors
         self._parse = json_values.parser(type_info)
-        self._convert = json_values.reader(
-            type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
-        )
+        what = "JsonRowDeserializationSchema: type_info"
+        self._convert = json_values.reader(type_info, what, fail_on_missing_field, ignore_parse_errors)
         self._convert_all = json_values.rows_reader(
-            type_info, "JsonRowDeserializationSchema: type_info", fail_on_missing_field
+            type_info, what, fail_on_missing_field, ignore_parse_errors
         )
 
     @staticmethod
@@ -57,13 +56,14 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return JsonRowDeserializationSchema.Builder()
 
     def deserialize(self, message: bytes) -> Any:
-        """The row of a message; None when it cannot be parsed and such errors are ignored.
+        """The row of a message; None for JSON's null, and when it cannot be parsed and such errors are ignored.
 
         Raises:
             ValueError: it cannot be parsed; says which field.
         """
         try:
-            return self._convert(self._parse(message))
+            found = self._parse(message)
+            return None if found is None else self._convert(found)
         except (ValueError, TypeError):
             if self._ignore_parse_errors:
                 return None
@@ -130,7 +130,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
-            """Leave out messages that cannot be parsed; by default they fail."""
+            """Fields that cannot be parsed are None, and messages that are no JSON object left out; by default both fail."""
             self._ignore_parse_errors = True
             return self
 
