@@ -19,6 +19,7 @@ from changelog_engine.changelog.coded import Coded, coded, pair_codes
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.codec.arrow_columns import of_type
+from changelog_engine.errors import StateTooLargeError
 from changelog_engine.state import mutation_log
 
 _LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
@@ -50,6 +51,9 @@ def condensed(pieces: list[pa.Table]) -> pa.Table:
 
     Args:
         pieces: rows of one state, in log order.
+
+    Raises:
+        StateTooLargeError: as ``fold_state``.
     """
     return _fold(pa.concat_tables(pieces), cuts=True)
 
@@ -59,11 +63,34 @@ def fold_state(pieces: list[pa.Table]) -> pa.Table:
 
     Args:
         pieces: its rows, in log order.
+
+    Raises:
+        StateTooLargeError: its keys have more text than Arrow's arrays hold; names the state.
     """
     return _fold(pa.concat_tables(pieces), cuts=False)
 
 
 def _fold(table: pa.Table, cuts: bool) -> pa.Table:
+    try:
+        return _folded(table, cuts)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise StateTooLargeError(_too_large(table, error)) from error
+
+
+def _too_large(table: pa.Table, error: Exception) -> str:
+    names = [name for name in ("state", "operator") if name in table.column_names and table.num_rows]
+    whose = " of ".join([f"{name} {table[name][0].as_py()!r}" for name in names]) or "a state"
+    texts = [
+        name for name in ("key", "namespace", "map_key", "value", "payload") if name in table.column_names
+    ]
+    sizes = ", ".join([f"{name} {table[name].nbytes:,}" for name in texts])
+    return (
+        f"{table.num_rows:,} rows of {whose} could not be folded at once ({error}); bytes by column: {sizes}. "
+        "Arrow's arrays hold 2 GiB of text: have more subtasks keep the state, or keep it under shorter keys"
+    )
+
+
+def _folded(table: pa.Table, cuts: bool) -> pa.Table:
     operation = coded(table["operation"])
     texts = operation.values.to_pylist()  # some of them other states' only
     used = [0] if len(texts) == 1 else np.flatnonzero(np.bincount(operation.codes, minlength=len(texts)))

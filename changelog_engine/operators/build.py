@@ -316,7 +316,9 @@ class StageBuilder:
         if isinstance(sink, CollectSink):
             output = DriverOutput(node.name, None)
         elif isinstance(sink, PrintSink):
-            render = functools.partial(sink.lines, subtask=self.subtask, parallelism=self.stage.parallelism)
+            # Behind a union it is in the stage of each stream, and one of them may have been rescaled.
+            widest = max(stage.parallelism for stage in self.plan.stages if node.id in stage.nodes)
+            render = functools.partial(sink.lines, subtask=self.subtask, parallelism=widest)
             # As in PyFlink a row is shown as the function gave it, 1 in a DOUBLE as 1, as long as nothing else reads it.
             output = DriverOutput(node.name, render, as_given=isinstance(sink.type_info, RowTypeInfo))
         elif isinstance(sink, CommittingSink):

@@ -6,12 +6,15 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changelog_engine.changelog import compaction
 from changelog_engine.changelog.compaction import condensed, fold_state, live_rows
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.errors import StateTooLargeError
 from changelog_engine.state import mutation_log
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -130,3 +133,16 @@ def test_condensed_pieces_fold_to_the_same(log: list[Row], cuts: list[int]) -> N
         assert table.select(data).to_pylist() == (
             whole[name].select(data).to_pylist() if name in whole else []
         )
+
+
+def test_what_does_not_fit_into_arrows_arrays_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def coded(column: Any) -> Any:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    monkeypatch.setattr(compaction, "coded", coded)
+    table = table_of([("value", "a", None, None, mutation_log.PUT, "1")])
+    for fold in (fold_state, condensed):
+        with pytest.raises(
+            StateTooLargeError, match=r"1 rows of state 'value' of operator 'op'.*offset overflow.*key"
+        ):
+            fold([table])

@@ -26,6 +26,7 @@ from changelog_engine.connectors.files import (
     FileNames,
     Rolling,
 )
+from changelog_engine.connectors.files.encoders import RowEncoder, StringEncoder
 from changelog_engine.connectors.files.sink import FileWriter
 from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.graph.nodes import NodeKind
@@ -232,6 +233,26 @@ class TestRolling:
             ["y", "0123456789"],
             ["z"],
         ]
+
+    def test_what_files_end_in_is_encoded_once(self, tmp_path, monkeypatch):
+        """As soon as it is known how large elements are."""
+        encoded = []
+        encode = StringEncoder.encode
+
+        def noted(encoder, values):
+            encoded.extend(values)
+            return encode(encoder, values)
+
+        monkeypatch.setattr(StringEncoder, "encode", noted)
+        monkeypatch.setattr(StringEncoder, "joined", RowEncoder.joined)
+        writer = sink_to(tmp_path, Rolling(part_bytes=10)).committing_writer(context())
+        for number in range(0, 50, 5):
+            writer.write([f"{each:04}" for each in range(number, number + 5)])
+        writer.commit(writer.prepare(True).committables)
+        assert encoded.count("0000") == 2
+        assert len(encoded) == 55
+        written = "".join([path.read_text() for path in sorted(finished(tmp_path), key=counter_of)])
+        assert written.split() == [f"{each:04}" for each in range(50)]
 
     @pytest.mark.parametrize(
         ("rolling", "steps", "expected"),

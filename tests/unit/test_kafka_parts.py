@@ -32,8 +32,10 @@ from changelog_engine.connectors.kafka import (
     ClientProperties,
     RecordSchema,
     TransactionalKafkaSink,
+    clients,
     producing,
 )
+from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.kafka.reader import Decoder
 from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
@@ -389,3 +391,12 @@ def test_the_end_of_the_input_is_no_time_of_a_record() -> None:
         producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
     producer.send(schema, ["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], None)
     assert [call.args[-1] for call in client.produce.call_args_list] == [5, 0, 0, 2**63 - 2]
+
+
+def test_a_cluster_that_nobody_answers_for_is_known_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sooner than a slow answer is given up: this would take ten minutes."""
+    monkeypatch.setattr(clients, "CONTACT_TIMEOUT_S", 0.2)
+    cluster = Cluster(ClientProperties({"bootstrap.servers": "localhost:1"}, "consumer"), timeout_s=600.0)
+    with pytest.raises(ConnectorError, match=r"Kafka \(localhost:1\): listing topics failed: .*refused"):
+        cluster.topics()
+    cluster.close()

@@ -17,11 +17,12 @@ from api.common import Types, WatermarkStrategy
 from api.common.configuration import Configuration
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine.cli import main
-from changelog_engine.connectors import NumberSequenceSource
+from changelog_engine.clock import wall_ms
+from changelog_engine.connectors import NumberSequenceSource, PrintSink
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError, StorageError
-from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec
+from changelog_engine.graph.nodes import JobSettings, NodeKind, Partitioner, PartitionSpec
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import changes, in_words, rescaled
 from changelog_engine.in_process.capture import without_spark
@@ -36,6 +37,7 @@ from changelog_engine.ledger.requests import (
     take_requests,
     withdraw_request,
 )
+from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import merged_times
@@ -54,6 +56,23 @@ def plan_of(**more: Any) -> JobPlan:
     build.collect(counts, uid="collected")
     build.collect(alone, uid="alone too")
     return plan_job(build.graph())
+
+
+def test_lines_behind_a_union_begin_alike_where_one_stream_is_rescaled() -> None:
+    build = GraphBuilder(max_parallelism=8)
+    streams = [build.source(NumberSequenceSource(1, 9), uid=uid) for uid in ("left", "right")]
+    printed = PrintSink()
+    sink = build.add(NodeKind.SINK, "print", build.add(NodeKind.UNION, "union", *streams), function=printed)
+    plan = plan_job(build.graph())
+    for wanted, lines in (({}, ["7", "7"]), ({"left": 3}, ["1> 7", "1> 7"])):
+        then = rescaled(plan, wanted) if wanted else plan
+        operators = [
+            StageBuilder(then, {sink: printed}, JobSettings(), stage, 0, None, 0, wall_ms)._sink(
+                then.graph.nodes[sink], printed
+            )
+            for stage in then.stages
+        ]
+        assert [line for operator in operators for line in operator.render([7])] == lines  # type: ignore[attr-defined]
 
 
 def test_only_numbers_of_subtasks_change() -> None:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import math
 import os
 import re
 import uuid
@@ -198,6 +199,7 @@ class FileWriter(CommittingWriter):
         self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
         self._counter = 0
         self._counted: set[str] = set()  # buckets whose names were looked at
+        self._row_bytes = 0.0  # of an element, on average, of those that were written last
         self._next_check_ms = sink.clock.monotonic_ms() + sink.check_interval_ms
         place = f"{context.job}/{context.folder or context.run}/{context.uid}"
         lineage = hashlib.sha256(place.encode()).hexdigest()[:12]
@@ -273,11 +275,14 @@ class FileWriter(CommittingWriter):
 
     def _append(self, bucket: str, rows: RowEncoder, values: Sequence[Any], now_ms: MonotonicMs) -> None:
         limit, begun = self._sink.rolling.part_bytes, self._parts.get(bucket)
-        pieces = [rows.joined(values)]
-        if limit is not None and (0 if begun is None else begun.size) + len(pieces[0]) > limit:
-            pieces = rows.encode(values)  # a file ends after one of them
+        room = math.inf if limit is None else limit - (0 if begun is None else begun.size)
+        ends = self._row_bytes * len(values) > room  # as it seems; then a file ends after one of the elements
+        pieces = rows.encode(values) if ends else [rows.joined(values)]
+        if not ends and len(pieces[0]) > room:
+            pieces = rows.encode(values)
         start, count = 0, len(pieces)
         left = sum(map(len, pieces))  # bytes from start on
+        self._row_bytes = left / len(values)
         while start < count:
             part = self._parts.get(bucket)
             if part is not None and self._sink.rolling.is_full(part.size):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("changelog_engine")
 
 REQUEST_TIMEOUT_S = 30.0
+CONTACT_TIMEOUT_S = 10.0  # within which a broker must have been reached
 
 
 class Troubles:
@@ -119,6 +120,28 @@ def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) 
     finally:
         if client is not None and hasattr(client, "close"):
             client.close()
+
+
+def topics_of(client: Any, *topic: str, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+    """The topics that a cluster has, as a client lists them.
+
+    Args:
+        client: that asks.
+        topic: which; none for all.
+        timeout_s: for the answer. Where no broker could be reached at all, it is known sooner.
+
+    Raises:
+        KafkaException: the client's.
+    """
+    kafka = library()
+    contact_s = min(CONTACT_TIMEOUT_S, timeout_s)
+    try:
+        return client.list_topics(*topic, timeout=contact_s)
+    except kafka.KafkaException as error:
+        unreached = error.args[0].code() == kafka.KafkaError._TRANSPORT
+        if unreached or contact_s == timeout_s:
+            raise
+    return client.list_topics(*topic, timeout=timeout_s - contact_s)
 
 
 def failure(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make, topics_of
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.errors import ConnectorError
 
@@ -82,7 +82,7 @@ class Cluster:
         Raises:
             ConnectorError: the cluster doesn't answer.
         """
-        found = self._ask("listing topics", lambda: self._consumer.list_topics(timeout=self._timeout_s))
+        found = self._ask("listing topics", lambda: topics_of(self._consumer, timeout_s=self._timeout_s))
         return {name: sorted(topic.partitions) for name, topic in found.topics.items() if topic.error is None}
 
     def resolve(self, offsets: Offsets, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.kafka.clients import (
-    REQUEST_TIMEOUT_S,
     Troubles,
     failure,
     library,
     make,
     serve,
+    topics_of,
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.protocols import INPUT_END_MS
@@ -204,7 +204,7 @@ class RecordProducer:
     def partition_of(self, topic: str, subtask: int) -> int:
         """The partition that all records of a subtask go to, as Flink's older producer has it."""
         try:
-            found = self._client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+            found = topics_of(self._client, topic).topics[topic]
         except self._kafka.KafkaException as error:
             self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None
