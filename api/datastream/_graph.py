@@ -74,6 +74,7 @@ class Transformation:
     buffer_timeout_ms: int | None = None
     slot_sharing_group: str | SlotSharingGroup | None = None
     given: Given | None = field(init=False, default=None)
+    named: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         if self.kind in _WITH_FUNCTIONS:
@@ -114,6 +115,7 @@ class Transformation:
     def set_name(self, name: Any, what: str) -> None:
         """Set the name, which people see."""
         self.name = _arguments.text(name, f"{what}: the name")
+        self.named = True
 
     def set_uid(self, uid: Any, what: str) -> None:
         """Set the stable id."""
@@ -311,6 +313,7 @@ def freeze(
             max_parallelism=each.max_parallelism,
             key_type=each.key_type,
             given=each.given,
+            named=each.named,
         )
         for each in ordered
     )

@@ -45,6 +45,7 @@ from .state_backend import StateBackend
 from .time_characteristic import TimeCharacteristic
 
 _ENVIRONMENT = "StreamExecutionEnvironment"
+_UNNAMED = "Custom Source"
 _JARS = (
     "hands jars to a Spark session that the job starts: connectors and formats here are Python and need none"
 )
@@ -140,6 +141,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         name = _arguments.text(source_name, f"{what}: source_name")
         declared = _arguments.type_info(type_info, f"{what}: type_info")
         stream = self._begin(name, as_source(source, what), declared)
+        stream._transformation.named = True
         if strategy._does_nothing():
             return stream
         timed = stream.assign_timestamps_and_watermarks(strategy)
@@ -148,7 +150,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
     def add_source(
         self,
         source_func: SourceFunction,
-        source_name: str = "Custom Source",
+        source_name: str = _UNNAMED,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
         """A stream of what a source function gives.
@@ -162,7 +164,9 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         what = "StreamExecutionEnvironment.add_source"
         name = _arguments.text(source_name, f"{what}: source_name")
         declared = _arguments.type_info(type_info, f"{what}: type_info")
-        return self._begin(name, as_source_function(source_func, declared, what), declared)
+        stream = self._begin(name, as_source_function(source_func, declared, what), declared)
+        stream._transformation.named = source_name != _UNNAMED
+        return stream
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
         """A stream of the lines of a file, or of all files of a folder; as `FileSource` with text lines.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,34 +16,56 @@ from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
 
-# Each command is loaded when it is asked for: a look at a small job is over before all of them would be imported.
-_PLACES = {
-    "demo": "demo",
-    "run": "run",
-    "ui": "ui",
-    "report": "report",
-    "replay": "replay",
-    "explain": "explain",
-    "impact": "explain",
-    "jobs": "status",
-    "status": "status",
-    "metrics": "status",
-    "checkpoints": "checkpoints",
-    "timeline": "timeline",
-    "states": "state",
-    "state": "state",
-    "history": "changes",
-    "diff": "changes",
-    "sql": "sql",
-    "savepoint": "savepoint",
-    "rescale": "rescale",
-    "fork": "fork",
-    "correct": "correct",
-    "materialize": "materialize",
-    "verify": "verify",
-    "doctor": "doctor",
-    "class-archive": "class_archive",
+
+class _Listed(NamedTuple):
+    """A command in the list of all.
+
+    Args:
+        place: its module. It is loaded when the command is asked for: a look at a small job is over before all of them
+            would be imported.
+        words: what it does, in one line of a narrow terminal.
+    """
+
+    place: str
+    words: str
+
+
+_SECTIONS = {
+    "Run": {
+        "run": _Listed("run", "Run a PyFlink DataStream script as it is."),
+        "demo": _Listed("demo", "Run a job, kill -9 it, let it go on, and compare."),
+        "doctor": _Listed("doctor", "Check whether jobs can run here; how to mend it."),
+        "class-archive": _Listed("class_archive", "Make Spark start sooner, as for an image."),
+    },
+    "Look at a job (nothing is changed; the job may be running)": {
+        "jobs": _Listed("status", "List the jobs and savepoints below a base path."),
+        "status": _Listed("status", "Show how a job is, why it stopped, what to do."),
+        "metrics": _Listed("status", "Show rates, durations and sizes of checkpoints."),
+        "ui": _Listed("ui", "Look at jobs in the browser."),
+        "report": _Listed("report", "Write a job's page into one HTML file."),
+        "checkpoints": _Listed("checkpoints", "List the checkpoints."),
+        "timeline": _Listed("timeline", "Show attempts, failures and branches as a graph."),
+    },
+    "Ask about its state": {
+        "states": _Listed("state", "List the states, their types and sizes."),
+        "state": _Listed("state", "Show keys and values at a checkpoint."),
+        "history": _Listed("changes", "Show each change of a key."),
+        "diff": _Listed("changes", "Compare the state at two points, or of two jobs."),
+        "sql": _Listed("sql", "Query typed views of the states."),
+        "explain": _Listed("explain", "Show which records and timers changed a key."),
+        "impact": _Listed("explain", "Show what a record changed and put out."),
+        "replay": _Listed("replay", "Run recorded input through the code as it is now."),
+    },
+    "Change something": {
+        "savepoint": _Listed("savepoint", "Make, list and dispose of savepoints."),
+        "rescale": _Listed("rescale", "Give a running job another parallelism."),
+        "fork": _Listed("fork", "Make a job that starts from another's checkpoint."),
+        "correct": _Listed("correct", "Fork a job with corrected entries of a state."),
+        "materialize": _Listed("materialize", "Make a snapshot, and truncate the log."),
+        "verify": _Listed("verify", "Read every file, say what is damaged, and repair."),
+    },
 }
+_PLACES = {name: listed.place for commands in _SECTIONS.values() for name, listed in commands.items()}
 
 
 class _Commands(click.Group):
@@ -51,6 +73,11 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_PLACES)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:13}", listed.words) for name, listed in commands.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         place = _PLACES.get(cmd_name)
@@ -80,7 +107,14 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) 
     ctx.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+_STOPPED = """\b
+A job stopped, is slow, or gives wrong results? Begin with
+  changelog-engine status PATH     PATH is <base path>/<job>
+  changelog-engine doctor          what is wrong with this machine
+docs/runbook.md goes from symptoms to commands."""
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_STOPPED)
 @click.option(
     "--version",
     is_flag=True,
@@ -90,4 +124,7 @@ def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) 
     help="Show the version.",
 )
 def main() -> None:
-    """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs."""
+    """Run PyFlink scripts, and look at the checkpoints and the state that jobs left in their changelogs.
+
+    COMMAND --help says more of each.
+    """

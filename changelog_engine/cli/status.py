@@ -11,12 +11,14 @@ from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted,
 from changelog_engine.display import iso
 from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
 from changelog_engine.inspection.points import open_ledger
+from changelog_engine.ledger.lineage import RestoreDecision
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5
 _RESCALES = 3
-_MESSAGE = 300  # characters of an error
+_MESSAGE = 600  # characters of an error
+_TRACEBACK = 8  # lines of it
 
 
 @click.command()
@@ -51,7 +53,7 @@ def status(path: str) -> Answer:
     """
     found = job_status(path)
     facts = [("job", found.summary.name), ("state", _state(found)), *_facts(found)]
-    sheets = [Sheet(("what", ""), facts)]
+    sheets = [Sheet(("what", "found"), facts)]
     rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in found.sources]
     sheets.append(Sheet(("source", "split", "position", "finished"), rows))
     marks = [
@@ -64,9 +66,8 @@ def status(path: str) -> Answer:
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]
     sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
-    return Answer(
-        _document(found), sheets, notes=[*found.faults, *found.unreadable], status=bool(found.faults)
-    )
+    notes = [*found.faults, *found.unreadable, *_what_to_do(found)]
+    return Answer(_document(found), sheets, notes=notes, status=bool(found.faults))
 
 
 @click.command()
@@ -184,6 +185,31 @@ def _state(found: JobStatus) -> str:
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 
+def _what_to_do(found: JobStatus) -> list[str]:
+    """Of a job that nobody stopped and that does not run: the last lines of its error, and the next step."""
+    state, next_run = found.summary.state, found.next_run
+    if state not in ("failed", "killed", "killed or running", "ended") or next_run is None:
+        return []
+    again = f"by default it {_begins(next_run)}. docs/runbook.md goes from symptoms to commands."
+    last = found.failures[-1] if found.failures else None
+    if state != "failed" or last is None:
+        elsewhere = "" if state == "killed" else "if no driver runs it elsewhere, "
+        return [
+            "No error was noted, as after kill -9, a full memory, a full disk or a power cut: "
+            f"{elsewhere}start the job again, and {again}"
+        ]
+    lines = []
+    if last.failure.call is not None:  # of the user's own code
+        lines = [cut(line, _MESSAGE) for line in last.failure.traceback.splitlines()[-_TRACEBACK:]]
+        lines.insert(0, f"the error of attempt {last.attempt} (--json has all of it):")
+    return [*lines, f"Do what the error says, then start the job again: {again}"]
+
+
+def _begins(next_run: RestoreDecision) -> str:
+    point = next_run.checkpoint
+    return "begins empty" if point is None else f"goes on from checkpoint {point.id}"
+
+
 def _said(found: FailedAttempt) -> str:
     """An error in one cell; ``--json`` has all of it, with the traceback."""
     return cut(f"{found.failure.error}: {found.failure.message}", _MESSAGE)
@@ -199,6 +225,8 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         ),
     ]
     facts += [("rescaled", each.removeprefix("rescaled ")) for each in found.rescales[-_RESCALES:]]
+    if (next_run := found.next_run) is not None and not found.driver.running:
+        facts.append(("the next run", f"{_begins(next_run)}: {next_run.reason}"))
     newest, upkeep = found.newest, found.upkeep
     if newest is None or upkeep is None:
         return [*facts, ("checkpoints", "none yet")]
@@ -263,6 +291,12 @@ def _document(found: JobStatus) -> dict[str, Any]:
         "newest_checkpoint": None if found.newest is None else _checkpoint(found.newest),
         "sources": found.sources,
         "watermarks": found.watermarks,
+        "next_run": None
+        if found.next_run is None
+        else {
+            "checkpoint": None if found.next_run.checkpoint is None else found.next_run.checkpoint.id,
+            "reason": found.next_run.reason,
+        },
         "upkeep": None
         if found.upkeep is None
         else {**vars(found.upkeep), "retention": found.upkeep.retention._asdict()},

@@ -91,8 +91,8 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
     """
     stages = {plan.uids[node]: stage for stage in plan.stages for node in stage.nodes}
     remedy = (
-        "Give operators a uid() to keep their identity, start empty with changelog.restore=none, or leave that state behind "
-        "by starting from a savepoint with execution.state-recovery.ignore-unclaimed-state=true"
+        "start empty with changelog.restore=none, or leave that state behind by starting from a savepoint with "
+        "execution.state-recovery.ignore-unclaimed-state=true"
     )
     broadcast = {uid for subtasks in checkpoint.operator_state.values() for uid in subtasks.get(SHARED, ())}
     for operator in checkpoint.operators:
@@ -103,7 +103,7 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         if stage is None:
             raise RestoreError(
                 f"checkpoint {checkpoint.id} holds state of operator {operator['name']!r} (uid {uid!r}), "
-                f"which this job doesn't have. {remedy}"
+                f"which this job doesn't have. {_renamed(plan, checkpoint, operator)}{remedy}"
             )
         if "states" not in operator:
             continue
@@ -124,12 +124,26 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
     missing = set(checkpoint.sources) - set(plan.uids.values())
     if missing:
         raise RestoreError(
-            f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. {remedy}"
+            f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. Give "
+            f"operators a uid() to keep their identity, {remedy}"
         )
     for node in plan.graph.nodes:
         if node.kind is NodeKind.SOURCE and isinstance(node.function, SourceOfParts):
             for split in checkpoint.sources.get(plan.uids[node.id], ()):
                 node.function.part_of(split)
+
+
+def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: dict[str, Any]) -> str:
+    """The beginning of the remedy for an operator that is gone: which operators of its kind may be it."""
+    known = {each["uid"] for each in checkpoint.operators}
+    new = [
+        f"{node.label!r}" + ("" if node.uid else " (without a uid)")
+        for node in plan.graph.nodes
+        if node.kind.value == operator.get("kind") and plan.uids[node.id] not in known
+    ]
+    if not new:
+        return "Put the operator back, "
+    return f"Is it one of those that the checkpoint doesn't know ({', '.join(new)})? Then give that one uid({operator['uid']!r}); else "
 
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
@@ -145,7 +159,7 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
     for stage, node, spec in _broadcast_states(plan):
         types = _shared(checkpoint, stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
         if spec.name in types:
-            restored_versions(node.name, types[spec.name], replace(spec, ttl=None), None)
+            restored_versions(node.label, types[spec.name], replace(spec, ttl=None), None)
 
 
 def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:

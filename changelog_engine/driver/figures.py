@@ -274,7 +274,7 @@ class JobMonitor:
         self._since.take(reports, times_ms)
         records_in = sum(source.records for report in reports for source in report.read.values())
         uids = {stage.id: stage.uid for stage in self._plan.stages}
-        names = {self._plan.uids[node.id]: node.name for node in self._plan.graph.nodes}
+        names = {self._plan.uids[node.id]: node.label for node in self._plan.graph.nodes}
         total_ms = sum(sum(parts.values()) for parts in work.values())
         stages = {}
         for stage in self._plan.stages:

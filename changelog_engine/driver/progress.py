@@ -50,7 +50,7 @@ class SourceProgress:
                 node = nodes[node_id]
                 if node.kind is NodeKind.SOURCE:
                     uid = plan.uids[node_id]
-                    self._names[uid] = node.name
+                    self._names[uid] = node.label
                     self._stage_sources.setdefault(stage.id, []).append(uid)
                     self._endless = self._endless or is_endless(node.function)
                     if isinstance(node.function, SourceOfParts):

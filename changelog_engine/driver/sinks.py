@@ -74,7 +74,7 @@ class CommittingSinks:
                 try:
                     node.function.commit_all(context, committables)
                 except BaseException as error:
-                    raise user_failure(error, node.name, "committing") from error
+                    raise user_failure(error, node.label, "committing") from error
 
 
 def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:

@@ -152,6 +152,7 @@ class Node:
         max_parallelism: None follows the job's.
         key_type: for KEY_BY, the declared type of the keys.
         given: the function as it was when the program gave it; None where it is pickled when the job starts.
+        named: whether the name is the user's own, and not that of its kind.
     """
 
     id: int
@@ -165,6 +166,12 @@ class Node:
     max_parallelism: int | None = None
     key_type: TypeInformation | None = None
     given: Given | None = None
+    named: bool = False
+
+    @property
+    def label(self) -> str:
+        """What messages call it: the user's name; else the uid, which the console takes, too; else its kind's name."""
+        return self.name if self.named or self.uid is None else self.uid
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ class _Planner:
             before = self.drafts[self.stage_of[path.origin]].parallelism
             if before != parallelism:
                 raise InvalidJobError(
-                    f"forward() from {self.nodes[path.origin].name!r} (parallelism {before}) to {node.name!r} "
+                    f"forward() from {self.nodes[path.origin].label!r} (parallelism {before}) to {node.label!r} "
                     f"(parallelism {parallelism}): both must have the same parallelism; use rebalance() or rescale()"
                 )
 
@@ -254,11 +254,11 @@ class _Planner:
             second = self.nodes[node.inputs[1]]
             if (keyed is None) != (second.kind is not NodeKind.KEY_BY):
                 raise InvalidJobError(
-                    f"operator {node.name!r} connects a keyed stream with one that is not: key both or neither"
+                    f"operator {node.label!r} connects a keyed stream with one that is not: key both or neither"
                 )
             if keyed is not None and _type_spec(keyed.key_type) != _type_spec(second.key_type):
                 raise InvalidJobError(
-                    f"operator {node.name!r} connects streams with keys of different types, "
+                    f"operator {node.label!r} connects streams with keys of different types, "
                     f"{_type_name(keyed.key_type)} and {_type_name(second.key_type)}: give both key_by() the same key_type"
                 )
         return keyed

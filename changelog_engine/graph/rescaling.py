@@ -75,7 +75,7 @@ def following(plan: JobPlan) -> frozenset[str]:
 
 def changes(before: JobPlan, after: JobPlan) -> tuple[ParallelismChange, ...]:
     """The stages whose parallelism differs, in the order of the flow of data."""
-    names = {node.id: node.name for node in before.graph.nodes}
+    names = {node.id: node.label for node in before.graph.nodes}
     return tuple(
         ParallelismChange(old.uid, names[old.nodes[0]], old.parallelism, new.parallelism)
         for old, new in zip(before.stages, after.stages, strict=True)
@@ -133,7 +133,7 @@ def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
             for node in (nodes[each] for each in stage.nodes):
                 if node.kind is NodeKind.SOURCE and not node.function.parallel and number != 1:
                     raise ConfigurationError(
-                        f"operator {uid!r} runs in the subtask of source {node.name!r}, which reads with one subtask only. "
+                        f"operator {uid!r} runs in the subtask of source {node.label!r}, which reads with one subtask only. "
                         "Call rebalance() behind the source, so that what follows can have another parallelism"
                     )
             found[stage.id] = number
@@ -166,7 +166,7 @@ def _moved(plan: JobPlan, edge: Edge, parallelism: dict[int, int]) -> Edge:
     if edge.route is None:
         return replace(edge, partitioner=unasked_partitioner(before, after))
     if edge.partitioner is Partitioner.FORWARD and before != after:
-        names = {node.id: node.name for node in plan.graph.nodes}
+        names = {node.id: node.label for node in plan.graph.nodes}
         raise InvalidJobError(
             f"forward() connects {names[edge.from_node]!r} (parallelism {before}) with {names[edge.to_nodes[0]]!r} "
             f"(parallelism {after}): both must have the same parallelism; name both"

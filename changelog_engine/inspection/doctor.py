@@ -23,6 +23,7 @@ OK, WARNING, WRONG = "ok", "warning", "wrong"
 _PACKAGE = "changelog-engine"
 _PYTHONS = SpecifierSet(">=3.11,<3.15")  # for want of the package's own word
 _LITTLE_DISK = 1_000_000_000
+_NO_DISK = 50_000_000  # less than a checkpoint with its parts and Spark's files may take
 _DEVELOPMENT = {"test", "lint", "demo", "bench", "soak", "docs"}  # extras of those who work on the engine
 
 
@@ -166,13 +167,18 @@ def _disk(what: str, folder: str) -> Check:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check(what, WRONG, f"{folder}: {error}", "Make the folder, or set TMPDIR to another")
-    said = f"{folder}: {free / 1e9:,.1f} GB free"
+    said = (
+        f"{folder}: {free / 1e9:,.1f} GB free"
+        if free >= _LITTLE_DISK
+        else f"{folder}: {free / 1e6:,.0f} MB free"
+    )
     if not os.access(folder, os.W_OK | os.X_OK):
         return Check(
             what, WRONG, f"{folder} is not writable", "Change its permissions, or use another folder"
         )
     if free < _LITTLE_DISK:
-        return Check(what, WARNING, said, "Make room: parts, Spark's shuffle files and RocksDB need it")
+        level = WRONG if free < _NO_DISK else WARNING
+        return Check(what, level, said, "Make room: parts, Spark's shuffle files and RocksDB need it")
     return Check(what, OK, said)
 
 

@@ -19,6 +19,7 @@ from changelog_engine.ledger.attempt_notes import (
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import beside, open_job
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.lineage import Lineage, RestoreDecision
 from changelog_engine.ledger.ownership import Driver, driver_of
 from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.delta_log import DeltaLog
@@ -146,6 +147,8 @@ class JobStatus:
         faults: what could not be found out, and why.
         unreadable: notes of attempts that can't be read; the job does not need them.
         metrics: what the newest checkpoint's row says beyond the fields that all rows have.
+        next_run: where a run would begin that is started with ``changelog.restore`` as it is by default; None for a
+            savepoint, and where it can't be found out.
     """
 
     summary: JobSummary
@@ -167,6 +170,7 @@ class JobStatus:
     faults: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     metrics: dict[str, Any] = field(default_factory=dict)
+    next_run: RestoreDecision | None = None
 
 
 def list_jobs(base: str) -> list[JobSummary]:
@@ -216,15 +220,16 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
         for attempt in attempts
         if attempt.id in notes and notes[attempt.id].rescaled
     )
+    summary = _summary(folder, ledger, newest, driver, last)
     return JobStatus(
-        _summary(folder, ledger, newest, driver, last),
+        summary,
         driver,
         attempts=attempts,
         failures=tuple(FailedAttempt(n, note.failure) for n, note in notes.items() if note.failure),
         edges=() if last is None else last.edges,
         restarts=sum(attempt.parent is not None for attempt in attempts) - len(rescales),
         rescales=rescales,
-        branches=() if newest is None else tuple(sorted(lineage.branches(newest.lineage))),
+        branches=_branches(lineage, newest, faults),
         newest=newest,
         sources=() if newest is None else tuple(_positions(newest)),
         watermarks=() if newest is None else tuple(_watermarks(newest)),
@@ -233,10 +238,29 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
         log_bytes=_bytes(lineage.files),
         snapshot_files=0 if listing is None else listing.num_rows,
         snapshot_bytes=0 if listing is None else _bytes(listing),
+        next_run=_next_run(summary, ledger, faults),
         faults=tuple(faults),
         unreadable=tuple(note.fault for note in notes.values() if note.fault is not None),
         metrics={} if newest is None else metrics_of(newest),
     )
+
+
+def _branches(lineage: Lineage, newest: Checkpoint | None, faults: list[str]) -> tuple[int, ...]:
+    try:
+        return () if newest is None else tuple(sorted(lineage.branches(newest.lineage)))
+    except ChangelogEngineError as error:  # an old checkpoint's row is damaged: the job goes on without it
+        faults.append(f"which branches there are: {error}")
+        return ()
+
+
+def _next_run(summary: JobSummary, ledger: Ledger, faults: list[str]) -> RestoreDecision | None:
+    if summary.kind == "savepoint":
+        return None
+    try:
+        return ledger.lineage.decide_restore("auto")
+    except ChangelogEngineError as error:
+        faults.append(f"where the next run begins: {error}")
+        return None
 
 
 def metrics_of(checkpoint: Checkpoint) -> dict[str, Any]:

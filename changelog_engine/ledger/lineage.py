@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
 
 _PART = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-\d+-\d+-[0-9a-z._-]+-[0-9a-f]{8}\.parquet$"
+_LOOKED_AT = 20  # checkpoints before one whose row can't be read
 
 
 def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
@@ -153,7 +155,11 @@ class Lineage:
             raise RestoreError(
                 f"there is no checkpoint {checkpoint} in {self._storage.root}: {self._available()}"
             )
-        return Checkpoint.from_json(self.checkpoints.document(entry))
+        try:
+            return Checkpoint.from_json(self.checkpoints.document(entry))
+        except CorruptChangelogError as error:
+            fault = f"{error.fault}. It has the row of checkpoint {checkpoint}. {self._before(checkpoint)}"
+            raise CorruptChangelogError(fault, error.path) from error
 
     def at_or_before(self, time_ms: int) -> Checkpoint | None:
         """The newest checkpoint whose barrier was at or before a time (epoch milliseconds); None for none.
@@ -216,6 +222,18 @@ class Lineage:
         return RestoreDecision(
             self.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
         )
+
+    def _before(self, checkpoint: int) -> str:
+        """What to do where a checkpoint's row can't be read."""
+        earlier = [each for each in self.checkpoints.ids() if each < checkpoint]
+        for each in earlier[: -_LOOKED_AT - 1 : -1]:
+            with suppress(CorruptChangelogError):
+                self.checkpoints.document(self.checkpoints[each])
+                return (
+                    f"Put the file back from a copy, or begin at the checkpoint before it, whose row is there: set "
+                    f"changelog.restore = {each} (changelog-engine run --restore {each}). Nothing was changed"
+                )
+        return "Put the file back from a copy. Nothing was changed"
 
     def _available(self) -> str:
         ids = sorted(self.checkpoints)

@@ -63,15 +63,13 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
     text = "latest" if at is None else str(at).strip()
     if not _is_point(text):
         raise RestoreError(f"{text!r} is not a point of a job: give {FORMS}")
-    newest = lineage.newest_checkpoint()
-    if newest is None:
+    if not lineage.newest_checkpoint_id:
         raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
-    if text == "latest":
-        return newest
-    if _ID.fullmatch(text):
+    if _ID.fullmatch(text):  # also where the newest one's row is damaged
         return _by_id(lineage, int(text))
-    if _FROM_END.fullmatch(text):
-        return _from_end(lineage, newest, int(text))
+    if text == "latest" or _FROM_END.fullmatch(text):
+        newest = lineage.checkpoint(lineage.newest_checkpoint_id)
+        return newest if text == "latest" else _from_end(lineage, newest, int(text))
     if _ATTEMPT.fullmatch(text):
         return _end_of(lineage, int(text.partition(":")[2]))
     when = time_of(text, lineage)

@@ -125,7 +125,9 @@ def last_words(now: JobFigures) -> str:
     if now.restarts:
         text += f", {now.restarts:,} {'restart' if now.restarts == 1 else 'restarts'}"
     if now.status == "FAILED":
-        return f"{text}; at least {now.uncovered:,} records since the last checkpoint are read again by the next run"
+        if now.uncovered:
+            text += f"; at least {now.uncovered:,} records since the last checkpoint are read again by the next run"
+        return f"{text}. Next: changelog-engine status {now.folder}"
     text += f", lost {now.uncovered:,}"
     return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine checkpoints {now.folder}"
 

@@ -204,7 +204,7 @@ class StageBuilder:
 
         def refuse(spec: StateSpec, scope: NamespaceScope | None) -> Any:
             raise InvalidJobError(
-                f"operator {node.name!r} asks for keyed state {spec.name!r}, but an async function has none: put a "
+                f"operator {node.label!r} asks for keyed state {spec.name!r}, but an async function has none: put a "
                 "process() with the state before or behind it"
             )
 
@@ -214,31 +214,31 @@ class StageBuilder:
     def _operator(self, node: Node) -> Operator:
         function: Any = self.functions.get(node.id)
         if node.kind is NodeKind.SOURCE:
-            head = SourceStart(node.name, node.output_type)
+            head = SourceStart(node.label, node.output_type)
             if not isinstance(function, IterableSource):  # the others give what they declare
                 head.output_type = UNCHECKED
             uid = self.plan.uids[node.id]
-            self.sources.append(SourceHead(uid, node.name, function, head))
+            self.sources.append(SourceHead(uid, node.label, function, head))
             return head
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)
         if node.kind is NodeKind.SIDE_OUTPUT:
-            return stateless.SideOutputOperator(node.name, node.output_type)
+            return stateless.SideOutputOperator(node.label, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
-            timestamps = stateless.TimestampsOperator(node.name, node.output_type, function)
+            timestamps = stateless.TimestampsOperator(node.label, node.output_type, function)
             if self._has_its_type(node):
                 timestamps.output_type = UNCHECKED
             return timestamps
         if node.kind is NodeKind.ASYNC:
-            return AsyncOperator(node.name, node.output_type, function, self._async_context(node))
+            return AsyncOperator(node.label, node.output_type, function, self._async_context(node))
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
         if node.kind in TWO_INPUTS:
             return self._two_inputs(node, function)
         context = self._context(node)
         if node.kind is NodeKind.PROCESS:
-            return stateless.ProcessOperator(node.name, node.output_type, function, context, self.clock)
-        operator: Operator = _STATELESS[node.kind](node.name, node.output_type, function, context)
+            return stateless.ProcessOperator(node.label, node.output_type, function, context, self.clock)
+        operator: Operator = _STATELESS[node.kind](node.label, node.output_type, function, context)
         return operator
 
     def _has_its_type(self, node: Node) -> bool:
@@ -259,11 +259,11 @@ class StageBuilder:
             )
             if node.kind is NodeKind.PROCESS:
                 return keyed.KeyedProcessOperator(
-                    node.name, node.output_type, function, context, cursor, self.keys, timers
+                    node.label, node.output_type, function, context, cursor, self.keys, timers
                 )
             return self._keyed_two_inputs(node, function, context, timers)
         operator: Operator = _KEYED[node.kind](
-            node.name, node.output_type, function, context, cursor, self.keys
+            node.label, node.output_type, function, context, cursor, self.keys
         )
         if isinstance(operator, keyed.ReduceOperator):
             operator.final_only = self.settings.batch
@@ -273,7 +273,7 @@ class StageBuilder:
         self, node: Node, function: Any, context: TaskContext, timers: KeyedTimerService
     ) -> Operator:
         assert self.store is not None and self.keys is not None
-        cursor, name, output = self.store.cursor, node.name, node.output_type
+        cursor, name, output = self.store.cursor, node.label, node.output_type
         if node.kind is NodeKind.BROADCAST_PROCESS:
             states = BroadcastStates(name, function.states)
             elements = KeyedReadOnlyContext(cursor, self.keys.key_of, timers, self.clock, states)
@@ -300,7 +300,7 @@ class StageBuilder:
         return self._gets_what_was_given(sender) if kind is NodeKind.FILTER else kind not in _PASSING_ON
 
     def _two_inputs(self, node: Node, function: Any) -> Operator:
-        context, name = self._context(node), node.name
+        context, name = self._context(node), node.label
         if node.kind is NodeKind.BROADCAST_PROCESS:
             states = BroadcastStates(name, function.states)
             sides = (
@@ -314,18 +314,18 @@ class StageBuilder:
 
     def _sink(self, node: Node, sink: Any) -> Operator:
         if isinstance(sink, CollectSink):
-            output = DriverOutput(node.name, None)
+            output = DriverOutput(node.label, None)
         elif isinstance(sink, PrintSink):
             # Behind a union it is in the stage of each stream, and one of them may have been rescaled.
             widest = max(stage.parallelism for stage in self.plan.stages if node.id in stage.nodes)
             render = functools.partial(sink.lines, subtask=self.subtask, parallelism=widest)
             # As in PyFlink a row is shown as the function gave it, 1 in a DOUBLE as 1, as long as nothing else reads it.
-            output = DriverOutput(node.name, render, as_given=isinstance(sink.type_info, RowTypeInfo))
+            output = DriverOutput(node.label, render, as_given=isinstance(sink.type_info, RowTypeInfo))
         elif isinstance(sink, CommittingSink):
             job, uid = self.plan.graph.name, self.plan.uids[node.id]
             place = SinkContext(job, uid, self.subtask, self.stage.parallelism, "", 0, False, ())
-            return CommittingSinkOperator(node.name, sink, place)
+            return CommittingSinkOperator(node.label, sink, place)
         else:
-            return SinkOperator(node.name, sink, self.subtask, self.stage.parallelism)
+            return SinkOperator(node.label, sink, self.subtask, self.stage.parallelism)
         self.outputs[node.id] = output
         return output

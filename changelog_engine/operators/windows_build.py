@@ -47,4 +47,4 @@ def build_window_operator(
         store.timers(uid, domain, scope, operator.net) for domain in (EVENT_TIMERS, PROCESSING_TIMERS)
     ]
     timers = KeyedTimerService(event, processing, clock)
-    return operator(node.name, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)
+    return operator(node.label, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)

@@ -76,7 +76,7 @@ class TracingRegistry(Registry):
         if builder.store is not None:
             _trace_store(builder, tracker)
         runtime = builder.build()
-        names = {node.id: node.name for node in builder.plan.graph.nodes}
+        names = {node.id: node.label for node in builder.plan.graph.nodes}
         for source in runtime.sources:
             _trace_source(source, tracker)
         for node, operator in runtime.operators.items():

@@ -92,7 +92,7 @@ class SparkEpochRunner:
         # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
         self._serializer: Any = jvm.org.apache.spark.serializer.JavaSerializer(self._scala_context.conf())
         self._bypassed = bypassed(context.getConf().get)
-        names = {node.id: node.name for node in self.plan.graph.nodes}
+        names = {node.id: node.label for node in self.plan.graph.nodes}
         self._stage_names = {
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
             for stage in self.plan.stages

@@ -93,7 +93,7 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
             functions[node.id] = cloudpickle.dumps(node.function)
         except Exception as error:
             raise NotSerializableError(
-                f"the function of operator {node.name!r} ({node.kind.value}) cannot be shipped to the workers: "
+                f"the function of operator {node.label!r} ({node.kind.value}) cannot be shipped to the workers: "
                 f"{type(error).__name__}: {error}. Create locks, files, connections and sessions in open(), not in the "
                 "function's constructor or in variables it closes over"
             ) from error

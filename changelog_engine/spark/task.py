@@ -202,4 +202,14 @@ def failure_of_spark(text: str) -> errors.ChangelogEngineError:
     lines = [
         line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
     ]
-    return errors.EpochFailedError("a Spark task failed: " + "\n".join(lines)[:_LONGEST])
+    said = "\n".join(lines)[:_LONGEST]
+    if "Python worker exited unexpectedly" in text:
+        said = said.partition(" Consider setting")[
+            0
+        ]  # what it names tells nothing of a process that was killed
+        return errors.EpochFailedError(
+            "a Python worker ended without an error, as one does that the system kills for want of memory (its log says so: "
+            "journalctl -k | grep -i -E 'oom|killed process') or whose native code crashes. Where it is memory: state in "
+            f"RocksDB, or more parallelism (docs/runbook.md). Spark says: {said}"
+        )
+    return errors.EpochFailedError(f"a Spark task failed: {said}")

@@ -32,6 +32,7 @@ _TRANSIENT = {
     errno.EHOSTUNREACH,
 }
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_READING = {"read", "list", "look at"}
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,11 @@ def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
             path,
         )
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:
-        return StorageError(
-            f"could not {what} {path}: {error}. Make the folder writable for this user, or set another base path",
-            path,
+        remedy = (
+            "Give this user the right to read it"
+            if what in _READING
+            else "Make the folder writable for this user, or set another base path"
         )
+        return StorageError(f"could not {what} {path}: {error}. {remedy}", path)
     again = f" after {tries} tries" if tries > 1 else ""
     return StorageError(f"could not {what} {path}{again}: {error}", path)

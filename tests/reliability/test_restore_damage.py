@@ -17,6 +17,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
+from changelog_engine.inspection.jobs import job_status
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.local_disk import LocalDisk
@@ -182,3 +183,20 @@ def test_case_29_a_damaged_snapshot_costs_a_longer_replay_only(tmp_path: Path) -
     with reads() as counts:
         finishes(job, graph)
     assert counts == named(used)
+
+
+def test_a_lost_row_of_a_checkpoint_says_where_to_begin_instead(tmp_path: Path) -> None:
+    """The job can begin there, and go on; whoever asks how it is gets an answer, with the fault."""
+    job, graph, _ = stopped(tmp_path)
+    for checkpoint in (3, 4):
+        [row] = (tmp_path / "job" / "changelog").glob(f"checkpoint-{checkpoint}-*.parquet")
+        row.unlink()
+    words = r"checkpoint-4-\S+ is missing\. It has the row of checkpoint 4\. .* set changelog\.restore = 2 "
+    with pytest.raises(CorruptChangelogError, match=words):
+        job.run_driver(graph)
+    TestJob(tmp_path).run_driver(graph, restore="2")
+    found = job_status(str(tmp_path / "job"))
+    assert (found.summary.state, found.faults[0].partition(":")[0]) == (
+        "finished",
+        "which branches there are",
+    )

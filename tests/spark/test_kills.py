@@ -123,7 +123,7 @@ def test_a_source_that_dies_while_it_reads_ahead_is_told_as_that(tmp_path: Path)
     options = reading_ahead(tmp_path, **{"restart-strategy.type": "none"})
     with Driver("dying_source_job.py", 2_000, options=options, work=tmp_path) as driver:
         assert driver.end() == 1
-    assert "a Spark task failed: " in driver.output
+    assert "a Python worker ended without an error" in driver.output
     assert "Python worker exited unexpectedly (crashed)" in driver.output
     assert "does not hold the state" not in driver.output
 

@@ -70,7 +70,16 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
     assert asked("status", path)["state"] == "killed or running"
     assert asked("jobs", str(tmp_path))[0]["state"] == "killed or running"
     assert asked("timeline", path)["attempts"][0]["end"] == "killed or running"
-    assert "killed, or running elsewhere" in CliRunner().invoke(main, ["status", path]).stdout
+    shown = CliRunner().invoke(main, ["status", path]).stdout
+    assert "killed, or running elsewhere" in shown
+    assert shown.splitlines()[-1].startswith("No error was noted, as after kill -9")
+    assert (
+        "if no driver runs it elsewhere, start the job again, and by default it goes on from checkpoint 2."
+        in shown
+    )
+    assert asked("status", path)["next_run"] == {
+        "checkpoint": 2, "reason": "attempt 1 did not finish"
+    }  # fmt: skip
     job.at, Fails.left = 0, 2
     job.run_driver(graph)  # restarts twice by itself
 
@@ -94,7 +103,8 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
     assert [exchange for (_, target), exchange in ways.items() if target == "counts"] == ["hash"]
     assert {each["stage"] for each in status["edges"]} <= uids
     shown = CliRunner().invoke(main, ["status", path]).stdout
-    assert "process_element of operator" in " ".join(shown.split())
+    assert "process_element of operator 'counts'" in " ".join(shown.split())
+    assert "Traceback" not in shown  # it went on
 
 
 class StoppedAtOnce(TestJob):
@@ -127,7 +137,14 @@ def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp
         TestJob(tmp_path, restart=NO_RESTART).run_driver(graph)
     status = asked("status", str(tmp_path / "job"))
     assert (status["state"], status["newest_checkpoint"]) == ("failed", None)
-    assert status["failures"][0]["failure"]["operator"]
+    assert status["failures"][0]["failure"]["operator"] == "counts"
+    shown = CliRunner().invoke(main, ["status", str(tmp_path / "job")]).stdout
+    told = shown.partition("the error of attempt 1 (--json has all of it):\n")[2].splitlines()
+    assert "    raise ValueError(" in "\n".join(told)
+    assert all(len(line) < 700 for line in told)
+    assert told[-1].startswith(
+        "Do what the error says, then start the job again: by default it begins empty."
+    )
 
 
 def test_a_report_without_entries_has_no_words_of_errors(tmp_path: Path):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -304,9 +305,17 @@ def test_help_reads_well() -> None:
     assert text.startswith("Usage: main run [OPTIONS] SCRIPT [ARGUMENTS]...\n")
     for option in ("--restore POINT", "-p, --parallelism N", "--master URL", "--name TEXT", "-D KEY=VALUE"):
         assert f"  {option}  " in text
-    assert re.search(
-        r"^  run +Run a PyFlink DataStream script", CliRunner().invoke(main, ["--help"]).output, re.M
-    )
+
+
+def test_the_list_of_commands_fits_a_terminal_and_says_where_to_begin() -> None:
+    text = CliRunner().invoke(main, ["--help"]).output
+    assert re.search(r"^  run +Run a PyFlink DataStream script as it is\.$", text, re.M)
+    assert all(len(line) <= 80 and not line.endswith("...") for line in text.splitlines()[1:])
+    for name in main.list_commands(click.Context(main)):
+        assert re.search(rf"^  {name} +\S.*\.$", text, re.M), name
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+    assert "changelog-engine status PATH" in text
+    assert "docs/runbook.md" in text
 
 
 def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_only_numbers_of_subtasks_change() -> None:
         assert (old.uid, old.nodes, old.max_parallelism) == (new.uid, new.nodes, new.max_parallelism)
         assert [edge.id for edge in old.inputs] == [edge.id for edge in new.inputs]
     again = rescaled(found, {"counts": 3, "collected": 3, "alone": 4})
-    assert in_words(changes(found, again)) == "'alone' 1 -> 4, 'process' 4 -> 3"
+    assert in_words(changes(found, again)) == "'alone' 1 -> 4, 'counts' 4 -> 3"
     assert [edge.partitioner for edge in again.stages[1].inputs] == [Partitioner.FORWARD]
     assert [edge.partitioner for edge in plan.stages[1].inputs] == [Partitioner.REBALANCE]
     assert rescaled(again, 2) == plan, "an operator that was named before is what the program says again"
@@ -133,7 +133,7 @@ def test_what_the_program_fixed_stays() -> None:
     build.collect(spread, uid="end")
     assert rescaled(plan_job(build.graph()), 3).parallelism_of == {0: 3, 1: 3}
     with pytest.raises(
-        InvalidJobError, match=r"forward\(\) connects 'source' \(parallelism 2\) with 'collect' \(para"
+        InvalidJobError, match=r"forward\(\) connects 'source' \(parallelism 2\) with 'end' \(para"
     ):
         rescaled(plan_job(build.graph()), {"end": 3})
 
@@ -225,7 +225,7 @@ def test_the_client_and_what_is_told(tmp_path: Path) -> None:
     assert found.checkpoint.attempt == 5
     assert [each.exit_code for each in asked] == [0, 1, 0, 1]
     assert re.fullmatch(
-        r"rescaled 'numbers' 4 -> 3, 'KeyedProcess' 1 -> 3 at checkpoint \d+, paused for .*\n",
+        r"rescaled 'numbers' 4 -> 3, 'counts' 1 -> 3 at checkpoint \d+, paused for .*\n",
         asked[0].output,
     )
     assert "has max parallelism 128, so it cannot have parallelism 300" in asked[1].output
@@ -238,7 +238,7 @@ def test_the_client_and_what_is_told(tmp_path: Path) -> None:
     assert f"rescaled 4 -> 1 at checkpoint {down.checkpoint}" in timeline
     status = json.loads(console.invoke(main, ["status", f"{tmp_path}/job", "--json"]).output)
     assert [each.split(" at ")[0] for each in status["rescales"]] == [
-        "rescaled 2 -> 4", "rescaled 4 -> 1", "rescaled 'numbers' 4 -> 3, 'KeyedProcess' 1 -> 3", "rescaled 3 -> 1"
+        "rescaled 2 -> 4", "rescaled 4 -> 1", "rescaled 'numbers' 4 -> 3, 'counts' 1 -> 3", "rescaled 3 -> 1"
     ]  # fmt: skip
     assert status["restarts"] == 0
     for wrong in (0, "2", {"counts": 0}, {1: 2}, 1.5):
