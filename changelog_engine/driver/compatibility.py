@@ -144,7 +144,7 @@ def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: dict[str, Any]) ->
     if not new:
         return "Put the operator back, "
     which = ", ".join(new)
-    return f"Is it one of those that the checkpoint doesn't know ({which})? Then give that one uid({operator['uid']!r}); else "
+    return f"Is it one of those that the checkpoint doesn't know ({which})? Then give it uid({operator['uid']!r}); else "
 
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
