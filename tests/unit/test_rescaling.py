@@ -60,8 +60,11 @@ def plan_of(**more: Any) -> JobPlan:
 
 def test_lines_behind_a_union_begin_alike_where_one_stream_is_rescaled() -> None:
     build = GraphBuilder(max_parallelism=8)
-    keyed = build.key_by(build.source(NumberSequenceSource(1, 9)), int, Types.LONG())
-    streams = [build.process(keyed, CountAlone(), uid=uid) for uid in ("left", "right")]
+    numbers = build.source(NumberSequenceSource(1, 9))
+    streams = [
+        build.process(build.key_by(numbers, int, Types.LONG()), CountAlone(), uid=uid)
+        for uid in ("left", "right")
+    ]
     printed = PrintSink()
     sink = build.add(NodeKind.SINK, "print", build.add(NodeKind.UNION, "union", *streams), function=printed)
     plan = plan_job(build.graph())
