@@ -21,7 +21,7 @@ from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError
 from support.metamorphic import Model, Way, _budgets, _Job, check_log, compare, files_of, random_way
-from support.random_jobs import TRAP, Described, graph_of, random_program, script, traits
+from support.random_jobs import TRAP, Described, random_program, script, traits
 
 _CHANGES = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.truncate", "os.rmdir"}
 _SKIPPED = 3
@@ -81,11 +81,10 @@ def run_killed(described: Described, way: Way, seed: int, base: str) -> str | No
         if number < kills:
             arm(chance, f"{base}/")
         job = _Job(f"{base}/log", way, traits(described))
-        parallelism = way.parallelism[number % len(way.parallelism)]
         with _budgets(way):
             changelog = way.changelog[number % len(way.changelog)]
             job.run_driver(
-                graph_of(described, parallelism, way.most, f"{base}/out"),
+                way.graph(described, number, f"{base}/out"),
                 changelog=changelog,
                 restore="latest",
             )
@@ -107,8 +106,7 @@ def run_killed(described: Described, way: Way, seed: int, base: str) -> str | No
             model = Model(described, f"{base}/model")
         except ChangelogEngineError:
             return _SKIPPED
-        ordered = len(set(way.parallelism)) == 1 and way.parallelism[0] == 1
-        shaped: Any = list if ordered else sorted
+        shaped: Any = list if way.ordered else sorted
         compare("files", shaped(files_of(f"{base}/out")), shaped(files_of(f"{base}/model/out")))
         whole = "l" not in "".join(way.upkeep) and all(way.changelog)
         check_log(model, f"{base}/log", "after the kills", whole)
