@@ -298,11 +298,11 @@ class ExecutionConfig(NamesOfPyFlink):
         self, input_dependency_constraint: InputDependencyConstraint
     ) -> Self:
         """Keep when tasks with several inputs are scheduled."""
-        if not isinstance(input_dependency_constraint, InputDependencyConstraint):
-            raise ArgumentTypeError(
-                "ExecutionConfig.set_default_input_dependency_constraint needs an InputDependencyConstraint, got "
-                f"{input_dependency_constraint!r}"
-            )
+        _arguments.instance(
+            input_dependency_constraint,
+            InputDependencyConstraint,
+            "ExecutionConfig.set_default_input_dependency_constraint: input_dependency_constraint",
+        )
         return self._keep("input dependency", input_dependency_constraint)
 
     def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:

@@ -11,7 +11,7 @@ from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import WatermarkSpec
 
-from .._arguments import whole_number
+from .._arguments import instance, whole_number
 from .._unsupported import NamesOfPyFlink, module_getattr
 from .time import Duration
 
@@ -129,16 +129,12 @@ class WatermarkStrategy(NamesOfPyFlink):
 
 def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
     """The argument if it is a WatermarkStrategy."""
-    if not isinstance(strategy, WatermarkStrategy):
-        raise ArgumentTypeError(
-            f"{what} needs a WatermarkStrategy such as WatermarkStrategy.no_watermarks(), got {strategy!r}"
-        )
+    instance(strategy, WatermarkStrategy, f"{what}: strategy", "WatermarkStrategy.no_watermarks()")
     return strategy
 
 
 def _duration_ms(duration: Any, what: str, least: int) -> int:
-    if not isinstance(duration, Duration):
-        raise ArgumentTypeError(f"{what} must be a Duration such as Duration.of_seconds(2), got {duration!r}")
+    instance(duration, Duration, what, "Duration.of_seconds(2)")
     return whole_number(duration.to_milliseconds(), f"{what} in ms", least)
 
 

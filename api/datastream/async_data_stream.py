@@ -133,8 +133,7 @@ def _async_stream(
     output_type: Any,
 ) -> DataStream:
     what = f"AsyncDataStream.{method}"
-    if not isinstance(data_stream, DataStream):
-        raise ArgumentTypeError(f"{what}: data_stream must be a DataStream, got {data_stream!r}")
+    _arguments.instance(data_stream, DataStream, f"{what}: data_stream")
     function = _wrappers.as_async_function(async_function, what)
     if not isinstance(timeout, (Time, Duration)):
         raise ArgumentTypeError(f"{what}: timeout must be a Time such as Time.seconds(10), got {timeout!r}")
@@ -149,11 +148,9 @@ def _async_stream(
 
 def _retry(strategy: Any, timeout_ms: int, what: str) -> Any:
     """The strategy, None where nothing can be tried again."""
-    if not isinstance(strategy, AsyncRetryStrategy):
-        raise ArgumentTypeError(
-            f"{what}: async_retry_strategy must be an AsyncRetryStrategy such as AsyncRetryStrategy.fixed_delay(...), "
-            f"got {strategy!r}"
-        )
+    _arguments.instance(
+        strategy, AsyncRetryStrategy, f"{what}: async_retry_strategy", "AsyncRetryStrategy.fixed_delay(...)"
+    )
     if strategy is NO_RETRY_STRATEGY:
         return None
     if timeout_ms <= 0:

@@ -7,7 +7,7 @@ from enum import Enum
 from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
-from .._arguments import flag, text, whole_number
+from .._arguments import flag, instance, text, whole_number
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
 from ..common.time import Duration
@@ -80,11 +80,12 @@ class CheckpointConfig(NamesOfPyFlink):
     @kept
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """Set the guarantee asked for. State is exactly once in either mode."""
-        if not isinstance(checkpointing_mode, CheckpointingMode):
-            raise ArgumentTypeError(
-                "CheckpointConfig.set_checkpointing_mode needs a CheckpointingMode such as "
-                f"CheckpointingMode.EXACTLY_ONCE, got {checkpointing_mode!r}"
-            )
+        instance(
+            checkpointing_mode,
+            CheckpointingMode,
+            "CheckpointConfig.set_checkpointing_mode: checkpointing_mode",
+            "CheckpointingMode.EXACTLY_ONCE",
+        )
         self._settings.set(options.CHECKPOINT_MODE, checkpointing_mode.name)
         return self
 
@@ -206,12 +207,12 @@ class CheckpointConfig(NamesOfPyFlink):
         self, cleanup_mode: ExternalizedCheckpointCleanup
     ) -> CheckpointConfig:
         """Set what happens to the job's checkpoints when it is cancelled."""
-        if not isinstance(cleanup_mode, ExternalizedCheckpointCleanup):
-            raise ArgumentTypeError(
-                "CheckpointConfig.set_externalized_checkpoint_cleanup needs an "
-                "ExternalizedCheckpointCleanup such as "
-                f"ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION, got {cleanup_mode!r}"
-            )
+        instance(
+            cleanup_mode,
+            ExternalizedCheckpointCleanup,
+            "CheckpointConfig.set_externalized_checkpoint_cleanup: cleanup_mode",
+            "ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION",
+        )
         self._settings.set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
         return self
 
@@ -231,11 +232,12 @@ class CheckpointConfig(NamesOfPyFlink):
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
         """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on."""
-        if not isinstance(retention_mode, ExternalizedCheckpointRetention):
-            raise ArgumentTypeError(
-                "CheckpointConfig.set_externalized_checkpoint_retention needs an ExternalizedCheckpointRetention such as "
-                f"ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, got {retention_mode!r}"
-            )
+        instance(
+            retention_mode,
+            ExternalizedCheckpointRetention,
+            "CheckpointConfig.set_externalized_checkpoint_retention: retention_mode",
+            "ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION",
+        )
         self._settings.set(options.CHECKPOINT_RETENTION, retention_mode.name)
         return self
 
@@ -301,8 +303,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
 
     def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> CheckpointConfig:
-        if not isinstance(alignment_timeout, Duration):
-            raise ArgumentTypeError(f"CheckpointConfig.{method} needs a Duration, got {alignment_timeout!r}")
+        instance(alignment_timeout, Duration, f"CheckpointConfig.{method}: alignment_timeout")
         what = f"CheckpointConfig.{method}: the timeout in ms"
         timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
         self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")

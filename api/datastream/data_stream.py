@@ -365,8 +365,7 @@ class DataStream(NamesOfPyFlink):
             ConfigurationError: no OutputTag, or one whose name was used with another type.
             InvalidJobError: the operator has no side outputs: those of ``process()`` and of windows have.
         """
-        if not isinstance(output_tag, OutputTag):
-            raise ArgumentTypeError(f"DataStream.get_side_output needs an OutputTag, got {output_tag!r}")
+        _arguments.instance(output_tag, OutputTag, "DataStream.get_side_output: output_tag")
         tag_id, type_info = output_tag.tag_id, output_tag.type_info
         # The source, where timestamps are assigned after it.
         producer = self._named if self._named.has_side_output(tag_id) else self._transformation
@@ -441,10 +440,7 @@ class DataStream(NamesOfPyFlink):
         return DataStream(self._environment, united)
 
     def _check_union(self, stream: Any, position: int) -> None:
-        if not isinstance(stream, DataStream):
-            raise ArgumentTypeError(
-                f"DataStream.union: argument {position} must be a DataStream, got {stream!r}"
-            )
+        _arguments.instance(stream, DataStream, f"DataStream.union: argument {position}")
         self._check_same_environment(stream, f"union: argument {position}")
         mine, other = self.get_type(), stream.get_type()
         if mine.spec() != other.spec():
@@ -859,8 +855,7 @@ class _Windows(NamesOfPyFlink):
             trigger: the trigger; for sessions and other windows that merge, one whose ``can_merge`` is true.
         """
         what = f"{type(self).__name__}.trigger"
-        if not isinstance(trigger, Trigger):
-            raise ArgumentTypeError(f"{what}: the trigger must be a Trigger, got {trigger!r}")
+        _arguments.instance(trigger, Trigger, f"{what}: the trigger")
         if isinstance(self._assigner, MergingWindowAssigner) and trigger.can_merge() is not True:
             raise ArgumentTypeError(
                 f"{what}: windows of {type(self._assigner).__name__} merge, and {type(trigger).__name__} does not support "
@@ -887,10 +882,7 @@ class _Windows(NamesOfPyFlink):
         Args:
             output_tag: the side output, for ``get_side_output`` of the resulting stream.
         """
-        if not isinstance(output_tag, OutputTag):
-            raise ArgumentTypeError(
-                f"{type(self).__name__}.side_output_late_data: output_tag must be an OutputTag, got {output_tag!r}"
-            )
+        _arguments.instance(output_tag, OutputTag, f"{type(self).__name__}.side_output_late_data: output_tag")
         self._late_tag = output_tag
         return self
 
@@ -1300,10 +1292,9 @@ class BroadcastStream(NamesOfPyFlink):
     ) -> None:
         names: set[str] = set()
         for descriptor in broadcast_state_descriptors:
-            if not isinstance(descriptor, MapStateDescriptor):
-                raise ArgumentTypeError(
-                    f"DataStream.broadcast: a broadcast state needs a MapStateDescriptor, got {descriptor!r}"
-                )
+            _arguments.instance(
+                descriptor, MapStateDescriptor, "DataStream.broadcast: a broadcast state: descriptor"
+            )
             if descriptor.get_name() in names:
                 raise ConfigurationError(
                     f"DataStream.broadcast: two broadcast states have the name {descriptor.get_name()!r}; "
@@ -1558,8 +1549,7 @@ def _output_type(output_type: Any, what: str) -> TypeInformation | None:
 
 
 def _as_assigner(assigner: Any, what: str) -> WindowAssigner[Any, Any]:
-    if not isinstance(assigner, WindowAssigner):
-        raise ArgumentTypeError(f"{what}: window_assigner must be a WindowAssigner, got {assigner!r}")
+    _arguments.instance(assigner, WindowAssigner, f"{what}: window_assigner")
     return assigner
 
 

@@ -307,11 +307,7 @@ def _above_zero(value: Any, what: str) -> float:
 
 
 def _size(value: Any, what: str) -> MemorySize:
-    if not isinstance(value, MemorySize):
-        raise ArgumentTypeError(
-            f"SlotSharingGroup.Builder.{what} must be a MemorySize such as MemorySize.of_mebi_bytes(64), got "
-            f"{value!r}"
-        )
+    _arguments.instance(value, MemorySize, f"SlotSharingGroup.Builder.{what}", "MemorySize.of_mebi_bytes(64)")
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
 
-from .._arguments import whole_number
+from .._arguments import instance, whole_number
 from ..common.time import Duration, Time
 
 E = TypeVar("E", bound=Enum)
@@ -104,10 +104,7 @@ class CleanupStrategies:
             )
             if periodic_compaction_time is None:
                 periodic_compaction_time = Duration.of_days(30)
-            elif not isinstance(periodic_compaction_time, Duration):
-                raise ArgumentTypeError(
-                    f"{what}: periodic_compaction_time must be a Duration, got {periodic_compaction_time!r}"
-                )
+            instance(periodic_compaction_time, Duration, f"{what}: periodic_compaction_time")
             self._periodic_compaction_time = periodic_compaction_time
 
         def get_query_time_after_num_entries(self) -> int:
@@ -398,10 +395,7 @@ class StateTtlConfig:
             "StateTtlConfig: ttl_time_characteristic",
         )
         self._ttl = _positive(ttl, "StateTtlConfig")
-        if not isinstance(cleanup_strategies, CleanupStrategies):
-            raise ArgumentTypeError(
-                f"StateTtlConfig: cleanup_strategies must be CleanupStrategies, got {cleanup_strategies!r}"
-            )
+        instance(cleanup_strategies, CleanupStrategies, "StateTtlConfig: cleanup_strategies")
         self._cleanup_strategies = cleanup_strategies
 
     @staticmethod

@@ -188,12 +188,9 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             input_format: such as ``AvroInputFormat(path, schema)``.
             type_info: type of the elements; that of the format by default.
         """
-        what = "StreamExecutionEnvironment.create_input: type_info"
-        declared = None if type_info is None else _arguments.type_info(type_info, what)
-        if not isinstance(input_format, InputFormat):
-            raise ArgumentTypeError(
-                f"StreamExecutionEnvironment.create_input needs an InputFormat such as AvroInputFormat, got {input_format!r}"
-            )
+        what = "StreamExecutionEnvironment.create_input"
+        declared = None if type_info is None else _arguments.type_info(type_info, f"{what}: type_info")
+        _arguments.instance(input_format, InputFormat, f"{what}: input_format", "AvroInputFormat")
         source = files.FileSource([input_format._path], input_format._format)
         return self._begin("Custom File Source", source, declared or input_format.get_produced_type())
 
@@ -367,11 +364,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             execution_mode: STREAMING, the default; BATCH, whose sources must all end; or AUTOMATIC.
         """
-        if not isinstance(execution_mode, RuntimeExecutionMode):
-            raise ArgumentTypeError(
-                "StreamExecutionEnvironment.set_runtime_mode needs a RuntimeExecutionMode such as "
-                f"RuntimeExecutionMode.STREAMING, got {execution_mode!r}"
-            )
+        _arguments.instance(
+            execution_mode,
+            RuntimeExecutionMode,
+            "StreamExecutionEnvironment.set_runtime_mode: execution_mode",
+            "RuntimeExecutionMode.STREAMING",
+        )
         self._settings.set(options.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -573,11 +571,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             slot_sharing_group: name and resources.
         """
-        if not isinstance(slot_sharing_group, SlotSharingGroup):
-            raise ArgumentTypeError(
-                f"{_ENVIRONMENT}.register_slot_sharing_group needs a SlotSharingGroup such as "
-                f"SlotSharingGroup.builder('name').build(), got {slot_sharing_group!r}"
-            )
+        _arguments.instance(
+            slot_sharing_group,
+            SlotSharingGroup,
+            f"{_ENVIRONMENT}.register_slot_sharing_group: slot_sharing_group",
+            "SlotSharingGroup.builder('name').build()",
+        )
         groups: dict[str, SlotSharingGroup] = self._settings.kept.setdefault("slot sharing groups", {})
         groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
@@ -660,11 +659,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
     @kept
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
         """Keep the notion of time. Event time is always on; timers and windows name the domain they mean."""
-        if not isinstance(characteristic, TimeCharacteristic):
-            raise ArgumentTypeError(
-                f"{_ENVIRONMENT}.set_stream_time_characteristic needs a TimeCharacteristic such as "
-                f"TimeCharacteristic.EventTime, got {characteristic!r}"
-            )
+        _arguments.instance(
+            characteristic,
+            TimeCharacteristic,
+            f"{_ENVIRONMENT}.set_stream_time_characteristic: characteristic",
+            "TimeCharacteristic.EventTime",
+        )
         self._settings.kept["time characteristic"] = characteristic
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:

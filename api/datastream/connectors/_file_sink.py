@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError
 
 from ..._arguments import instance, text, whole_number
 from ..._unsupported import NamesOfPyFlink
@@ -51,8 +50,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         Args:
             bucket_assigner: default: by the hour of the wall clock.
         """
-        if not isinstance(bucket_assigner, BucketAssigner):
-            raise ArgumentTypeError(f"with_bucket_assigner needs a BucketAssigner, got {bucket_assigner!r}")
+        instance(bucket_assigner, BucketAssigner, "with_bucket_assigner: bucket_assigner")
         self._buckets = bucket_assigner._buckets
         return self
 
@@ -62,8 +60,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         Args:
             rolling_policy: default: by size and time for row formats, at every checkpoint for bulk formats.
         """
-        if not isinstance(rolling_policy, RollingPolicy):
-            raise ArgumentTypeError(f"with_rolling_policy needs a RollingPolicy, got {rolling_policy!r}")
+        instance(rolling_policy, RollingPolicy, "with_rolling_policy: rolling_policy")
         self._rolling = rolling_policy._rolling
         return self
 
@@ -107,11 +104,9 @@ class _CompactingBuilder(_Builder["FileSink"]):
             compactor: how.
         """
         instance(strategy, FileCompactStrategy, "enable_compact: strategy")
-        if not isinstance(compactor, FileCompactor):
-            raise ArgumentTypeError(
-                "enable_compact: compactor must be a FileCompactor such as FileCompactor.concat_file_compactor(), got "
-                f"{compactor!r}"
-            )
+        instance(
+            compactor, FileCompactor, "enable_compact: compactor", "FileCompactor.concat_file_compactor()"
+        )
         self._compaction = files.Compaction(strategy._strategy, compactor._compactor)
         return self
 
@@ -238,17 +233,11 @@ StreamingFileSink.DefaultBulkFormatBuilder._makes = StreamingFileSink
 
 
 def _row_encoder(encoder: Any, what: str) -> files.StringEncoder:
-    if not isinstance(encoder, Encoder):
-        raise ArgumentTypeError(
-            f"{what} needs an Encoder such as Encoder.simple_string_encoder(), got {encoder!r}"
-        )
+    instance(encoder, Encoder, f"{what}: encoder", "Encoder.simple_string_encoder()")
     return files.StringEncoder(encoder.charset_name)
 
 
 def _bulk_factory(factory: Any, what: str) -> files.BulkFactory:
-    if not isinstance(factory, BulkWriterFactory):
-        raise ArgumentTypeError(
-            f"{what} needs a BulkWriterFactory such as ParquetBulkWriters.for_row_type(row_type), got {factory!r}"
-        )
+    instance(factory, BulkWriterFactory, f"{what}: factory", "ParquetBulkWriters.for_row_type(row_type)")
     found: files.BulkFactory = factory._factory
     return found

@@ -9,7 +9,7 @@ from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
-from ..._arguments import text, type_info
+from ..._arguments import instance, text, type_info
 from ...common.time import Duration
 from .base import Source
 
@@ -150,11 +150,12 @@ class FileSource(Source):
             stream_format: how to read them.
             *paths: files or folders; at least one.
         """
-        if not isinstance(stream_format, StreamFormat):
-            raise ArgumentTypeError(
-                "FileSource.for_record_stream_format needs a StreamFormat such as "
-                f"StreamFormat.text_line_format(), got {stream_format!r}"
-            )
+        instance(
+            stream_format,
+            StreamFormat,
+            "FileSource.for_record_stream_format: stream_format",
+            "StreamFormat.text_line_format()",
+        )
         return FileSourceBuilder(stream_format._format, paths)
 
     @staticmethod
@@ -165,11 +166,12 @@ class FileSource(Source):
             bulk_format: how to read them, such as ``ParquetColumnarRowInputFormat``.
             *paths: files or folders; at least one.
         """
-        if not isinstance(bulk_format, BulkFormat):
-            raise ArgumentTypeError(
-                "FileSource.for_bulk_file_format needs a BulkFormat such as ParquetColumnarRowInputFormat, "
-                f"got {bulk_format!r}"
-            )
+        instance(
+            bulk_format,
+            BulkFormat,
+            "FileSource.for_bulk_file_format: bulk_format",
+            "ParquetColumnarRowInputFormat",
+        )
         return FileSourceBuilder(bulk_format._format, paths)
 
 
@@ -213,10 +215,9 @@ class FileSourceBuilder:
         Args:
             file_enumerator: made by a static method of FileEnumeratorProvider.
         """
-        if not isinstance(file_enumerator, FileEnumeratorProvider):
-            raise ArgumentTypeError(
-                f"FileSourceBuilder.set_file_enumerator needs a FileEnumeratorProvider, got {file_enumerator!r}"
-            )
+        instance(
+            file_enumerator, FileEnumeratorProvider, "FileSourceBuilder.set_file_enumerator: file_enumerator"
+        )
         self._kept["file enumerator"] = file_enumerator
         return self
 
@@ -226,10 +227,9 @@ class FileSourceBuilder:
         Args:
             split_assigner: made by a static method of FileSplitAssignerProvider.
         """
-        if not isinstance(split_assigner, FileSplitAssignerProvider):
-            raise ArgumentTypeError(
-                f"FileSourceBuilder.set_split_assigner needs a FileSplitAssignerProvider, got {split_assigner!r}"
-            )
+        instance(
+            split_assigner, FileSplitAssignerProvider, "FileSourceBuilder.set_split_assigner: split_assigner"
+        )
         self._kept["split assigner"] = split_assigner
         return self
 
@@ -244,8 +244,7 @@ class FileSourceBuilder:
             NotSupportedError: a format that cannot go on after a bad record.
         """
         what = "FileSourceBuilder.set_bad_records_tag"
-        if not isinstance(tag, OutputTag):
-            raise ArgumentTypeError(f"{what}: tag must be an OutputTag, got {tag!r}")
+        instance(tag, OutputTag, f"{what}: tag")
         self._format = self._format.with_bad_records_tag(tag.tag_id)
         return self
 

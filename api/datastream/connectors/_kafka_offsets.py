@@ -144,17 +144,11 @@ class KafkaOffsetsInitializer:
 
 
 def _reset(strategy: Any, what: str) -> Reset:
-    if not isinstance(strategy, KafkaOffsetResetStrategy):
-        raise ArgumentTypeError(
-            f"{what}: offset_reset_strategy must be a KafkaOffsetResetStrategy, got {strategy!r}"
-        )
+    _arguments.instance(strategy, KafkaOffsetResetStrategy, f"{what}: offset_reset_strategy")
     return Reset[strategy.name]
 
 
 def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
     """The value if it is an initializer."""
-    if not isinstance(initializer, KafkaOffsetsInitializer):
-        raise ArgumentTypeError(
-            f"{what} must be a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {initializer!r}"
-        )
+    _arguments.instance(initializer, KafkaOffsetsInitializer, what, "KafkaOffsetsInitializer.latest()")
     return initializer

@@ -138,8 +138,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         _arguments.whole_number(
             kafka_producer_pool_size, "FlinkKafkaProducer: kafka_producer_pool_size", 1, 2**31 - 1
         )
-        if not isinstance(semantic, Semantic):
-            raise ArgumentTypeError(f"FlinkKafkaProducer: semantic must be a Semantic, got {semantic!r}")
+        _arguments.instance(semantic, Semantic, "FlinkKafkaProducer: semantic")
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 

@@ -201,11 +201,11 @@ class KafkaSinkBuilder:
         Args:
             delivery_guarantee: see `KafkaSink`.
         """
-        if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            raise ArgumentTypeError(
-                "KafkaSinkBuilder.set_delivery_guarantee: delivery_guarantee must be a DeliveryGuarantee, got "
-                f"{delivery_guarantee!r}"
-            )
+        _arguments.instance(
+            delivery_guarantee,
+            DeliveryGuarantee,
+            "KafkaSinkBuilder.set_delivery_guarantee: delivery_guarantee",
+        )
         self._guarantee = delivery_guarantee
         return self
 

@@ -249,10 +249,7 @@ class KafkaSourceBuilder:
             tag: a side output, without a type. Its elements are rows of topic, partition, offset, timestamp, key, value
                 and error.
         """
-        if not isinstance(tag, OutputTag):
-            raise ArgumentTypeError(
-                f"KafkaSourceBuilder.set_bad_records_tag: tag must be an OutputTag, got {tag!r}"
-            )
+        _arguments.instance(tag, OutputTag, "KafkaSourceBuilder.set_bad_records_tag: tag")
         self._bad_tag = tag.tag_id
         return self
 

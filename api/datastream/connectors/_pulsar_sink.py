@@ -95,8 +95,7 @@ class MessageDelayer:
             duration: from 1 ms on.
         """
         what = "MessageDelayer.fixed: duration"
-        if not isinstance(duration, Duration):
-            raise ArgumentTypeError(f"{what} must be a Duration, got {duration!r}")
+        _arguments.instance(duration, Duration, what)
         return MessageDelayer(_arguments.whole_number(duration.to_milliseconds(), what, 1, LONGEST_MS))
 
 
@@ -188,20 +187,17 @@ class PulsarSinkBuilder:
             NotSupportedError: ``EXACTLY_ONCE``.
         """
         what = "PulsarSinkBuilder.set_delivery_guarantee"
-        if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            raise ArgumentTypeError(
-                f"{what}: delivery_guarantee must be a DeliveryGuarantee, got {delivery_guarantee!r}"
-            )
+        _arguments.instance(delivery_guarantee, DeliveryGuarantee, f"{what}: delivery_guarantee")
         self._guarantee = _not_exactly_once(delivery_guarantee, what)
         return self
 
     def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
         """Which partition a message is written to; default: ``ROUND_ROBIN``."""
-        if not isinstance(topic_routing_mode, TopicRoutingMode):
-            raise ArgumentTypeError(
-                "PulsarSinkBuilder.set_topic_routing_mode: topic_routing_mode must be a TopicRoutingMode, got "
-                f"{topic_routing_mode!r}"
-            )
+        _arguments.instance(
+            topic_routing_mode,
+            TopicRoutingMode,
+            "PulsarSinkBuilder.set_topic_routing_mode: topic_routing_mode",
+        )
         self._routing = topic_routing_mode
         return self
 
@@ -255,10 +251,9 @@ class PulsarSinkBuilder:
 
     def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
         """How long brokers keep messages from consumers of shared subscriptions."""
-        if not isinstance(message_delayer, MessageDelayer):
-            raise ArgumentTypeError(
-                f"PulsarSinkBuilder.delay_sending_message: message_delayer must be a MessageDelayer, got {message_delayer!r}"
-            )
+        _arguments.instance(
+            message_delayer, MessageDelayer, "PulsarSinkBuilder.delay_sending_message: message_delayer"
+        )
         self._delay_ms = message_delayer._delay_ms
         return self
 

@@ -182,8 +182,7 @@ class PulsarSourceBuilder:
             NotSupportedError: one of the others.
         """
         what = "PulsarSourceBuilder.set_subscription_type: subscription_type"
-        if not isinstance(subscription_type, SubscriptionType):
-            raise ArgumentTypeError(f"{what} must be a SubscriptionType, got {subscription_type!r}")
+        _arguments.instance(subscription_type, SubscriptionType, what)
         put_option(self._options, "pulsar.consumer.subscriptionType", subscription_type.name, what)
         return self
 
@@ -218,19 +217,19 @@ class PulsarSourceBuilder:
         Args:
             range_generator: ``RangeGenerator.full()``.
         """
-        if not isinstance(range_generator, RangeGenerator):
-            raise ArgumentTypeError(
-                f"PulsarSourceBuilder.set_range_generator: range_generator must be a RangeGenerator, got {range_generator!r}"
-            )
+        _arguments.instance(
+            range_generator, RangeGenerator, "PulsarSourceBuilder.set_range_generator: range_generator"
+        )
         return self
 
     def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
         """Where reading begins when the job starts from nothing; default: the oldest message."""
-        if not isinstance(start_cursor, StartCursor):
-            raise ArgumentTypeError(
-                "PulsarSourceBuilder.set_start_cursor: start_cursor must be a StartCursor such as StartCursor.latest(), got "
-                f"{start_cursor!r}"
-            )
+        _arguments.instance(
+            start_cursor,
+            StartCursor,
+            "PulsarSourceBuilder.set_start_cursor: start_cursor",
+            "StartCursor.latest()",
+        )
         self._start = start_cursor._start
         return self
 
@@ -243,11 +242,9 @@ class PulsarSourceBuilder:
         return self._stop_at(stop_cursor, True, "set_bounded_stop_cursor")
 
     def _stop_at(self, stop_cursor: Any, bounded: bool, method: str) -> PulsarSourceBuilder:
-        if not isinstance(stop_cursor, StopCursor):
-            raise ArgumentTypeError(
-                f"PulsarSourceBuilder.{method}: stop_cursor must be a StopCursor such as StopCursor.latest(), got "
-                f"{stop_cursor!r}"
-            )
+        _arguments.instance(
+            stop_cursor, StopCursor, f"PulsarSourceBuilder.{method}: stop_cursor", "StopCursor.latest()"
+        )
         self._stop, self._bounded = stop_cursor._stop, bounded
         return self
 

@@ -83,10 +83,7 @@ class MapperOptions:
 
     def consistency_level(self, cl: ConsistencyLevel) -> MapperOptions:
         """The consistency level."""
-        if not isinstance(cl, ConsistencyLevel):
-            raise ArgumentTypeError(
-                f"MapperOptions.consistency_level: cl must be a ConsistencyLevel, got {cl!r}"
-            )
+        _arguments.instance(cl, ConsistencyLevel, "MapperOptions.consistency_level: cl")
         self._given["consistency_level"] = cl
         return self
 
@@ -140,10 +137,8 @@ class ClusterBuilder:
             raise ConfigurationError("ClusterBuilder: give both user_name and password, or neither")
         if password is not None:
             _arguments.password_text(password, "ClusterBuilder: password")
-        if consistency_level is not None and not isinstance(consistency_level, ConsistencyLevel):
-            raise ArgumentTypeError(
-                f"ClusterBuilder: consistency_level must be a ConsistencyLevel, got {consistency_level!r}"
-            )
+        if consistency_level is not None:
+            _arguments.instance(consistency_level, ConsistencyLevel, "ClusterBuilder: consistency_level")
         if consistency_level in (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL):
             raise ConfigurationError(
                 f"ClusterBuilder: consistency_level {consistency_level.name} is for reads; Cassandra writes nothing at it"
@@ -242,8 +237,7 @@ class CassandraSink:
         Args:
             input: a stream of rows or tuples.
         """
-        if not isinstance(input, DataStream):
-            raise ArgumentTypeError(f"CassandraSink.add_sink: input must be a DataStream, got {input!r}")
+        _arguments.instance(input, DataStream, "CassandraSink.add_sink: input")
         return CassandraSink.CassandraSinkBuilder(input)
 
     class CassandraSinkBuilder(NamesOfPyFlink):
@@ -283,10 +277,7 @@ class CassandraSink:
 
         def set_cluster_builder(self, builder: ClusterBuilder) -> CassandraSink.CassandraSinkBuilder:
             """Set where the cluster is, who asks, and the consistency level; instead of a host."""
-            if not isinstance(builder, ClusterBuilder):
-                raise ArgumentTypeError(
-                    f"CassandraSinkBuilder.set_cluster_builder: builder must be a ClusterBuilder, got {builder!r}"
-                )
+            _arguments.instance(builder, ClusterBuilder, "CassandraSinkBuilder.set_cluster_builder: builder")
             return self._located(builder, "set_cluster_builder")
 
         def _located(self, cluster: ClusterBuilder, method: str) -> CassandraSink.CassandraSinkBuilder:
@@ -303,10 +294,7 @@ class CassandraSink:
             Args:
                 options: see `MapperOptions` for what to use.
             """
-            if not isinstance(options, MapperOptions):
-                raise ArgumentTypeError(
-                    f"CassandraSinkBuilder.set_mapper_options: options must be MapperOptions, got {options!r}"
-                )
+            _arguments.instance(options, MapperOptions, "CassandraSinkBuilder.set_mapper_options: options")
             if options._given:
                 _LOG.warning(
                     "CassandraSinkBuilder.set_mapper_options: %s have no effect: they are for Java's POJOs, as in PyFlink. "
@@ -324,11 +312,11 @@ class CassandraSink:
             Args:
                 failure_handler: `CassandraFailureHandler.no_op`, the only one: the job fails.
             """
-            if not isinstance(failure_handler, CassandraFailureHandler):
-                raise ArgumentTypeError(
-                    "CassandraSinkBuilder.set_failure_handler: failure_handler must be CassandraFailureHandler.no_op(), "
-                    f"got {failure_handler!r}"
-                )
+            _arguments.instance(
+                failure_handler,
+                CassandraFailureHandler,
+                "CassandraSinkBuilder.set_failure_handler: failure_handler",
+            )
             return self
 
         def set_max_concurrent_requests(
@@ -341,8 +329,8 @@ class CassandraSink:
                 duration: how long a row waits for its turn before the job fails; None for as long as requests take.
             """
             what = "CassandraSinkBuilder.set_max_concurrent_requests"
-            if duration is not None and not isinstance(duration, Duration):
-                raise ArgumentTypeError(f"{what}: duration must be a Duration, got {duration!r}")
+            if duration is not None:
+                _arguments.instance(duration, Duration, f"{what}: duration")
             most = f"{what}: max_concurrent_requests"
             self._most_requests = _arguments.whole_number(max_concurrent_requests, most, 1, _LARGEST)
             self._wait_s = None if duration is None else duration.to_milliseconds() / 1000

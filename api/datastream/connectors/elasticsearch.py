@@ -136,10 +136,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
 
     def set_emitter(self, emitter: ElasticsearchEmitter) -> Self:
         """How elements become documents."""
-        if not isinstance(emitter, ElasticsearchEmitter):
-            raise ArgumentTypeError(
-                f"{self._name('set_emitter')}: emitter must be an ElasticsearchEmitter, got {emitter!r}"
-            )
+        _arguments.instance(emitter, ElasticsearchEmitter, f"{self._name('set_emitter')}: emitter")
         self._emitter = emitter._emitter
         return self
 
@@ -171,8 +168,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
             NotSupportedError: EXACTLY_ONCE, which the cluster has nothing for.
         """
         what = f"{self._name('set_delivery_guarantee')}: delivery_guarantee"
-        if not isinstance(delivery_guarantee, DeliveryGuarantee):
-            raise ArgumentTypeError(f"{what} must be a DeliveryGuarantee, got {delivery_guarantee!r}")
+        _arguments.instance(delivery_guarantee, DeliveryGuarantee, what)
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise NotSupportedError(
                 f"{what}: Elasticsearch and OpenSearch have no transactions, so that EXACTLY_ONCE cannot be promised, as in "
@@ -231,10 +227,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
             ConfigurationError: not these.
         """
         what = self._name("set_bulk_flush_backoff_strategy")
-        if not isinstance(flush_backoff_type, FlushBackoffType):
-            raise ArgumentTypeError(
-                f"{what}: flush_backoff_type must be a FlushBackoffType, got {flush_backoff_type!r}"
-            )
+        _arguments.instance(flush_backoff_type, FlushBackoffType, f"{what}: flush_backoff_type")
         least = -1 if flush_backoff_type is FlushBackoffType.NONE else 1
         retries = _arguments.whole_number(max_retries, f"{what}: max_retries", least)
         delay_ms = _arguments.whole_number(delay_millis, f"{what}: delay_millis", min(least, 0))

@@ -14,7 +14,7 @@ from changelog_engine.connectors.jdbc.options import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MAX_RETRIES,
 )
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types.composite import RowTypeInfo
 
 from ..._arguments import instance, password_text, text, whole_number
@@ -105,11 +105,7 @@ class JdbcSink(SinkFunction):
         options = jdbc_exactly_once_options
         if options is None:
             options = JdbcExactlyOnceOptions.defaults()
-        if not isinstance(options, JdbcExactlyOnceOptions):
-            raise ArgumentTypeError(
-                "JdbcSink.exactly_once_sink: jdbc_exactly_once_options must be JdbcExactlyOnceOptions, "
-                f"got {options!r}"
-            )
+        instance(options, JdbcExactlyOnceOptions, "JdbcSink.exactly_once_sink: jdbc_exactly_once_options")
         return JdbcSink(
             CommitTableSink(
                 text(sql, "JdbcSink.exactly_once_sink: sql"),

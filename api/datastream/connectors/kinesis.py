@@ -130,11 +130,9 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
     @kept
     def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> FlinkKinesisConsumer:
         """Which subtask reads which shard."""
-        if not isinstance(shard_assigner, KinesisShardAssigner):
-            raise ArgumentTypeError(
-                "FlinkKinesisConsumer.set_shard_assigner: shard_assigner must be a KinesisShardAssigner, got "
-                f"{shard_assigner!r}"
-            )
+        _arguments.instance(
+            shard_assigner, KinesisShardAssigner, "FlinkKinesisConsumer.set_shard_assigner: shard_assigner"
+        )
         return self
 
 
@@ -239,11 +237,11 @@ class KinesisStreamsSinkBuilder:
         Raises:
             ConfigurationError: a subclass without ``apply``.
         """
-        if not isinstance(partition_key_generator, PartitionKeyGenerator):
-            raise ArgumentTypeError(
-                "KinesisStreamsSinkBuilder.set_partition_key_generator: partition_key_generator must be a "
-                f"PartitionKeyGenerator, got {partition_key_generator!r}"
-            )
+        _arguments.instance(
+            partition_key_generator,
+            PartitionKeyGenerator,
+            "KinesisStreamsSinkBuilder.set_partition_key_generator: partition_key_generator",
+        )
         kind = type(partition_key_generator)
         if kind is not _Made and kind.apply is PartitionKeyGenerator.apply:
             raise ConfigurationError(
