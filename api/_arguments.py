@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, TypeVar
 
 from changelog_engine.config.names import writable
@@ -79,7 +80,7 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
         value: what a user gave.
         wanted: the class.
         what: names the method and the parameter.
-        such_as: an example for the message.
+        such_as: an example for the message; an Enum needs none.
 
     Raises:
         ArgumentTypeError: it is something else, such as a builder that was not built.
@@ -89,6 +90,8 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
     given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     hint = "; build() it" if hook_of(value, "build") else ""
     kind = f"{'an' if wanted.__name__[0] in 'AEIOU' else 'a'} {wanted.__name__}"
+    if issubclass(wanted, Enum):
+        such_as = f"{wanted.__name__}.{next(iter(wanted)).name}"
     example = f" such as {such_as}" if such_as else ""
     raise ArgumentTypeError(f"{what} must be {kind}{example}, got {given}{hint}")
 

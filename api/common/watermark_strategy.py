@@ -129,8 +129,7 @@ class WatermarkStrategy(NamesOfPyFlink):
 
 def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
     """The argument if it is a WatermarkStrategy."""
-    instance(strategy, WatermarkStrategy, f"{what}: strategy", "WatermarkStrategy.no_watermarks()")
-    return strategy
+    return instance(strategy, WatermarkStrategy, f"{what}: strategy", "WatermarkStrategy.no_watermarks()")
 
 
 def _duration_ms(duration: Any, what: str, least: int) -> int:

@@ -84,7 +84,6 @@ class CheckpointConfig(NamesOfPyFlink):
             checkpointing_mode,
             CheckpointingMode,
             "CheckpointConfig.set_checkpointing_mode: checkpointing_mode",
-            "CheckpointingMode.EXACTLY_ONCE",
         )
         self._settings.set(options.CHECKPOINT_MODE, checkpointing_mode.name)
         return self
@@ -211,7 +210,6 @@ class CheckpointConfig(NamesOfPyFlink):
             cleanup_mode,
             ExternalizedCheckpointCleanup,
             "CheckpointConfig.set_externalized_checkpoint_cleanup: cleanup_mode",
-            "ExternalizedCheckpointCleanup.RETAIN_ON_CANCELLATION",
         )
         self._settings.set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
         return self
@@ -236,7 +234,6 @@ class CheckpointConfig(NamesOfPyFlink):
             retention_mode,
             ExternalizedCheckpointRetention,
             "CheckpointConfig.set_externalized_checkpoint_retention: retention_mode",
-            "ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION",
         )
         self._settings.set(options.CHECKPOINT_RETENTION, retention_mode.name)
         return self

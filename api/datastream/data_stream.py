@@ -1549,8 +1549,7 @@ def _output_type(output_type: Any, what: str) -> TypeInformation | None:
 
 
 def _as_assigner(assigner: Any, what: str) -> WindowAssigner[Any, Any]:
-    _arguments.instance(assigner, WindowAssigner, f"{what}: window_assigner")
-    return assigner
+    return _arguments.instance(assigner, WindowAssigner, f"{what}: window_assigner")
 
 
 def _counted(size: Any, slide: Any, what: str) -> WindowAssigner[Any, Any]:

@@ -368,7 +368,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             execution_mode,
             RuntimeExecutionMode,
             "StreamExecutionEnvironment.set_runtime_mode: execution_mode",
-            "RuntimeExecutionMode.STREAMING",
         )
         self._settings.set(options.RUNTIME_MODE, execution_mode.name)
         return self
@@ -663,7 +662,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             characteristic,
             TimeCharacteristic,
             f"{_ENVIRONMENT}.set_stream_time_characteristic: characteristic",
-            "TimeCharacteristic.EventTime",
         )
         self._settings.kept["time characteristic"] = characteristic
 

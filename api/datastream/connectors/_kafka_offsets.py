@@ -150,5 +150,4 @@ def _reset(strategy: Any, what: str) -> Reset:
 
 def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
     """The value if it is an initializer."""
-    _arguments.instance(initializer, KafkaOffsetsInitializer, what, "KafkaOffsetsInitializer.latest()")
-    return initializer
+    return _arguments.instance(initializer, KafkaOffsetsInitializer, what, "KafkaOffsetsInitializer.latest()")
