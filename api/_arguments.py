@@ -74,7 +74,7 @@ def password_text(value: Any, what: str) -> str:
 
 
 def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
-    """The value if it is an object of a class; the message never shows its text, which may hold a password.
+    """The value if it is an object of a class; the message shows no str, which may hold a password.
 
     Args:
         value: what a user gave.
@@ -87,7 +87,10 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
     """
     if isinstance(value, wanted):
         return value
-    given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+    if value is None or isinstance(value, (int, float)):
+        given = repr(value)
+    else:
+        given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     hint = "; build() it" if hook_of(value, "build") else ""
     kind = f"{'an' if wanted.__name__[0] in 'AEIOU' else 'a'} {wanted.__name__}"
     if issubclass(wanted, Enum):

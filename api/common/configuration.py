@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from changelog_engine.config import find, parse_bool, parse_float, parse_int
 from changelog_engine.config.names import writable
@@ -94,7 +94,7 @@ class Configuration(NamesOfPyFlink):
         value = self._get(key)
         return default_value if value is None else _text(value)
 
-    def set_string(self, key: str, value: str) -> Configuration:
+    def set_string(self, key: str, value: str) -> Self:
         """Set a str.
 
         Args:
@@ -111,7 +111,7 @@ class Configuration(NamesOfPyFlink):
         """
         return self._parsed(key, default_value, parse_int)
 
-    def set_integer(self, key: str, value: int) -> Configuration:
+    def set_integer(self, key: str, value: int) -> Self:
         """Set a whole number."""
         return self._set(key, value, (int,))
 
@@ -123,7 +123,7 @@ class Configuration(NamesOfPyFlink):
         """
         return self._parsed(key, default_value, parse_bool)
 
-    def set_boolean(self, key: str, value: bool) -> Configuration:
+    def set_boolean(self, key: str, value: bool) -> Self:
         """Set true or false."""
         return self._set(key, value, (bool,))
 
@@ -135,7 +135,7 @@ class Configuration(NamesOfPyFlink):
         """
         return self._parsed(key, default_value, parse_float)
 
-    def set_float(self, key: str, value: float) -> Configuration:
+    def set_float(self, key: str, value: float) -> Self:
         """Set a number."""
         return self._set(key, value, (float, int))
 
@@ -152,7 +152,7 @@ class Configuration(NamesOfPyFlink):
             raise ArgumentTypeError(f"option {key!r} holds no bytes but {value!r}")
         return bytearray(value)
 
-    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+    def set_bytearray(self, key: str, value: bytearray) -> Self:
         """Set bytes."""
         given: object = value
         return self._set(key, bytes(given) if isinstance(given, bytearray) else given, (bytes,))
@@ -169,7 +169,7 @@ class Configuration(NamesOfPyFlink):
         """
         target_dict.update(self._entries)
 
-    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Self:
         """Take over all entries of another configuration.
 
         Args:
@@ -203,7 +203,7 @@ class Configuration(NamesOfPyFlink):
         names = (option.key, *option.older) if option else ()
         return next((self._entries[name] for name in names if name in self._entries), None)
 
-    def _set(self, key: Any, value: Any, classes: tuple[type, ...]) -> Configuration:
+    def _set(self, key: Any, value: Any, classes: tuple[type, ...]) -> Self:
         if not isinstance(key, str) or not key.strip():
             raise ArgumentTypeError(f"the key of an option must be a non-empty str, got {key!r}")
         writable(key, "the key of an option")

@@ -38,7 +38,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """Parallelism of operators that set none."""
         return self._settings.parallelism()
 
-    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+    def set_parallelism(self, parallelism: int) -> Self:
         """Set the parallelism of operators that set none.
 
         Args:
@@ -52,7 +52,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """Number of key groups of operators that set none; -1 when nobody set it."""
         return self._settings.get(options.MAX_PARALLELISM) or -1
 
-    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set the number of key groups of operators that set none.
 
         Args:
@@ -68,7 +68,7 @@ class ExecutionConfig(NamesOfPyFlink):
         return value
 
     @kept
-    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+    def set_auto_watermark_interval(self, interval: int) -> Self:
         """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
 
         Args:
@@ -80,12 +80,12 @@ class ExecutionConfig(NamesOfPyFlink):
         self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{value} ms")
         return self
 
-    def enable_object_reuse(self) -> ExecutionConfig:
+    def enable_object_reuse(self) -> Self:
         """Never copy elements: functions change neither what they are given nor what they gave."""
         self._settings.set(options.OBJECT_REUSE, "true")
         return self
 
-    def disable_object_reuse(self) -> ExecutionConfig:
+    def disable_object_reuse(self) -> Self:
         """Give each function elements of its own, as they were when they were given; the default."""
         self._settings.set(options.OBJECT_REUSE, "false")
         return self
@@ -95,9 +95,7 @@ class ExecutionConfig(NamesOfPyFlink):
         value: bool = self._settings.get(options.OBJECT_REUSE)
         return value
 
-    def set_restart_strategy(
-        self, restart_strategy_configuration: RestartStrategyConfiguration
-    ) -> ExecutionConfig:
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
         """Set the restart strategy. See `RestartStrategies`."""
         self._settings.set_restart_strategy(restart_strategy_configuration)
         return self
@@ -110,7 +108,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """What ``RuntimeContext.get_job_parameter`` sees; a copy."""
         return self._settings.job_parameters()
 
-    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[Any, Any]) -> ExecutionConfig:
+    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[Any, Any]) -> Self:
         """Set what ``RuntimeContext.get_job_parameter`` sees.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
@@ -85,7 +85,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         """No watermarks before the end of the input."""
         return WatermarkStrategy(None)
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> Self:
         """Take timestamps from an assigner; without one, elements keep those they have.
 
         Args:

@@ -133,7 +133,7 @@ def _async_stream(
     output_type: Any,
 ) -> DataStream:
     what = f"AsyncDataStream.{method}"
-    _arguments.instance(data_stream, DataStream, f"{what}: data_stream")
+    stream = _arguments.instance(data_stream, DataStream, f"{what}: data_stream")
     function = _wrappers.as_async_function(async_function, what)
     if not isinstance(timeout, (Time, Duration)):
         raise ArgumentTypeError(f"{what}: timeout must be a Time such as Time.seconds(10), got {timeout!r}")
@@ -143,7 +143,7 @@ def _async_stream(
         function, timeout_ms, _arguments.whole_number(capacity, f"{what}: capacity", 1), retry, ordered
     )
     declared = _arguments.output_type(output_type, f"{what}: output_type")
-    return data_stream._then(NodeKind.ASYNC, "async wait operator", spec, declared)
+    return stream._then(NodeKind.ASYNC, "async wait operator", spec, declared)
 
 
 def _retry(strategy: Any, timeout_ms: int, what: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Self
 
 from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
@@ -78,7 +79,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return CheckpointingMode[self._settings.get(options.CHECKPOINT_MODE)]
 
     @kept
-    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+    def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
         """Set the guarantee asked for. State is exactly once in either mode."""
         instance(
             checkpointing_mode,
@@ -92,7 +93,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """Time between checkpoints in ms; -1 when checkpointing is off."""
         return self._settings.get(options.CHECKPOINT_INTERVAL) or -1
 
-    def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> Self:
         """Set the time between checkpoints.
 
         Args:
@@ -109,7 +110,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: int = self._settings.get(options.CHECKPOINT_TIMEOUT)
         return value
 
-    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> Self:
         """Set how long a checkpoint may take; a longer one counts as failed.
 
         Args:
@@ -126,7 +127,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: int = self._settings.get(options.CHECKPOINT_MIN_PAUSE)
         return value
 
-    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> Self:
         """Set the least time between the end of a checkpoint and the next.
 
         Args:
@@ -144,7 +145,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return value
 
     @kept
-    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> Self:
         """Keep the number of checkpoints that may be under way at a time; this engine makes one at a time.
 
         Args:
@@ -160,7 +161,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """As set; default True."""
         return self._fail_on_errors
 
-    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> Self:
         """Say whether a failed checkpoint fails the job.
 
         False tolerates any number of them, unless `set_tolerable_checkpoint_failure_number` gives a number.
@@ -183,9 +184,7 @@ class CheckpointConfig(NamesOfPyFlink):
         value: int = self._settings.get(options.CHECKPOINT_TOLERABLE_FAILURES)
         return value
 
-    def set_tolerable_checkpoint_failure_number(
-        self, tolerable_checkpoint_failure_number: int
-    ) -> CheckpointConfig:
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
         """Set how many failed checkpoints in a row do not fail the job.
 
         Args:
@@ -196,15 +195,11 @@ class CheckpointConfig(NamesOfPyFlink):
         self._settings.set(options.CHECKPOINT_TOLERABLE_FAILURES, str(number))
         return self
 
-    def enable_externalized_checkpoints(
-        self, cleanup_mode: ExternalizedCheckpointCleanup
-    ) -> CheckpointConfig:
+    def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
         """As `set_externalized_checkpoint_cleanup`, the older name."""
         return self.set_externalized_checkpoint_cleanup(cleanup_mode)
 
-    def set_externalized_checkpoint_cleanup(
-        self, cleanup_mode: ExternalizedCheckpointCleanup
-    ) -> CheckpointConfig:
+    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
         """Set what happens to the job's checkpoints when it is cancelled."""
         instance(
             cleanup_mode,
@@ -226,9 +221,7 @@ class CheckpointConfig(NamesOfPyFlink):
         """
         return ExternalizedCheckpointCleanup[self._settings.get(options.CHECKPOINT_RETENTION)]
 
-    def set_externalized_checkpoint_retention(
-        self, retention_mode: ExternalizedCheckpointRetention
-    ) -> CheckpointConfig:
+    def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
         """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on."""
         instance(
             retention_mode,
@@ -248,7 +241,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return value
 
     @kept
-    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:
         """Keep whether checkpoints are unaligned. Epochs end together, so there is no alignment to skip.
 
         Args:
@@ -258,7 +251,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return self
 
     @kept
-    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+    def disable_unaligned_checkpoints(self) -> Self:
         """Keep that checkpoints are aligned."""
         return self.enable_unaligned_checkpoints(False)
 
@@ -268,7 +261,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return value
 
     @kept
-    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> Self:
         """Keep whether unaligned checkpoints are forced.
 
         See `enable_unaligned_checkpoints`.
@@ -282,7 +275,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return self.get_aligned_checkpoint_timeout()
 
     @kept
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> Self:
         """As `set_aligned_checkpoint_timeout`, the older name."""
         return self._set_alignment_timeout("set_alignment_timeout", alignment_timeout)
 
@@ -291,7 +284,7 @@ class CheckpointConfig(NamesOfPyFlink):
         return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
 
     @kept
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> Self:
         """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
 
         Args:
@@ -299,14 +292,14 @@ class CheckpointConfig(NamesOfPyFlink):
         """
         return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
 
-    def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> CheckpointConfig:
+    def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> Self:
         instance(alignment_timeout, Duration, f"CheckpointConfig.{method}: alignment_timeout")
         what = f"CheckpointConfig.{method}: the timeout in ms"
         timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
         self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
         return self
 
-    def set_checkpoint_storage(self, storage: CheckpointStorage | str) -> CheckpointConfig:
+    def set_checkpoint_storage(self, storage: CheckpointStorage | str) -> Self:
         """Set where checkpoints lie. The option ``state.changelog.dstl.dfs.base-path`` goes before it.
 
         Args:
@@ -322,7 +315,7 @@ class CheckpointConfig(NamesOfPyFlink):
         self._settings.set_checkpoint_storage(storage)
         return self
 
-    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> Self:
         """Set the folder in which checkpoints lie.
 
         Args:

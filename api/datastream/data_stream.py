@@ -1292,9 +1292,7 @@ class BroadcastStream(NamesOfPyFlink):
     ) -> None:
         names: set[str] = set()
         for descriptor in broadcast_state_descriptors:
-            _arguments.instance(
-                descriptor, MapStateDescriptor, "DataStream.broadcast: a broadcast state: descriptor"
-            )
+            _arguments.instance(descriptor, MapStateDescriptor, "DataStream.broadcast: a descriptor")
             if descriptor.get_name() in names:
                 raise ConfigurationError(
                     f"DataStream.broadcast: two broadcast states have the name {descriptor.get_name()!r}; "
@@ -1382,7 +1380,7 @@ class DataStreamSink(NamesOfPyFlink):
     def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation
 
-    def name(self, name: str) -> DataStreamSink:
+    def name(self, name: str) -> Self:
         """Set the sink's name, which people see.
 
         Args:
@@ -1391,7 +1389,7 @@ class DataStreamSink(NamesOfPyFlink):
         self._transformation.set_name(name, "DataStreamSink.name")
         return self
 
-    def uid(self, uid: str) -> DataStreamSink:
+    def uid(self, uid: str) -> Self:
         """Set the sink's stable id.
 
         Args:
@@ -1400,7 +1398,7 @@ class DataStreamSink(NamesOfPyFlink):
         self._transformation.set_uid(uid, "DataStreamSink.uid")
         return self
 
-    def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
+    def set_uid_hash(self, uid_hash: str) -> Self:
         """Set the stable id of a sink without uid, such as one that an earlier version of the job had.
 
         Args:
@@ -1409,7 +1407,7 @@ class DataStreamSink(NamesOfPyFlink):
         self._transformation.set_uid_hash(uid_hash, "DataStreamSink.set_uid_hash")
         return self
 
-    def set_parallelism(self, parallelism: int) -> DataStreamSink:
+    def set_parallelism(self, parallelism: int) -> Self:
         """Set the sink's parallelism.
 
         Args:
@@ -1418,7 +1416,7 @@ class DataStreamSink(NamesOfPyFlink):
         self._transformation.set_parallelism(parallelism, "DataStreamSink.set_parallelism")
         return self
 
-    def set_description(self, description: str) -> DataStreamSink:
+    def set_description(self, description: str) -> Self:
         """Say what the sink does. Kept; nothing depends on it.
 
         Args:
@@ -1428,13 +1426,13 @@ class DataStreamSink(NamesOfPyFlink):
         return self
 
     @kept
-    def disable_chaining(self) -> DataStreamSink:
+    def disable_chaining(self) -> Self:
         """Ask for a task of its own. Kept, without effect: chains follow exchanges."""
         self._transformation.chaining = Chaining.NEVER
         return self
 
     @kept
-    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks.
 
         Args:
@@ -1530,7 +1528,7 @@ class CloseableIterator:
         with contextlib.suppress(JobCancelledError):
             self._running.wait()
 
-    def __enter__(self) -> CloseableIterator:
+    def __enter__(self) -> Self:
         """This object."""
         return self
 

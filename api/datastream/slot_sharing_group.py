@@ -6,7 +6,7 @@ Source: pyflink.datastream.slot_sharing_group
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 
@@ -198,7 +198,7 @@ class SlotSharingGroup:
             self._memory: dict[str, MemorySize] = {}
             self._external: dict[str, float] = {}
 
-        def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
+        def set_cpu_cores(self, cpu_cores: float) -> Self:
             """Set the cores.
 
             Args:
@@ -207,7 +207,7 @@ class SlotSharingGroup:
             self._cpu_cores = _above_zero(cpu_cores, "set_cpu_cores: cpu_cores")
             return self
 
-        def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
+        def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Self:
             """Set the heap memory of tasks.
 
             Args:
@@ -218,7 +218,7 @@ class SlotSharingGroup:
                 raise ConfigurationError("SlotSharingGroup.Builder.set_task_heap_memory: it must be above 0")
             return self._keep("heap", size)
 
-        def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
+        def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Self:
             """Set the heap memory of tasks in MB.
 
             Args:
@@ -228,7 +228,7 @@ class SlotSharingGroup:
                 "heap", _mebi_bytes(task_heap_memory_mb, "set_task_heap_memory_mb: task_heap_memory_mb", 1)
             )
 
-        def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
+        def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Self:
             """Set the memory of tasks outside the heap.
 
             Args:
@@ -237,7 +237,7 @@ class SlotSharingGroup:
             what = "set_task_off_heap_memory: task_off_heap_memory"
             return self._keep("off heap", _size(task_off_heap_memory, what))
 
-        def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
+        def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Self:
             """Set the memory of tasks outside the heap in MB.
 
             Args:
@@ -246,7 +246,7 @@ class SlotSharingGroup:
             what = "set_task_off_heap_memory_mb: task_off_heap_memory_mb"
             return self._keep("off heap", _mebi_bytes(task_off_heap_memory_mb, what, 0))
 
-        def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
+        def set_managed_memory(self, managed_memory: MemorySize) -> Self:
             """Set the managed memory.
 
             Args:
@@ -254,7 +254,7 @@ class SlotSharingGroup:
             """
             return self._keep("managed", _size(managed_memory, "set_managed_memory: managed_memory"))
 
-        def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
+        def set_managed_memory_mb(self, managed_memory_mb: int) -> Self:
             """Set the managed memory in MB.
 
             Args:
@@ -263,7 +263,7 @@ class SlotSharingGroup:
             what = "set_managed_memory_mb: managed_memory_mb"
             return self._keep("managed", _mebi_bytes(managed_memory_mb, what, 0))
 
-        def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
+        def set_external_resource(self, name: str, value: float) -> Self:
             """Set an external resource, such as ``gpu``; a second value for a name replaces the first.
 
             Args:
@@ -295,7 +295,7 @@ class SlotSharingGroup:
                 "resource at all"
             )
 
-        def _keep(self, kind: str, size: MemorySize) -> SlotSharingGroup.Builder:
+        def _keep(self, kind: str, size: MemorySize) -> Self:
             self._memory[kind] = size
             return self
 
@@ -307,8 +307,8 @@ def _above_zero(value: Any, what: str) -> float:
 
 
 def _size(value: Any, what: str) -> MemorySize:
-    _arguments.instance(value, MemorySize, f"SlotSharingGroup.Builder.{what}", "MemorySize.of_mebi_bytes(64)")
-    return value
+    example = "MemorySize.of_mebi_bytes(64)"
+    return _arguments.instance(value, MemorySize, f"SlotSharingGroup.Builder.{what}", example)
 
 
 def _mebi_bytes(value: Any, what: str, least: int) -> MemorySize:

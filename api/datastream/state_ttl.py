@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
@@ -238,7 +238,7 @@ class StateTtlConfig:
             self._is_cleanup_in_background = True
             self._strategies: dict[Any, Any] = {}
 
-        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
+        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> Self:
             """Say what counts as an access.
 
             Args:
@@ -247,17 +247,15 @@ class StateTtlConfig:
             self._update_type = _member(update_type, StateTtlConfig.UpdateType, "Builder.set_update_type")
             return self
 
-        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
+        def update_ttl_on_create_and_write(self) -> Self:
             """As ``set_update_type(OnCreateAndWrite)``."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
-        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
+        def update_ttl_on_read_and_write(self) -> Self:
             """As ``set_update_type(OnReadAndWrite)``."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
-        def set_state_visibility(
-            self, state_visibility: StateTtlConfig.StateVisibility
-        ) -> StateTtlConfig.Builder:
+        def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> Self:
             """Say whether reading may give an expired value.
 
             Args:
@@ -268,17 +266,17 @@ class StateTtlConfig:
             )
             return self
 
-        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
+        def return_expired_if_not_cleaned_up(self) -> Self:
             """As ``set_state_visibility(ReturnExpiredIfNotCleanedUp)``."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
-        def never_return_expired(self) -> StateTtlConfig.Builder:
+        def never_return_expired(self) -> Self:
             """As ``set_state_visibility(NeverReturnExpired)``."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
-        ) -> StateTtlConfig.Builder:
+        ) -> Self:
             """Say whose time it is.
 
             Args:
@@ -291,11 +289,11 @@ class StateTtlConfig:
             )
             return self
 
-        def use_processing_time(self) -> StateTtlConfig.Builder:
+        def use_processing_time(self) -> Self:
             """As ``set_ttl_time_characteristic(ProcessingTime)``."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
-        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+        def cleanup_full_snapshot(self) -> Self:
             """Have full snapshots leave expired entries out.
 
             Full snapshots are what a checkpoint writes without the changelog; the entries leave the state just before. With
@@ -304,9 +302,7 @@ class StateTtlConfig:
             strategies = CleanupStrategies
             return self._clean(strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT, strategies.EMPTY_STRATEGY)
 
-        def cleanup_incrementally(
-            self, cleanup_size: int, run_cleanup_for_every_record: bool
-        ) -> StateTtlConfig.Builder:
+        def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> Self:
             """Check some keys at each access to the state, going round all of them. It works on the heap backend.
 
             State that nobody accesses is not cleaned. Each check costs time; the keys are those of one subtask.
@@ -329,7 +325,7 @@ class StateTtlConfig:
             self,
             query_time_after_num_entries: int,
             periodic_compaction_time: Duration | None = None,
-        ) -> StateTtlConfig.Builder:
+        ) -> Self:
             """Remove expired entries from the tables of the RocksDB backend.
 
             The end of each epoch checks some keys, in turn: a compaction would remove entries without the changelog.
@@ -349,16 +345,16 @@ class StateTtlConfig:
                 ),
             )
 
-        def _clean(self, strategy: Any, settings: Any) -> StateTtlConfig.Builder:
+        def _clean(self, strategy: Any, settings: Any) -> Self:
             self._strategies[strategy] = settings
             return self
 
-        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+        def disable_cleanup_in_background(self) -> Self:
             """Run no clean-up but those that are asked for. By default a backend's own one runs."""
             self._is_cleanup_in_background = False
             return self
 
-        def set_ttl(self, ttl: Time) -> StateTtlConfig.Builder:
+        def set_ttl(self, ttl: Time) -> Self:
             """Say how long entries live.
 
             Args:

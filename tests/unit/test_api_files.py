@@ -79,7 +79,7 @@ class TestSinkBuilder:
             getattr(FileSink.for_row_format("/out", ENCODER), method)(value)
 
     def test_bad_arguments(self):
-        with pytest.raises(ConfigurationError, match="needs an Encoder"):
+        with pytest.raises(ConfigurationError, match="must be an Encoder"):
             FileSink.for_row_format("/out", "utf-8")
         with pytest.raises(ConfigurationError, match="base_path"):
             FileSink.for_row_format("", ENCODER)
@@ -164,9 +164,9 @@ class TestSourceBuilder:
     def test_bad_arguments(self):
         with pytest.raises(ConfigurationError, match="at least one path"):
             FileSource.for_record_stream_format(StreamFormat.text_line_format())
-        with pytest.raises(ConfigurationError, match="needs a StreamFormat"):
+        with pytest.raises(ConfigurationError, match="must be a StreamFormat"):
             FileSource.for_record_stream_format("text", "/a")
-        with pytest.raises(ConfigurationError, match="needs a BulkFormat"):
+        with pytest.raises(ConfigurationError, match="must be a BulkFormat"):
             FileSource.for_bulk_file_format(StreamFormat.text_line_format(), "/a")
         with pytest.raises(ConfigurationError, match="row_type"):
             StreamFormat.json_line_format(Types.INT())
@@ -223,5 +223,5 @@ class TestInPrograms:
         env = self.env()
         stream = env.create_input(AvroInputFormat(str(tmp_path), schema))
         assert stream.get_type() == Types.PICKLED_BYTE_ARRAY()
-        with pytest.raises(ConfigurationError, match="create_input needs an InputFormat"):
+        with pytest.raises(ConfigurationError, match="input_format must be an InputFormat"):
             env.create_input(str(tmp_path))

@@ -142,8 +142,8 @@ class TestPartitionings:
                 "partitioner needs a Partitioner or a function",
             ),
             (lambda ds: ds.partition_custom(ByRemainder(), 5), "key_selector needs a KeySelector or"),
-            (lambda ds: ds.broadcast("rules"), "needs a MapStateDescriptor, got 'rules'"),
-            (lambda ds: ds.broadcast(None, RULES), "needs a MapStateDescriptor, got None"),
+            (lambda ds: ds.broadcast("rules"), "must be a MapStateDescriptor, got a str"),
+            (lambda ds: ds.broadcast(None, RULES), "must be a MapStateDescriptor, got None"),
             (lambda ds: ds.broadcast(RULES, RULES), "two broadcast states have the name 'rules'"),
         ],
     )
@@ -231,7 +231,7 @@ class TestSideOutputs:
             make(pairs).get_side_output(TAG)
 
     def test_no_tag(self, pairs):
-        with pytest.raises(ConfigurationError, match="needs an OutputTag, got 'late'"):
+        with pytest.raises(ConfigurationError, match="must be an OutputTag, got a str"):
             pairs.process(Split()).get_side_output("late")
 
     def test_the_class_is_the_one_of_pyflinks_module(self):

@@ -400,5 +400,5 @@ class TestAvro:
 
 
 def test_sinks_refuse_what_is_no_factory(tmp_path):
-    with pytest.raises(ConfigurationError, match="needs a BulkWriterFactory"):
+    with pytest.raises(ConfigurationError, match="must be a BulkWriterFactory"):
         FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError
 
@@ -37,7 +39,7 @@ class FileCompactStrategy:
             self._checkpoints: int | None = None
             self._threads = 1
 
-        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
+        def set_size_threshold(self, size_threshold: int) -> Self:
             """Compact the files of a bucket as soon as together they reach a size.
 
             Args:
@@ -48,9 +50,7 @@ class FileCompactStrategy:
             self._size_threshold = size if size >= 0 else None
             return self
 
-        def enable_compaction_on_checkpoint(
-            self, num_checkpoints_before_compaction: int
-        ) -> FileCompactStrategy.Builder:
+        def enable_compaction_on_checkpoint(self, num_checkpoints_before_compaction: int) -> Self:
             """Compact the files of a bucket at the latest when the first of them has waited for a number of checkpoints.
 
             Args:
@@ -60,7 +60,7 @@ class FileCompactStrategy:
             self._checkpoints = whole_number(num_checkpoints_before_compaction, what, 1)
             return self
 
-        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
+        def set_num_compact_threads(self, num_compact_threads: int) -> Self:
             """Set how many files a subtask makes at a time.
 
             Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
@@ -165,12 +165,12 @@ class OutputFileConfig:
             self.part_prefix = "part"
             self.part_suffix = ""
 
-        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+        def with_part_prefix(self, prefix: str) -> Self:
             """Set how names begin."""
             self.part_prefix = prefix
             return self
 
-        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+        def with_part_suffix(self, suffix: str) -> Self:
             """Set how names end."""
             self.part_suffix = suffix
             return self

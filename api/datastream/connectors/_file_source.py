@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import check_inherits, files
 from changelog_engine.errors import ArgumentTypeError
@@ -188,7 +188,7 @@ class FileSourceBuilder:
         self._interval_ms: int | None = None
         self._kept: dict[str, Any] = {}
 
-    def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
+    def monitor_continuously(self, discovery_interval: Duration) -> Self:
         """Go on for ever: look for new files from time to time, and read them. A path need not exist at first.
 
         A file is read once, as it is when it is found: put files there whole, by renaming them, and don't change them.
@@ -204,12 +204,12 @@ class FileSourceBuilder:
         self._interval_ms = discovery_interval.to_milliseconds()
         return self
 
-    def process_static_file_set(self) -> FileSourceBuilder:
+    def process_static_file_set(self) -> Self:
         """Read the files that are there when the job starts; this is the default."""
         self._interval_ms = None
         return self
 
-    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> Self:
         """Keep how files are found: both ways that there are find the same here.
 
         Args:
@@ -221,7 +221,7 @@ class FileSourceBuilder:
         self._kept["file enumerator"] = file_enumerator
         return self
 
-    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> Self:
         """Keep how files are assigned: they are dealt out evenly in any case.
 
         Args:
@@ -233,7 +233,7 @@ class FileSourceBuilder:
         self._kept["split assigner"] = split_assigner
         return self
 
-    def set_bad_records_tag(self, tag: OutputTag) -> FileSourceBuilder:
+    def set_bad_records_tag(self, tag: OutputTag) -> Self:
         """Where records of CSV and JSON lines go that do not fit; without it the job fails. Not in PyFlink.
 
         Args:

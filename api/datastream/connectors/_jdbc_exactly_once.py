@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
 from changelog_engine.connectors.jdbc.exactly_once import DEFAULT_COMMIT_TABLE, DEFAULT_RETENTION_MS
 from changelog_engine.errors import ArgumentTypeError
@@ -51,7 +52,7 @@ class JdbcExactlyOnceOptions:
             self._commit_table = DEFAULT_COMMIT_TABLE
             self._retention_ms = DEFAULT_RETENTION_MS
 
-        def with_commit_table(self, name: str) -> JdbcExactlyOnceOptions.Builder:
+        def with_commit_table(self, name: str) -> Self:
             """Set the name of the commit table. Rows are staged in ``<name>_staged``. Both are made if they are not there.
 
             Args:
@@ -65,7 +66,7 @@ class JdbcExactlyOnceOptions:
             self._commit_table = name
             return self
 
-        def with_retention_ms(self, retention_ms: int) -> JdbcExactlyOnceOptions.Builder:
+        def with_retention_ms(self, retention_ms: int) -> Self:
             """Set how long rows stay staged that no checkpoint commits, because their run failed.
 
             Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
@@ -54,12 +55,12 @@ class FlinkKafkaConsumerBase(SourceFunction):
             interval_ms=self._properties.number(_INTERVAL, 0, -LONGEST_INTERVAL_MS, LONGEST_INTERVAL_MS),
         )
 
-    def _start_from(self, start: engine.Offsets | None) -> FlinkKafkaConsumerBase:
+    def _start_from(self, start: engine.Offsets | None) -> Self:
         self._start = start
         self._function = self._source()
         return self
 
-    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
+    def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> Self:
         """Whether offsets are committed to the group, for monitoring, when a checkpoint is durable; default True.
 
         Args:
@@ -70,15 +71,15 @@ class FlinkKafkaConsumerBase(SourceFunction):
         self._function = self._source()
         return self
 
-    def set_start_from_earliest(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_earliest(self) -> Self:
         """Start at the oldest record, when the job starts from nothing."""
         return self._start_from(engine.Offsets(engine.Kind.EARLIEST))
 
-    def set_start_from_latest(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_latest(self) -> Self:
         """Start at the end, as it is when the job starts from nothing."""
         return self._start_from(engine.Offsets(engine.Kind.LATEST))
 
-    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> FlinkKafkaConsumerBase:
+    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> Self:
         """Start at the first record whose timestamp is not before this one, when the job starts from nothing.
 
         Args:
@@ -88,14 +89,14 @@ class FlinkKafkaConsumerBase(SourceFunction):
         when = _arguments.whole_number(startup_offsets_timestamp, what, 0, 2**63 - 1)
         return self._start_from(engine.Offsets(engine.Kind.TIMESTAMP, when))
 
-    def set_start_from_group_offsets(self) -> FlinkKafkaConsumerBase:
+    def set_start_from_group_offsets(self) -> Self:
         """Start at what the group has committed, when the job starts from nothing; this is the default.
 
         Partitions without start where property ``auto.offset.reset`` says: ``latest`` if it isn't given.
         """
         return self._start_from(None)
 
-    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumerBase:
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> Self:
         """Nothing to disable: a restored job reads the partitions of its checkpoint."""
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
@@ -67,7 +68,7 @@ class FlinkKafkaProducerBase(SinkFunction):
             one_partition=True,
         )
 
-    def set_log_failures_only(self, log_failures_only: bool) -> FlinkKafkaProducerBase:
+    def set_log_failures_only(self, log_failures_only: bool) -> Self:
         """Whether records that cannot be delivered are written to the log only; by default they fail the job.
 
         It has no effect on transactions: there the job fails.
@@ -80,7 +81,7 @@ class FlinkKafkaProducerBase(SinkFunction):
         self._function = self._sink()
         return self
 
-    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> FlinkKafkaProducerBase:
+    def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> Self:
         """Whether an epoch ends only when the brokers have its records; default True. Without, a failure may lose some.
 
         Args:
@@ -91,7 +92,7 @@ class FlinkKafkaProducerBase(SinkFunction):
         self._function = self._sink()
         return self
 
-    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> FlinkKafkaProducerBase:
+    def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> Self:
         """Whether records get their elements' timestamps; by default they get the time at which they are written.
 
         Args:
@@ -142,7 +143,7 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 
-    def ignore_failures_after_transaction_timeout(self) -> FlinkKafkaProducer:
+    def ignore_failures_after_transaction_timeout(self) -> Self:
         """Only write to the log when a restored checkpoint keeps a transaction that the brokers have aborted.
 
         Its records are lost then: it was not committed within ``transaction.timeout.ms``.

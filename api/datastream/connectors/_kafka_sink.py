@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
@@ -75,7 +75,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._key_schema: SerializationSchema | None = None
         self._value_schema: SerializationSchema | None = None
 
-    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+    def set_topic(self, topic: str) -> Self:
         """All records go to one topic.
 
         Args:
@@ -85,9 +85,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._topic, self._select = _arguments.text(topic, what), None
         return self
 
-    def set_topic_selector(
-        self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
-    ) -> KafkaRecordSerializationSchemaBuilder:
+    def set_topic_selector(self, topic_selector: Callable[[Any], str] | KafkaTopicSelector) -> Self:
         """The topic hangs on the element.
 
         Args:
@@ -102,17 +100,13 @@ class KafkaRecordSerializationSchemaBuilder:
         self._topic, self._select = None, select
         return self
 
-    def set_key_serialization_schema(
-        self, key_serialization_schema: SerializationSchema
-    ) -> KafkaRecordSerializationSchemaBuilder:
+    def set_key_serialization_schema(self, key_serialization_schema: SerializationSchema) -> Self:
         """What turns an element into its record's key; without it records have none."""
         what = "KafkaRecordSerializationSchemaBuilder.set_key_serialization_schema: key_serialization_schema"
         self._key_schema = _arguments.instance(key_serialization_schema, SerializationSchema, what)
         return self
 
-    def set_value_serialization_schema(
-        self, value_serialization_schema: SerializationSchema
-    ) -> KafkaRecordSerializationSchemaBuilder:
+    def set_value_serialization_schema(self, value_serialization_schema: SerializationSchema) -> Self:
         """What turns an element into its record's value."""
         what = (
             "KafkaRecordSerializationSchemaBuilder.set_value_serialization_schema: value_serialization_schema"
@@ -185,7 +179,7 @@ class KafkaSinkBuilder:
         self._prefix = _PREFIX
         self._schema: KafkaRecordSerializationSchema | None = None
 
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> Self:
         """Where the cluster is.
 
         Args:
@@ -195,7 +189,7 @@ class KafkaSinkBuilder:
         self._properties["bootstrap.servers"] = _arguments.text(bootstrap_servers, what)
         return self
 
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
         """What holds after a failure; default NONE.
 
         Args:
@@ -209,7 +203,7 @@ class KafkaSinkBuilder:
         self._guarantee = delivery_guarantee
         return self
 
-    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> Self:
         """With what the ids of transactions begin; default ``kafka-sink``.
 
         The job's name and the sink's uid follow it. Keep them the same from run to run, or what an older run left open is
@@ -219,13 +213,13 @@ class KafkaSinkBuilder:
         self._prefix = _arguments.text(transactional_id_prefix, what)
         return self
 
-    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> Self:
         """What turns elements into records."""
         what = "KafkaSinkBuilder.set_record_serializer: record_serializer"
         self._schema = _arguments.instance(record_serializer, KafkaRecordSerializationSchema, what)
         return self
 
-    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+    def set_property(self, key: str, value: str) -> Self:
         """A property of the producer.
 
         Args:

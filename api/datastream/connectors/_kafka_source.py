@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
@@ -123,7 +123,7 @@ class KafkaSourceBuilder:
         self._schema: Any = None
         self._bad_tag: str | None = None
 
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> Self:
         """Where the cluster is.
 
         Args:
@@ -133,7 +133,7 @@ class KafkaSourceBuilder:
             "set_bootstrap_servers", "bootstrap_servers", "bootstrap.servers", bootstrap_servers
         )
 
-    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+    def set_group_id(self, group_id: str) -> Self:
         """The consumer group that offsets are committed to, for monitoring, when a checkpoint is durable.
 
         Args:
@@ -141,11 +141,11 @@ class KafkaSourceBuilder:
         """
         return self._property("set_group_id", "group_id", "group.id", group_id)
 
-    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+    def set_client_id_prefix(self, prefix: str) -> Self:
         """How the brokers' logs call this source's clients."""
         return self._property("set_client_id_prefix", "prefix", "client.id", prefix)
 
-    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+    def set_topics(self, *topics: str) -> Self:
         """Read all partitions of these topics.
 
         Args:
@@ -160,7 +160,7 @@ class KafkaSourceBuilder:
         names = tuple(dict.fromkeys(_arguments.text(topic, f"{what}: topic") for topic in topics))
         return self._read(what, engine.Topics(names=names))
 
-    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+    def set_topic_pattern(self, topic_pattern: str) -> Self:
         """Read all topics, except Kafka's own, whose whole name matches.
 
         Args:
@@ -178,7 +178,7 @@ class KafkaSourceBuilder:
             ) from None
         return self._read(what, engine.Topics(pattern=topic_pattern))
 
-    def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
+    def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> Self:
         """Read these partitions.
 
         Args:
@@ -193,9 +193,7 @@ class KafkaSourceBuilder:
             raise ArgumentTypeError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
         return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
 
-    def set_starting_offsets(
-        self, starting_offsets_initializer: KafkaOffsetsInitializer
-    ) -> KafkaSourceBuilder:
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> Self:
         """Where reading starts when the job starts from nothing; default: earliest.
 
         Args:
@@ -205,7 +203,7 @@ class KafkaSourceBuilder:
         self._start = checked_initializer(starting_offsets_initializer, what)
         return self
 
-    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> Self:
         """Stop at these offsets, and count as unbounded nevertheless.
 
         Args:
@@ -215,7 +213,7 @@ class KafkaSourceBuilder:
         self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), False
         return self
 
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> Self:
         """Stop at these offsets, which are looked up when the job starts. The source can be used in BATCH mode.
 
         Args:
@@ -225,24 +223,20 @@ class KafkaSourceBuilder:
         self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), True
         return self
 
-    def set_value_only_deserializer(
-        self, deserialization_schema: DeserializationSchema
-    ) -> KafkaSourceBuilder:
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> Self:
         """What turns the values of records into elements."""
         what = "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema"
         self._schema = _arguments.instance(deserialization_schema, DeserializationSchema, what)
         return self
 
-    def set_deserializer(
-        self, kafka_record_deserialization_schema: KafkaRecordDeserializationSchema
-    ) -> KafkaSourceBuilder:
+    def set_deserializer(self, kafka_record_deserialization_schema: KafkaRecordDeserializationSchema) -> Self:
         """What turns whole records into elements."""
         given, what = kafka_record_deserialization_schema, "kafka_record_deserialization_schema"
         what = f"KafkaSourceBuilder.set_deserializer: {what}"
         self._schema = _arguments.instance(given, KafkaRecordDeserializationSchema, what)
         return self
 
-    def set_bad_records_tag(self, tag: OutputTag) -> KafkaSourceBuilder:
+    def set_bad_records_tag(self, tag: OutputTag) -> Self:
         """Where records go that the schema fails at; without it the job fails. Not in PyFlink.
 
         Args:
@@ -253,7 +247,7 @@ class KafkaSourceBuilder:
         self._bad_tag = tag.tag_id
         return self
 
-    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+    def set_property(self, key: str, value: str) -> Self:
         """A property of the consumer, or of the source.
 
         Args:
@@ -264,7 +258,7 @@ class KafkaSourceBuilder:
         self._properties[_arguments.text(key, "KafkaSourceBuilder.set_property: key")] = value
         return self
 
-    def set_properties(self, props: Mapping[str, str]) -> KafkaSourceBuilder:
+    def set_properties(self, props: Mapping[str, str]) -> Self:
         """Several properties.
 
         Args:
@@ -312,13 +306,13 @@ class KafkaSourceBuilder:
             )
         )
 
-    def _read(self, what: str, topics: engine.Topics) -> KafkaSourceBuilder:
+    def _read(self, what: str, topics: engine.Topics) -> Self:
         if self._topics is not None:
             raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
         self._topics = topics
         return self
 
-    def _property(self, method: str, argument: str, name: str, value: str) -> KafkaSourceBuilder:
+    def _property(self, method: str, argument: str, name: str, value: str) -> Self:
         self._properties[name] = _arguments.text(value, f"KafkaSourceBuilder.{method}: {argument}")
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import pulsar as engine
@@ -143,7 +143,7 @@ class PulsarSinkBuilder:
         self._delay_ms = 0
 
     @kept
-    def set_admin_url(self, admin_url: str) -> PulsarSinkBuilder:
+    def set_admin_url(self, admin_url: str) -> Self:
         """Where the brokers' HTTP service is.
 
         Args:
@@ -152,7 +152,7 @@ class PulsarSinkBuilder:
         _arguments.text(admin_url, "PulsarSinkBuilder.set_admin_url: admin_url")
         return self
 
-    def set_service_url(self, service_url: str) -> PulsarSinkBuilder:
+    def set_service_url(self, service_url: str) -> Self:
         """Where the brokers are.
 
         Args:
@@ -162,13 +162,13 @@ class PulsarSinkBuilder:
         self._options[SERVICE_URL] = _arguments.text(service_url, what)
         return self
 
-    def set_producer_name(self, producer_name: str) -> PulsarSinkBuilder:
+    def set_producer_name(self, producer_name: str) -> Self:
         """What brokers show; every producer has an id of its own behind it."""
         what = "PulsarSinkBuilder.set_producer_name: producer_name"
         self._options["pulsar.producer.producerName"] = _arguments.text(producer_name, what)
         return self
 
-    def set_topics(self, topics: str | list[str]) -> PulsarSinkBuilder:
+    def set_topics(self, topics: str | list[str]) -> Self:
         """Where to: all partitions of these topics, or single partitions.
 
         Args:
@@ -177,7 +177,7 @@ class PulsarSinkBuilder:
         self._topics = topics_of(topics, "PulsarSinkBuilder.set_topics")
         return self
 
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
         """What holds after a failure.
 
         Args:
@@ -191,7 +191,7 @@ class PulsarSinkBuilder:
         self._guarantee = _not_exactly_once(delivery_guarantee, what)
         return self
 
-    def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
+    def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> Self:
         """Which partition a message is written to; default: ``ROUND_ROBIN``."""
         _arguments.instance(
             topic_routing_mode,
@@ -203,7 +203,7 @@ class PulsarSinkBuilder:
 
     def set_topic_router(
         self, topic_router_class_name: Callable[[Any, str | None, Sequence[str]], str]
-    ) -> PulsarSinkBuilder:
+    ) -> Self:
         """Choose topics yourself, which is routing mode ``CUSTOM``. In PyFlink it is a Java class, here a function.
 
         Args:
@@ -226,7 +226,7 @@ class PulsarSinkBuilder:
 
     def set_serialization_schema(
         self, serialization_schema: SerializationSchema | PulsarSerializationSchema
-    ) -> PulsarSinkBuilder:
+    ) -> Self:
         """What turns elements into messages.
 
         Args:
@@ -238,7 +238,7 @@ class PulsarSinkBuilder:
 
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
-    ) -> PulsarSinkBuilder:
+    ) -> Self:
         """Who asks.
 
         Args:
@@ -249,7 +249,7 @@ class PulsarSinkBuilder:
         self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
         return self
 
-    def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
+    def delay_sending_message(self, message_delayer: MessageDelayer) -> Self:
         """How long brokers keep messages from consumers of shared subscriptions."""
         _arguments.instance(
             message_delayer, MessageDelayer, "PulsarSinkBuilder.delay_sending_message: message_delayer"
@@ -257,7 +257,7 @@ class PulsarSinkBuilder:
         self._delay_ms = message_delayer._delay_ms
         return self
 
-    def set_config(self, key: str | ConfigOption[Any], value: Any) -> PulsarSinkBuilder:
+    def set_config(self, key: str | ConfigOption[Any], value: Any) -> Self:
         """An option of the sink or of Pulsar's client, by Flink's names.
 
         Args:
@@ -267,7 +267,7 @@ class PulsarSinkBuilder:
         put_option(self._options, key, value, "PulsarSinkBuilder.set_config")
         return self
 
-    def set_properties(self, config: Mapping[str, Any]) -> PulsarSinkBuilder:
+    def set_properties(self, config: Mapping[str, Any]) -> Self:
         """Several options.
 
         Args:

@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import pulsar as engine
@@ -147,7 +147,7 @@ class PulsarSourceBuilder:
         self._stop = Stop()
         self._bounded = False
 
-    def set_admin_url(self, admin_url: str) -> PulsarSourceBuilder:
+    def set_admin_url(self, admin_url: str) -> Self:
         """Where the brokers' HTTP service is; needed for topic patterns only.
 
         Args:
@@ -156,7 +156,7 @@ class PulsarSourceBuilder:
         self._options[ADMIN_URL] = _arguments.text(admin_url, "PulsarSourceBuilder.set_admin_url: admin_url")
         return self
 
-    def set_service_url(self, service_url: str) -> PulsarSourceBuilder:
+    def set_service_url(self, service_url: str) -> Self:
         """Where the brokers are.
 
         Args:
@@ -166,13 +166,13 @@ class PulsarSourceBuilder:
         self._options[SERVICE_URL] = _arguments.text(service_url, what)
         return self
 
-    def set_subscription_name(self, subscription_name: str) -> PulsarSourceBuilder:
+    def set_subscription_name(self, subscription_name: str) -> Self:
         """The durable subscription that keeps what the job may still need. No other program may use it."""
         what = "PulsarSourceBuilder.set_subscription_name: subscription_name"
         self._options["pulsar.consumer.subscriptionName"] = _arguments.text(subscription_name, what)
         return self
 
-    def set_subscription_type(self, subscription_type: SubscriptionType) -> PulsarSourceBuilder:
+    def set_subscription_type(self, subscription_type: SubscriptionType) -> Self:
         """How the subscription is used, of PyFlink before 1.18.
 
         Args:
@@ -186,7 +186,7 @@ class PulsarSourceBuilder:
         put_option(self._options, "pulsar.consumer.subscriptionType", subscription_type.name, what)
         return self
 
-    def set_topics(self, topics: str | list[str]) -> PulsarSourceBuilder:
+    def set_topics(self, topics: str | list[str]) -> Self:
         """All partitions of these topics, or single partitions.
 
         Args:
@@ -195,7 +195,7 @@ class PulsarSourceBuilder:
         what = "PulsarSourceBuilder.set_topics"
         return self._read(what, engine.Topics(names=topics_of(topics, what)))
 
-    def set_topic_pattern(self, topic_pattern: str) -> PulsarSourceBuilder:
+    def set_topic_pattern(self, topic_pattern: str) -> Self:
         """All topics of a namespace whose whole name matches a pattern of Python's. New ones are found as they come.
 
         Args:
@@ -205,13 +205,13 @@ class PulsarSourceBuilder:
         pattern = _arguments.text(topic_pattern, f"{what}: topic_pattern")
         return self._read(what, engine.Topics(pattern=pattern))
 
-    def set_consumer_name(self, consumer_name: str) -> PulsarSourceBuilder:
+    def set_consumer_name(self, consumer_name: str) -> Self:
         """What brokers show."""
         what = "PulsarSourceBuilder.set_consumer_name: consumer_name"
         self._options["pulsar.consumer.consumerName"] = _arguments.text(consumer_name, what)
         return self
 
-    def set_range_generator(self, range_generator: RangeGenerator) -> PulsarSourceBuilder:
+    def set_range_generator(self, range_generator: RangeGenerator) -> Self:
         """Which keys are read.
 
         Args:
@@ -222,7 +222,7 @@ class PulsarSourceBuilder:
         )
         return self
 
-    def set_start_cursor(self, start_cursor: StartCursor) -> PulsarSourceBuilder:
+    def set_start_cursor(self, start_cursor: StartCursor) -> Self:
         """Where reading begins when the job starts from nothing; default: the oldest message."""
         _arguments.instance(
             start_cursor,
@@ -233,15 +233,15 @@ class PulsarSourceBuilder:
         self._start = start_cursor._start
         return self
 
-    def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
+    def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> Self:
         """Stop there, and count as unbounded nevertheless."""
         return self._stop_at(stop_cursor, False, "set_unbounded_stop_cursor")
 
-    def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> PulsarSourceBuilder:
+    def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> Self:
         """Stop there. The source can be used in BATCH mode."""
         return self._stop_at(stop_cursor, True, "set_bounded_stop_cursor")
 
-    def _stop_at(self, stop_cursor: Any, bounded: bool, method: str) -> PulsarSourceBuilder:
+    def _stop_at(self, stop_cursor: Any, bounded: bool, method: str) -> Self:
         _arguments.instance(
             stop_cursor, StopCursor, f"PulsarSourceBuilder.{method}: stop_cursor", "StopCursor.latest()"
         )
@@ -250,7 +250,7 @@ class PulsarSourceBuilder:
 
     def set_deserialization_schema(
         self, deserialization_schema: DeserializationSchema | PulsarDeserializationSchema
-    ) -> PulsarSourceBuilder:
+    ) -> Self:
         """What turns messages into elements.
 
         Args:
@@ -262,7 +262,7 @@ class PulsarSourceBuilder:
 
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
-    ) -> PulsarSourceBuilder:
+    ) -> Self:
         """Who asks.
 
         Args:
@@ -274,7 +274,7 @@ class PulsarSourceBuilder:
         self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
         return self
 
-    def set_config(self, key: str | ConfigOption[Any], value: Any) -> PulsarSourceBuilder:
+    def set_config(self, key: str | ConfigOption[Any], value: Any) -> Self:
         """An option of the source or of Pulsar's client, by Flink's names.
 
         Args:
@@ -284,7 +284,7 @@ class PulsarSourceBuilder:
         put_option(self._options, key, value, "PulsarSourceBuilder.set_config")
         return self
 
-    def set_config_with_dict(self, config: Mapping[str, Any]) -> PulsarSourceBuilder:
+    def set_config_with_dict(self, config: Mapping[str, Any]) -> Self:
         """As `set_properties`, which PyFlink prefers."""
         warnings.warn(
             "set_config_with_dict is deprecated. Use set_properties instead.",
@@ -293,7 +293,7 @@ class PulsarSourceBuilder:
         )
         return self.set_properties(config)
 
-    def set_properties(self, config: Mapping[str, Any]) -> PulsarSourceBuilder:
+    def set_properties(self, config: Mapping[str, Any]) -> Self:
         """Several options.
 
         Args:
@@ -324,7 +324,7 @@ class PulsarSourceBuilder:
             return PulsarSource(engine.PulsarSource(*arguments))
         return PulsarSource(engine.DiscoveringPulsarSource(*arguments, discovery_interval_ms=given))
 
-    def _read(self, what: str, topics: engine.Topics) -> PulsarSourceBuilder:
+    def _read(self, what: str, topics: engine.Topics) -> Self:
         if self._topics is not None:
             raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
         self._topics = topics

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import cassandra as engine
 from changelog_engine.connectors import packages
@@ -71,33 +71,33 @@ class MapperOptions:
     def __init__(self) -> None:
         self._given: dict[str, Any] = {}
 
-    def ttl(self, ttl: int) -> MapperOptions:
+    def ttl(self, ttl: int) -> Self:
         """How long rows live, in seconds."""
         self._given["ttl"] = _arguments.whole_number(ttl, "MapperOptions.ttl: ttl", 0, _LARGEST)
         return self
 
-    def timestamp(self, timestamp: int) -> MapperOptions:
+    def timestamp(self, timestamp: int) -> Self:
         """The time of writing, in microseconds."""
         self._given["timestamp"] = _arguments.whole_number(timestamp, "MapperOptions.timestamp: timestamp", 0)
         return self
 
-    def consistency_level(self, cl: ConsistencyLevel) -> MapperOptions:
+    def consistency_level(self, cl: ConsistencyLevel) -> Self:
         """The consistency level."""
         _arguments.instance(cl, ConsistencyLevel, "MapperOptions.consistency_level: cl")
         self._given["consistency_level"] = cl
         return self
 
-    def tracing(self, enabled: bool) -> MapperOptions:
+    def tracing(self, enabled: bool) -> Self:
         """Whether requests are traced."""
         self._given["tracing"] = _arguments.flag(enabled, "MapperOptions.tracing: enabled")
         return self
 
-    def save_null_fields(self, enabled: bool) -> MapperOptions:
+    def save_null_fields(self, enabled: bool) -> Self:
         """Whether nulls are written."""
         self._given["save_null_fields"] = _arguments.flag(enabled, "MapperOptions.save_null_fields: enabled")
         return self
 
-    def if_not_exists(self, enabled: bool) -> MapperOptions:
+    def if_not_exists(self, enabled: bool) -> Self:
         """Whether rows that are there stay as they are."""
         self._given["if_not_exists"] = _arguments.flag(enabled, "MapperOptions.if_not_exists: enabled")
         return self
@@ -200,32 +200,32 @@ class CassandraSink:
     def __init__(self, sink: DataStreamSink) -> None:
         self._sink = sink
 
-    def name(self, name: str) -> CassandraSink:
+    def name(self, name: str) -> Self:
         """Set the sink's name."""
         self._sink.name(name)
         return self
 
-    def uid(self, uid: str) -> CassandraSink:
+    def uid(self, uid: str) -> Self:
         """Set the sink's id."""
         self._sink.uid(uid)
         return self
 
-    def set_uid_hash(self, uid_hash: str) -> CassandraSink:
+    def set_uid_hash(self, uid_hash: str) -> Self:
         """Set the sink's id by Flink's hash; see `DataStreamSink.set_uid_hash`."""
         self._sink.set_uid_hash(uid_hash)
         return self
 
-    def set_parallelism(self, parallelism: int) -> CassandraSink:
+    def set_parallelism(self, parallelism: int) -> Self:
         """Set the sink's parallelism."""
         self._sink.set_parallelism(parallelism)
         return self
 
-    def disable_chaining(self) -> CassandraSink:
+    def disable_chaining(self) -> Self:
         """Ask for a task of its own. Kept, without effect: chains follow exchanges."""
         self._sink.disable_chaining()
         return self
 
-    def slot_sharing_group(self, slot_sharing_group: str) -> CassandraSink:
+    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
         """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks."""
         self._sink.slot_sharing_group(slot_sharing_group)
         return self
@@ -256,7 +256,7 @@ class CassandraSink:
             self._wait_s: float | None = None
             self._ignores_none = False
 
-        def set_query(self, query: str) -> CassandraSink.CassandraSinkBuilder:
+        def set_query(self, query: str) -> Self:
             """Set the statement.
 
             Args:
@@ -266,7 +266,7 @@ class CassandraSink:
             self._query = _arguments.text(query, "CassandraSinkBuilder.set_query: query")
             return self
 
-        def set_host(self, host: str, port: int = _PORT) -> CassandraSink.CassandraSinkBuilder:
+        def set_host(self, host: str, port: int = _PORT) -> Self:
             """Set where the cluster is, instead of a cluster builder.
 
             Args:
@@ -275,12 +275,12 @@ class CassandraSink:
             """
             return self._located(ClusterBuilder(host, port), "set_host")
 
-        def set_cluster_builder(self, builder: ClusterBuilder) -> CassandraSink.CassandraSinkBuilder:
+        def set_cluster_builder(self, builder: ClusterBuilder) -> Self:
             """Set where the cluster is, who asks, and the consistency level; instead of a host."""
             _arguments.instance(builder, ClusterBuilder, "CassandraSinkBuilder.set_cluster_builder: builder")
             return self._located(builder, "set_cluster_builder")
 
-        def _located(self, cluster: ClusterBuilder, method: str) -> CassandraSink.CassandraSinkBuilder:
+        def _located(self, cluster: ClusterBuilder, method: str) -> Self:
             if self._cluster is not None:
                 raise ConfigurationError(
                     f"CassandraSinkBuilder.{method}: the cluster is set already; give a host or a cluster builder, once"
@@ -288,7 +288,7 @@ class CassandraSink:
             self._cluster = cluster
             return self
 
-        def set_mapper_options(self, options: MapperOptions) -> CassandraSink.CassandraSinkBuilder:
+        def set_mapper_options(self, options: MapperOptions) -> Self:
             """Without effect on rows and tuples, as in PyFlink; the log says so.
 
             Args:
@@ -304,9 +304,7 @@ class CassandraSink:
                 )
             return self
 
-        def set_failure_handler(
-            self, failure_handler: CassandraFailureHandler
-        ) -> CassandraSink.CassandraSinkBuilder:
+        def set_failure_handler(self, failure_handler: CassandraFailureHandler) -> Self:
             """Set what happens when a row cannot be written.
 
             Args:
@@ -321,7 +319,7 @@ class CassandraSink:
 
         def set_max_concurrent_requests(
             self, max_concurrent_requests: int, duration: Duration | None = None
-        ) -> CassandraSink.CassandraSinkBuilder:
+        ) -> Self:
             """Set how many rows of a subtask may be on their way.
 
             Args:
@@ -336,7 +334,7 @@ class CassandraSink:
             self._wait_s = None if duration is None else duration.to_milliseconds() / 1000
             return self
 
-        def enable_ignore_null_fields(self) -> CassandraSink.CassandraSinkBuilder:
+        def enable_ignore_null_fields(self) -> Self:
             """Let None leave a column as it is; by default it writes a null, which deletes what is there."""
             self._ignores_none = True
             return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from changelog_engine.connectors import delta as engine
 from changelog_engine.errors import ArgumentTypeError
@@ -43,7 +44,7 @@ class DeltaSource(Source):
             self._follow = False
             self._change_data = False
 
-        def version_as_of(self, version: int) -> DeltaSource.Builder:
+        def version_as_of(self, version: int) -> Self:
             """Read a version as a whole; by default the newest there is when ``build()`` is called.
 
             Args:
@@ -52,7 +53,7 @@ class DeltaSource(Source):
             self._version = whole_number(version, "DeltaSource.Builder.version_as_of: version", 0)
             return self
 
-        def starting_version(self, version: int) -> DeltaSource.Builder:
+        def starting_version(self, version: int) -> Self:
             """Read what commits did from a version on, rather than a version as a whole.
 
             Args:
@@ -61,7 +62,7 @@ class DeltaSource(Source):
             self._changes_from = whole_number(version, "DeltaSource.Builder.starting_version: version", 0)
             return self
 
-        def ending_version(self, version: int) -> DeltaSource.Builder:
+        def ending_version(self, version: int) -> Self:
             """End with a version.
 
             Args:
@@ -70,12 +71,12 @@ class DeltaSource(Source):
             self._until = whole_number(version, "DeltaSource.Builder.ending_version: version", 0)
             return self
 
-        def monitor_continuously(self) -> DeltaSource.Builder:
+        def monitor_continuously(self) -> Self:
             """Go on with what is committed later; the source never ends."""
             self._follow = True
             return self
 
-        def change_data_feed(self) -> DeltaSource.Builder:
+        def change_data_feed(self) -> Self:
             """Read changes: inserted, updated and deleted rows.
 
             Rows have the fields ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` after the table's, and are
@@ -138,7 +139,7 @@ class DeltaSink(Sink):
             self._partition_by: list[str] = []
             self._properties: dict[str, str] = {}
 
-        def with_partition_columns(self, *columns: str) -> DeltaSink.Builder:
+        def with_partition_columns(self, *columns: str) -> Self:
             """Set the columns whose values part the table's files.
 
             Args:
@@ -148,7 +149,7 @@ class DeltaSink(Sink):
             self._partition_by = [text(column, what) for column in columns]
             return self
 
-        def with_properties(self, properties: Mapping[str, str]) -> DeltaSink.Builder:
+        def with_properties(self, properties: Mapping[str, str]) -> Self:
             """Set properties of the table, when it is made.
 
             Args:

@@ -5,6 +5,8 @@ Source: pyflink.datastream.connectors.hybrid_source
 
 from __future__ import annotations
 
+from typing import Self
+
 from changelog_engine import connectors as engine
 
 from ..._unsupported import module_getattr
@@ -46,7 +48,7 @@ class HybridSourceBuilder:
     def __init__(self, first_source: Source) -> None:
         self._source = engine.HybridSource([as_source(first_source, "HybridSource.builder")])
 
-    def add_source(self, source: Source) -> HybridSourceBuilder:
+    def add_source(self, source: Source) -> Self:
         """Go on with a source after those before.
 
         Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from changelog_engine.connectors.jdbc import (
     BatchingSink,
     CommitTableSink,
@@ -164,7 +166,7 @@ class JdbcConnectionOptions:
             self._password: str | None = None
 
         @needs(driver_of)
-        def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_url(self, url: str) -> Self:
             """Set the URL.
 
             Args:
@@ -175,7 +177,7 @@ class JdbcConnectionOptions:
             return self
 
         @kept
-        def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_driver_name(self, driver_name: str) -> Self:
             """Set the name of the Java driver. Kept, without effect: the URL says which Python driver it is.
 
             Args:
@@ -186,7 +188,7 @@ class JdbcConnectionOptions:
             )
             return self
 
-        def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_user_name(self, user_name: str) -> Self:
             """Set the user.
 
             Args:
@@ -195,7 +197,7 @@ class JdbcConnectionOptions:
             self._user = text(user_name, "JdbcConnectionOptionsBuilder.with_user_name: user_name")
             return self
 
-        def with_password(self, password: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+        def with_password(self, password: str) -> Self:
             """Set the password. It is shipped to the workers, and is in no message and no table.
 
             Args:
@@ -270,7 +272,7 @@ class JdbcExecutionOptions:
             self._interval_ms = DEFAULT_BATCH_INTERVAL_MS
             self._max_retries = DEFAULT_MAX_RETRIES
 
-        def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
+        def with_batch_size(self, size: int) -> Self:
             """Set how many rows are written at a time.
 
             Args:
@@ -279,7 +281,7 @@ class JdbcExecutionOptions:
             self._size = whole_number(size, "JdbcExecutionOptions.Builder.with_batch_size: size", 0)
             return self
 
-        def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
+        def with_batch_interval_ms(self, interval_ms: int) -> Self:
             """Set how long rows wait at most. Epochs last up to a second, and are the grain of it.
 
             Args:
@@ -290,7 +292,7 @@ class JdbcExecutionOptions:
             )
             return self
 
-        def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
+        def with_max_retries(self, max_retries: int) -> Self:
             """Set how often a batch is tried again that failed for a reason that may pass, such as a lost connection.
 
             Args:

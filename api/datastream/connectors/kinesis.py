@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import kinesis as engine
 from changelog_engine.connectors import packages
@@ -128,7 +128,7 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
         super().__init__(engine.KinesisSource(tuple(dict.fromkeys(names)), deserializer, properties))
 
     @kept
-    def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> FlinkKinesisConsumer:
+    def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> Self:
         """Which subtask reads which shard."""
         _arguments.instance(
             shard_assigner, KinesisShardAssigner, "FlinkKinesisConsumer.set_shard_assigner: shard_assigner"
@@ -216,22 +216,18 @@ class KinesisStreamsSinkBuilder:
         self._properties: engine.ClientProperties | None = None
         self._options = engine.SinkOptions()
 
-    def set_stream_name(self, stream_name: str) -> KinesisStreamsSinkBuilder:
+    def set_stream_name(self, stream_name: str) -> Self:
         """The stream."""
         self._stream = _arguments.text(stream_name, "KinesisStreamsSinkBuilder.set_stream_name: stream_name")
         return self
 
-    def set_serialization_schema(
-        self, serialization_schema: SerializationSchema
-    ) -> KinesisStreamsSinkBuilder:
+    def set_serialization_schema(self, serialization_schema: SerializationSchema) -> Self:
         """What turns elements into the data of records."""
         what = "KinesisStreamsSinkBuilder.set_serialization_schema: serialization_schema"
         self._schema = _arguments.instance(serialization_schema, SerializationSchema, what)
         return self
 
-    def set_partition_key_generator(
-        self, partition_key_generator: PartitionKeyGenerator
-    ) -> KinesisStreamsSinkBuilder:
+    def set_partition_key_generator(self, partition_key_generator: PartitionKeyGenerator) -> Self:
         """How elements get their partition keys.
 
         Raises:
@@ -251,7 +247,7 @@ class KinesisStreamsSinkBuilder:
         self._generator = partition_key_generator
         return self
 
-    def set_fail_on_error(self, fail_on_error: bool) -> KinesisStreamsSinkBuilder:
+    def set_fail_on_error(self, fail_on_error: bool) -> Self:
         """Whether a record that the stream does not take fails the job at once.
 
         Args:
@@ -261,9 +257,7 @@ class KinesisStreamsSinkBuilder:
         self._options = replace(self._options, fail_on_error=_arguments.flag(fail_on_error, what))
         return self
 
-    def set_kinesis_client_properties(
-        self, kinesis_client_properties: Mapping[str, str]
-    ) -> KinesisStreamsSinkBuilder:
+    def set_kinesis_client_properties(self, kinesis_client_properties: Mapping[str, str]) -> Self:
         """Where Kinesis is, and who writes.
 
         Args:
@@ -276,7 +270,7 @@ class KinesisStreamsSinkBuilder:
         self._properties = _properties(kinesis_client_properties, what, False)
         return self
 
-    def set_max_batch_size(self, max_batch_size: int) -> KinesisStreamsSinkBuilder:
+    def set_max_batch_size(self, max_batch_size: int) -> Self:
         """How many records are in a request.
 
         Args:
@@ -291,7 +285,7 @@ class KinesisStreamsSinkBuilder:
         return self
 
     @kept
-    def set_max_in_flight_requests(self, max_in_flight_requests: int) -> KinesisStreamsSinkBuilder:
+    def set_max_in_flight_requests(self, max_in_flight_requests: int) -> Self:
         """How many requests are under way at once.
 
         Args:
@@ -302,7 +296,7 @@ class KinesisStreamsSinkBuilder:
         return self
 
     @kept
-    def set_max_buffered_requests(self, max_buffered_requests: int) -> KinesisStreamsSinkBuilder:
+    def set_max_buffered_requests(self, max_buffered_requests: int) -> Self:
         """How many records wait at most.
 
         Args:
@@ -312,7 +306,7 @@ class KinesisStreamsSinkBuilder:
         _arguments.whole_number(max_buffered_requests, what, 1)
         return self
 
-    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: int) -> KinesisStreamsSinkBuilder:
+    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: int) -> Self:
         """How large a request is, partition keys included.
 
         Args:
@@ -326,7 +320,7 @@ class KinesisStreamsSinkBuilder:
         self._options = replace(self._options, batch_bytes=size)
         return self
 
-    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: int) -> KinesisStreamsSinkBuilder:
+    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: int) -> Self:
         """How long a record waits at most. Epochs last up to a second, and are the grain of it.
 
         Args:
@@ -337,7 +331,7 @@ class KinesisStreamsSinkBuilder:
         self._options = replace(self._options, time_in_buffer_ms=time_ms)
         return self
 
-    def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> KinesisStreamsSinkBuilder:
+    def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> Self:
         """How large a record may be, its partition key included; a larger one fails the job.
 
         Args:

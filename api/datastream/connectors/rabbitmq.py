@@ -5,7 +5,7 @@ Source: pyflink.datastream.connectors.rabbitmq
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import rabbitmq as engine
@@ -109,7 +109,7 @@ class RMQConnectionConfig:
             self._uri: str | None = None
             self._of_uri: dict[str, Any] = {}
 
-        def set_port(self, port: int) -> RMQConnectionConfig.Builder:
+        def set_port(self, port: int) -> Self:
             """Set the port.
 
             Args:
@@ -120,7 +120,7 @@ class RMQConnectionConfig:
             """
             return self._number("port", port, "set_port: port", 1, 65_535)
 
-        def set_host(self, host: str) -> RMQConnectionConfig.Builder:
+        def set_host(self, host: str) -> Self:
             """Set the host.
 
             Args:
@@ -131,7 +131,7 @@ class RMQConnectionConfig:
             """
             return self._text("host", host, "set_host: host")
 
-        def set_virtual_host(self, vhost: str) -> RMQConnectionConfig.Builder:
+        def set_virtual_host(self, vhost: str) -> Self:
             """Set the virtual host.
 
             Args:
@@ -142,7 +142,7 @@ class RMQConnectionConfig:
             """
             return self._text("virtual_host", vhost, "set_virtual_host: vhost")
 
-        def set_user_name(self, user_name: str) -> RMQConnectionConfig.Builder:
+        def set_user_name(self, user_name: str) -> Self:
             """Set the user.
 
             Args:
@@ -153,7 +153,7 @@ class RMQConnectionConfig:
             """
             return self._text("user", user_name, "set_user_name: user_name")
 
-        def set_password(self, password: str) -> RMQConnectionConfig.Builder:
+        def set_password(self, password: str) -> Self:
             """Set the password. It is shipped to the workers, and is in no message and no table.
 
             Args:
@@ -163,7 +163,7 @@ class RMQConnectionConfig:
             self._given["password"] = _arguments.password_text(password, what)
             return self
 
-        def set_uri(self, uri: str) -> RMQConnectionConfig.Builder:
+        def set_uri(self, uri: str) -> Self:
             """Set the URI, which takes the place of host, port, virtual host, user and password.
 
             Args:
@@ -182,14 +182,12 @@ class RMQConnectionConfig:
             return self
 
         @kept
-        def set_topology_recovery_enabled(
-            self, topology_recovery_enabled: bool
-        ) -> RMQConnectionConfig.Builder:
+        def set_topology_recovery_enabled(self, topology_recovery_enabled: bool) -> Self:
             """Set whether queues, exchanges and consumers are made again after a lost connection."""
             what = "set_topology_recovery_enabled: topology_recovery_enabled"
             return self._flag("topology_recovery", topology_recovery_enabled, what)
 
-        def set_requested_heartbeat(self, requested_heartbeat: int) -> RMQConnectionConfig.Builder:
+        def set_requested_heartbeat(self, requested_heartbeat: int) -> Self:
             """Set how often the two sides say that they are there. Epochs may take longer: a thread of its own says it.
 
             Args:
@@ -201,7 +199,7 @@ class RMQConnectionConfig:
             what = "set_requested_heartbeat: requested_heartbeat"
             return self._number("heartbeat_s", requested_heartbeat, what, 0, engine.LARGEST_SHORT)
 
-        def set_requested_frame_max(self, requested_frame_max: int) -> RMQConnectionConfig.Builder:
+        def set_requested_frame_max(self, requested_frame_max: int) -> Self:
             """Set the size of the largest frame; messages may be larger.
 
             Args:
@@ -215,7 +213,7 @@ class RMQConnectionConfig:
                 "frame_max", requested_frame_max, what, engine.SMALLEST_FRAME, engine.LARGEST_FRAME
             )
 
-        def set_requested_channel_max(self, requested_channel_max: int) -> RMQConnectionConfig.Builder:
+        def set_requested_channel_max(self, requested_channel_max: int) -> Self:
             """Set how many channels a connection may have; one is used.
 
             Args:
@@ -227,9 +225,7 @@ class RMQConnectionConfig:
             what = "set_requested_channel_max: requested_channel_max"
             return self._number("channel_max", requested_channel_max, what, 0, engine.LARGEST_SHORT)
 
-        def set_network_recovery_interval(
-            self, network_recovery_interval: int
-        ) -> RMQConnectionConfig.Builder:
+        def set_network_recovery_interval(self, network_recovery_interval: int) -> Self:
             """Set the time between two tries to connect.
 
             Args:
@@ -239,7 +235,7 @@ class RMQConnectionConfig:
             most = engine.LARGEST_TIMEOUT_MS
             return self._number("network_recovery_interval_ms", network_recovery_interval, what, 0, most)
 
-        def set_connection_timeout(self, connection_timeout: int) -> RMQConnectionConfig.Builder:
+        def set_connection_timeout(self, connection_timeout: int) -> Self:
             """Set how long a try to connect may take.
 
             Args:
@@ -250,7 +246,7 @@ class RMQConnectionConfig:
                 "connection_timeout_ms", connection_timeout, what, 0, engine.LARGEST_TIMEOUT_MS
             )
 
-        def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfig.Builder:
+        def set_automatic_recovery(self, automatic_recovery: bool) -> Self:
             """Set whether an attempt of the job tries for a minute to connect, or once.
 
             A connection that is lost fails the attempt in either case, and the job's restart strategy decides: what was not
@@ -263,7 +259,7 @@ class RMQConnectionConfig:
                 "automatic_recovery", automatic_recovery, "set_automatic_recovery: automatic_recovery"
             )
 
-        def set_prefetch_count(self, prefetch_count: int) -> RMQConnectionConfig.Builder:
+        def set_prefetch_count(self, prefetch_count: int) -> Self:
             """Set how many messages a source may have that are not acknowledged.
 
             Messages are acknowledged by checkpoints, so this is also how many are read between two of them.
@@ -293,19 +289,17 @@ class RMQConnectionConfig:
                     )
             return RMQConnectionConfig(engine.ConnectionOptions(**self._given))
 
-        def _number(
-            self, name: str, value: int, what: str, least: int, most: int
-        ) -> RMQConnectionConfig.Builder:
+        def _number(self, name: str, value: int, what: str, least: int, most: int) -> Self:
             self._given[name] = _arguments.whole_number(
                 value, f"RMQConnectionConfig.Builder.{what}", least, most
             )
             return self
 
-        def _text(self, name: str, value: str, what: str) -> RMQConnectionConfig.Builder:
+        def _text(self, name: str, value: str, what: str) -> Self:
             self._given[name] = _arguments.text(value, f"RMQConnectionConfig.Builder.{what}")
             return self
 
-        def _flag(self, name: str, value: bool, what: str) -> RMQConnectionConfig.Builder:
+        def _flag(self, name: str, value: bool, what: str) -> Self:
             self._given[name] = _arguments.flag(value, f"RMQConnectionConfig.Builder.{what}")
             return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
@@ -94,7 +94,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
     def add_array_column(
         self, name: str, separator: str = ";", element_type: TypeInformation | None = None
-    ) -> CsvSchemaBuilder:
+    ) -> Self:
         """Add a column of lists.
 
         Args:
@@ -108,11 +108,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             raise ArgumentTypeError(f"{what}: separator must be a str, got {separator!r}")
         return self._add(name, Types.LIST(element), what, separator)
 
-    def add_boolean_column(self, name: str) -> CsvSchemaBuilder:
+    def add_boolean_column(self, name: str) -> Self:
         """Add a column of ``true`` and ``false``."""
         return self._add(name, Types.BOOLEAN(), "CsvSchemaBuilder.add_boolean_column")
 
-    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> CsvSchemaBuilder:
+    def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> Self:
         """Add a column of numbers.
 
         Args:
@@ -122,11 +122,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         what = "CsvSchemaBuilder.add_number_column"
         return self._add(name, type_info(number_type, f"{what}: number_type") or Types.LONG(), what)
 
-    def add_string_column(self, name: str) -> CsvSchemaBuilder:
+    def add_string_column(self, name: str) -> Self:
         """Add a column of texts."""
         return self._add(name, Types.STRING(), "CsvSchemaBuilder.add_string_column")
 
-    def add_column(self, name: str, data_type: TypeInformation) -> CsvSchemaBuilder:
+    def add_column(self, name: str, data_type: TypeInformation) -> Self:
         """Add a column of any type that a cell can hold, such as dates; beyond PyFlink.
 
         Args:
@@ -139,25 +139,25 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             raise ConfigurationError(f"{what}: data_type must be a type such as DataTypes.DATE(), got None")
         return self._add(name, found, what)
 
-    def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
+    def add_columns_from(self, schema: CsvSchema) -> Self:
         """Add all columns of another schema."""
         self._settings.columns += schema._schema.columns
         return self
 
-    def clear_columns(self) -> CsvSchemaBuilder:
+    def clear_columns(self) -> Self:
         """Remove all columns."""
         self._settings.columns.clear()
         return self
 
-    def set_allow_comments(self, allow: bool = True) -> CsvSchemaBuilder:
+    def set_allow_comments(self, allow: bool = True) -> Self:
         """Leave out lines that begin with ``#`` when reading."""
         return self._set(comments=flag(allow, "CsvSchemaBuilder.set_allow_comments: allow"))
 
-    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+    def disable_array_element_separator(self) -> Self:
         """Take no separator within the array columns that there are: their cells are lists of one element."""
         return self.set_array_element_separator("")
 
-    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+    def remove_array_element_separator(self, index: int) -> Self:
         """As `disable_array_element_separator`, for one column.
 
         Args:
@@ -171,7 +171,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         columns[index] = replace(columns[index], separator="")
         return self
 
-    def set_array_element_separator(self, separator: str) -> CsvSchemaBuilder:
+    def set_array_element_separator(self, separator: str) -> Self:
         """Set the separator within all array columns that there are."""
         columns = self._settings.columns
         for index, column in enumerate(columns):
@@ -179,19 +179,19 @@ class CsvSchemaBuilder(NamesOfPyFlink):
                 columns[index] = replace(column, separator=separator)
         return self
 
-    def set_column_separator(self, char: str) -> CsvSchemaBuilder:
+    def set_column_separator(self, char: str) -> Self:
         """Set what ends cells: one character; default ``,``."""
         return self._set(separator=_character(char, "set_column_separator"))
 
-    def disable_escape_char(self) -> CsvSchemaBuilder:
+    def disable_escape_char(self) -> Self:
         """Let nothing escape; this is the default."""
         return self._set(escape=None)
 
-    def set_escape_char(self, char: str) -> CsvSchemaBuilder:
+    def set_escape_char(self, char: str) -> Self:
         """Set what escapes the character after it."""
         return self._set(escape=_character(char, "set_escape_char"))
 
-    def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
+    def set_line_separator(self, separator: str) -> Self:
         r"""Set the end of lines that are written; ``\n``, ``\r`` and ``\r\n`` are read in any case."""
         if separator not in ("\n", "\r", "\r\n"):
             raise ConfigurationError(
@@ -199,7 +199,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             )
         return self._set(line_end=separator)
 
-    def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
+    def set_null_value(self, null_value: str) -> Self:
         """Set the cell that stands for null, in all columns."""
         if not isinstance(null_value, str):
             raise ArgumentTypeError(
@@ -207,23 +207,23 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             )
         return self._set(null_text=null_value)
 
-    def disable_quote_char(self) -> CsvSchemaBuilder:
+    def disable_quote_char(self) -> Self:
         """Quote nothing."""
         return self._set(quote=None)
 
-    def set_quote_char(self, char: str) -> CsvSchemaBuilder:
+    def set_quote_char(self, char: str) -> Self:
         """Set what stands round cells that hold separators or ends of lines; default a double quote."""
         return self._set(quote=_character(char, "set_quote_char"))
 
-    def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
+    def set_skip_first_data_row(self, skip: bool = True) -> Self:
         """Leave out the first line (after the header) when reading."""
         return self._set(skip_first=flag(skip, "CsvSchemaBuilder.set_skip_first_data_row: skip"))
 
-    def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
+    def set_strict_headers(self, strict: bool = True) -> Self:
         """Let a header name exactly the columns, in order, or reading fails."""
         return self._set(strict_header=flag(strict, "CsvSchemaBuilder.set_strict_headers: strict"))
 
-    def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
+    def set_use_header(self, use: bool = True) -> Self:
         """Read and write a first line with the names of the columns; cells go by these names."""
         return self._set(header=flag(use, "CsvSchemaBuilder.set_use_header: use"))
 
@@ -234,13 +234,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
     def __len__(self) -> int:
         return self.size()
 
-    def _add(
-        self, name: str, wanted: TypeInformation, what: str, separator: str | None = None
-    ) -> CsvSchemaBuilder:
+    def _add(self, name: str, wanted: TypeInformation, what: str, separator: str | None = None) -> Self:
         self._settings.columns.append(files.CsvColumn(text(name, f"{what}: name"), wanted, separator))
         return self
 
-    def _set(self, **options: Any) -> CsvSchemaBuilder:
+    def _set(self, **options: Any) -> Self:
         self._settings.options.update(options)
         return self
 

@@ -5,7 +5,7 @@ Source: pyflink.datastream.formats.csv (1.16), pyflink.common.serialization (1.1
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.formats.csv_lines import CsvOptions, line_reader, line_writer, lines_reader
@@ -100,7 +100,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             self._options = CsvOptions()
             self._ignore_parse_errors = False
 
-        def set_field_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+        def set_field_delimiter(self, delimiter: str) -> Self:
             """What stands between fields; default ``,``.
 
             Args:
@@ -108,7 +108,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return self._set("set_field_delimiter: delimiter", field_delimiter=_one(delimiter))
 
-        def set_allow_comments(self, allow_comments: bool) -> CsvRowDeserializationSchema.Builder:
+        def set_allow_comments(self, allow_comments: bool) -> Self:
             """Whether lines that begin with ``#`` are left out; default False.
 
             Args:
@@ -118,7 +118,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
             return self
 
-        def set_array_element_delimiter(self, delimiter: str) -> CsvRowDeserializationSchema.Builder:
+        def set_array_element_delimiter(self, delimiter: str) -> Self:
             """What stands between the elements of an array or a nested row; default ``;``.
 
             Raises:
@@ -126,7 +126,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
-        def set_quote_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+        def set_quote_character(self, c: str) -> Self:
             """What fields are quoted with; default ``"``.
 
             Args:
@@ -134,7 +134,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return self._set("set_quote_character: c", quote=_one(c))
 
-        def set_escape_character(self, c: str) -> CsvRowDeserializationSchema.Builder:
+        def set_escape_character(self, c: str) -> Self:
             """What takes the meaning of the character after it; by default none does.
 
             Args:
@@ -142,7 +142,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return self._set("set_escape_character: c", escape=_one(c))
 
-        def set_null_literal(self, null_literal: str) -> CsvRowDeserializationSchema.Builder:
+        def set_null_literal(self, null_literal: str) -> Self:
             """Which text is None; by default none is.
 
             Args:
@@ -150,7 +150,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
-        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
+        def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
             """Whether fields that cannot be parsed are None, and lines that are no row are left out; default False.
 
             Args:
@@ -168,7 +168,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             """
             return CsvRowDeserializationSchema(self._type_info, self._options, self._ignore_parse_errors)
 
-        def _set(self, what: str, **option: str | None) -> CsvRowDeserializationSchema.Builder:
+        def _set(self, what: str, **option: str | None) -> Self:
             self._options = _with(self._options, f"CsvRowDeserializationSchema.Builder.{what}", option)
             return self
 
@@ -225,7 +225,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._type_info = row_type(type_info, "CsvRowSerializationSchema.Builder: type_info")
             self._options = CsvOptions(null_literal="")
 
-        def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
+        def set_field_delimiter(self, c: str) -> Self:
             """What stands between fields; default ``,``.
 
             Args:
@@ -233,7 +233,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             """
             return self._set("set_field_delimiter: c", field_delimiter=_one(c))
 
-        def set_line_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+        def set_line_delimiter(self, delimiter: str) -> Self:
             r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing.
 
             Args:
@@ -247,7 +247,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._options = self._options._replace(line_delimiter=delimiter)
             return self
 
-        def set_array_element_delimiter(self, delimiter: str) -> CsvRowSerializationSchema.Builder:
+        def set_array_element_delimiter(self, delimiter: str) -> Self:
             """What stands between the elements of an array or a nested row; default ``;``.
 
             Raises:
@@ -255,12 +255,12 @@ class CsvRowSerializationSchema(SerializationSchema):
             """
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
-        def disable_quote_character(self) -> CsvRowSerializationSchema.Builder:
+        def disable_quote_character(self) -> Self:
             """Quote nothing."""
             self._options = self._options._replace(quote=None)
             return self
 
-        def set_quote_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+        def set_quote_character(self, c: str) -> Self:
             """What fields are quoted with; default ``"``.
 
             Args:
@@ -268,7 +268,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             """
             return self._set("set_quote_character: c", quote=_one(c))
 
-        def set_escape_character(self, c: str) -> CsvRowSerializationSchema.Builder:
+        def set_escape_character(self, c: str) -> Self:
             """What stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled.
 
             Args:
@@ -276,7 +276,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             """
             return self._set("set_escape_character: c", escape=_one(c))
 
-        def set_null_literal(self, s: str) -> CsvRowSerializationSchema.Builder:
+        def set_null_literal(self, s: str) -> Self:
             """How None is written; default: as nothing."""
             return self._set("set_null_literal: s", null_literal=_any(s))
 
@@ -288,7 +288,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             """
             return CsvRowSerializationSchema(self._type_info, self._options)
 
-        def _set(self, what: str, **option: str | None) -> CsvRowSerializationSchema.Builder:
+        def _set(self, what: str, **option: str | None) -> Self:
             self._options = _with(self._options, f"CsvRowSerializationSchema.Builder.{what}", option)
             return self
 

@@ -5,7 +5,7 @@ Source: pyflink.datastream.formats.json (1.16), pyflink.common.serialization (1.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -96,7 +96,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._fail_on_missing_field = False
             self._ignore_parse_errors = False
 
-        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+        def type_info(self, type_info: TypeInformation) -> Self:
             """The type of the rows.
 
             Args:
@@ -109,7 +109,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._type_info = row_type(type_info, what)
             return self
 
-        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+        def json_schema(self, json_schema: str) -> Self:
             """The type of the rows, by a JSON Schema.
 
             Numbers become ``BIG_DEC``.
@@ -124,12 +124,12 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._type_info = row_type(_json_schema.type_of(_arguments.text(json_schema, what)), what)
             return self
 
-        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+        def fail_on_missing_field(self) -> Self:
             """Fail when a field is missing; by default it is None."""
             self._fail_on_missing_field = True
             return self
 
-        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+        def ignore_parse_errors(self) -> Self:
             """Fields that cannot be parsed are None, and messages that are no JSON object left out; by default both fail."""
             self._ignore_parse_errors = True
             return self
@@ -202,7 +202,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         def __init__(self) -> None:
             self._type_info: TypeInformation | None = None
 
-        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+        def with_type_info(self, type_info: TypeInformation) -> Self:
             """The type of the rows.
 
             Args:
