@@ -78,7 +78,6 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
 
     Args:
         value: what a user gave.
-        wanted: the class.
         what: names the method and the parameter.
         such_as: an example for the message; an Enum needs none.
 

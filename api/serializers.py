@@ -48,7 +48,6 @@ class Serializer(ABC):
         """Write objects one after the other, each after its length.
 
         Args:
-            iterable: the objects.
             stream: where their bytes go.
         """
         for each in iterable:

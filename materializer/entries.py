@@ -17,7 +17,6 @@ class StateEntries(Mapping[Any, Any]):
     hashable, and a lookup goes by the declared type of the keys. Equal to any mapping with the same entries.
 
     Args:
-        codec: of the keys.
         entries: identity to value; of namespaced state, (identity, namespace) to value.
         namespaced: whether keys are pairs of a key and the text of its namespace.
 

@@ -55,7 +55,6 @@ class FoldedState:
     """Every keyed state of a job at one checkpoint.
 
     Args:
-        checkpoint: the checkpoint.
         states: (operator uid, state name) to entries, a mapping of key to value; a list state's value is a list, a map
             state's again such a mapping, an aggregating state's its accumulator. A key of namespaced state is a pair of
             the key and the namespace's text.
@@ -129,7 +128,6 @@ def fold_at(
 
     Args:
         ledger: the job's log.
-        checkpoint: one of its checkpoints.
         allow_pickle: see ``state_at``.
         key_groups: only entries of these.
         operators: only those of operators with these uids; None for all.

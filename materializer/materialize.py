@@ -61,7 +61,6 @@ def materialize(
     """Make the snapshot of a checkpoint.
 
     Args:
-        folder: the job's folder.
         checkpoint_id: which; None for the one that the job would go on from.
         run: runs the folds, here or elsewhere.
         piece_bytes: about how large a piece of a snapshot gets.

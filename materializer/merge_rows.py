@@ -42,7 +42,6 @@ def row_changes(storage: Storage, rows: Rows, stays: Needed, least: int = LEAST_
     Args:
         storage: the changelog.
         rows: those that are there.
-        stays: what stays.
         least: fewer files of single rows are not merged.
 
     Raises:

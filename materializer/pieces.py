@@ -60,7 +60,6 @@ def pieces_of(document: Mapping[str, Any], files: Iterable[PartFile]) -> list[Pi
     """The pieces that a snapshot's marker names.
 
     Args:
-        document: the marker's.
         files: of the snapshot, for full snapshots, whose marker names none.
     """
     if "files" in document:

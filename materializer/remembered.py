@@ -14,7 +14,6 @@ def remember(folder: JobFolder, retention: Retention) -> None:
     """Write a job's retention down, unless that is what stands there.
 
     Args:
-        folder: the job's folder.
         retention: what truncation keeps.
 
     Raises:
@@ -26,9 +25,6 @@ def remember(folder: JobFolder, retention: Retention) -> None:
 
 def recall(folder: JobFolder) -> Retention:
     """The retention that the job ran with last; the defaults when it did not say, or can't be read.
-
-    Args:
-        folder: the job's folder.
 
     Raises:
         StorageError: the folder could not be read.

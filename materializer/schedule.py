@@ -36,7 +36,6 @@ class Schedule:
     """Materializes and truncates from time to time.
 
     Args:
-        folder: the job's folder.
         interval_ms: from the beginning of one materialization to that of the next.
         retention: what truncation keeps; None never truncates.
         max_failures: failures in a row that are tolerated.
@@ -163,8 +162,6 @@ def beside_job(
     """The schedule that a job's settings ask for; None for none.
 
     Args:
-        folder: the job's folder.
-        settings: of the job.
         give_up: see Schedule.
         background: gives what may run tasks in the job's Spark; nothing where that has no room for them.
         monitor: see Schedule.

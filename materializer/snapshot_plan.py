@@ -29,9 +29,7 @@ class SnapshotPlan(NamedTuple):
     """A materialization to be done.
 
     Args:
-        checkpoint: of which.
         previous: the checkpoint of the snapshot it builds on, None for none.
-        tasks: the folds.
         cells: operator -> into how many pieces the entries of a subtask are cut.
         log_parts: files of the log that are read.
     """
@@ -52,7 +50,6 @@ def plan_snapshot(
     """Plan the snapshot of a checkpoint.
 
     Args:
-        folder: the job's folder.
         checkpoint_id: which; None for the one that the job would go on from.
         piece_bytes: about how large a piece of a snapshot gets.
         broken: snapshots not to build on.

@@ -75,7 +75,6 @@ def truncate(
     """Truncate a job's log and snapshots.
 
     Args:
-        folder: the job's folder.
         retention: what stays.
         clock: seconds since 1970.
 
@@ -102,7 +101,6 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
     """Step 4 alone, when there is something to delete: make room before a materialization writes.
 
     Args:
-        folder: the job's folder.
         retention: of which the grace time counts.
         clock: seconds since 1970.
 

@@ -23,7 +23,6 @@ def upkeep(
     """Make the snapshot of a checkpoint, then truncate; what takes long goes to tasks.
 
     Args:
-        folder: the job's folder.
         run: runs the tasks: the folds, and the truncation, which merges small files.
         retention: what truncation keeps; None truncates nothing.
         told: called with what was materialized, None for nothing to do, before the truncation begins.

@@ -27,7 +27,6 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
 
     Args:
         factory: see `BulkWriterFactory`.
-        row_type: of the rows.
 
     Source: pyflink.common.serialization.RowDataBulkWriterFactory
     """

@@ -99,7 +99,6 @@ class Configuration(NamesOfPyFlink):
 
         Args:
             key: the option.
-            value: its value.
         """
         return self._set(key, value, (str,))
 

@@ -8,9 +8,6 @@ from .._unsupported import module_getattr
 class JobID:
     """Identity of one run of a job; ``str()`` gives 32 hexadecimal digits.
 
-    Args:
-        job_id: the digits.
-
     Source: pyflink.common.JobID
     """
 

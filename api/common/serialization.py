@@ -36,9 +36,6 @@ class SerializationSchema(ABC):
     def serialize(self, element: Any) -> bytes:
         """The message of a value.
 
-        Args:
-            element: the value.
-
         Raises:
             TypeMismatchError: this schema cannot write it.
         """

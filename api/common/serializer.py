@@ -41,7 +41,6 @@ class TypeSerializer(ABC, Generic[T]):
         """Write a value.
 
         Args:
-            element: the value.
             stream: where its bytes go.
         """
 

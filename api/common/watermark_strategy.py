@@ -27,7 +27,6 @@ class TimestampAssigner(abc.ABC):
         """The event time of an element.
 
         Args:
-            value: the element.
             record_timestamp: the time it had so far, in ms; -9223372036854775808 for none.
 
         Returns:

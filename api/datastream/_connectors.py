@@ -82,7 +82,6 @@ def with_options(graph: JobGraph, entries: Mapping[str, str], checkpoint_interva
     """The graph with connectors that know the configuration, each of which was asked whether it can work.
 
     Args:
-        graph: the job.
         entries: all keys and texts of the configuration.
         checkpoint_interval_ms: what the engine makes of them; connectors find it in their place, or no such entry.
 

@@ -19,7 +19,6 @@ def execution_plan(graph: JobGraph, descriptions: Mapping[int, str]) -> str:
     """The operators and how elements reach them.
 
     Args:
-        graph: the program.
         descriptions: of nodes that have one, by id.
 
     Returns:

@@ -297,9 +297,6 @@ class EnvironmentSettings:
 
         A source function is taken for one that never ends, as in Flink; only a program that says BATCH knows better.
 
-        Args:
-            sources: of the job.
-
         Raises:
             InvalidJobError: BATCH was asked for, and a source never ends.
         """

@@ -43,10 +43,8 @@ class AsyncDataStream:
 
         Args:
             data_stream: the stream. Of a keyed one each key's elements are asked in its subtask; the function has no state.
-            async_function: the function.
             timeout: how long an element may take before ``AsyncFunction.timeout`` answers for it; 0 for ever.
             capacity: how many elements may be under way in a subtask, at least 1.
-            output_type: type of the results.
 
         Returns:
             The stream of the results, each with its element's timestamp.
@@ -66,8 +64,6 @@ class AsyncDataStream:
         """As `unordered_wait`, with more attempts for what the strategy wants to be tried again.
 
         Args:
-            data_stream: the stream.
-            async_function: the function.
             timeout: how long an element may take, all attempts and pauses together; more than 0.
             async_retry_strategy: what is tried again, when, and how often.
             capacity: how many elements may be under way in a subtask; one that waits for its next attempt is.
@@ -88,10 +84,8 @@ class AsyncDataStream:
 
         Args:
             data_stream: the stream; as for `unordered_wait`.
-            async_function: the function.
             timeout: as for `unordered_wait`.
             capacity: how many elements may be under way in a subtask; one whose results wait for those before it is.
-            output_type: type of the results.
 
         Returns:
             The stream of the results, each with its element's timestamp.
@@ -111,8 +105,6 @@ class AsyncDataStream:
         """As `ordered_wait`, with more attempts for what the strategy wants to be tried again.
 
         Args:
-            data_stream: the stream.
-            async_function: the function.
             timeout: as for `unordered_wait_with_retry`.
             async_retry_strategy: what is tried again, when, and how often.
             capacity: as for `ordered_wait`.

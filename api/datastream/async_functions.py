@@ -46,9 +46,6 @@ class AsyncFunction(Function, Generic[IN, OUT]):
     def timeout(self, value: IN) -> list[OUT]:
         """The results for an element whose time is over, a list. The call is cancelled. By default an error.
 
-        Args:
-            value: the element.
-
         Raises:
             TimeoutError: always, unless it is overridden; it fails the job.
         """

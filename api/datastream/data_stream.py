@@ -411,7 +411,6 @@ class DataStream(NamesOfPyFlink):
         """Put the elements into windows of a fixed number of elements, all keys together. One subtask does the work.
 
         Args:
-            size: number of elements of a window.
             slide: number of elements from one window to the next; 0, the default, for ``size``.
         """
         return AllWindowedStream(self, _counted(size, slide, "DataStream.count_window_all"))
@@ -731,7 +730,6 @@ class KeyedStream(DataStream):
         """Make any number of elements of each element, with keyed state and timers.
 
         Args:
-            func: the function.
             output_type: type of the new elements.
         """
         what = "KeyedStream.process"
@@ -819,7 +817,6 @@ class KeyedStream(DataStream):
         """Put the elements of each key into windows of a fixed number of elements.
 
         Args:
-            size: number of elements of a window.
             slide: number of elements from one window to the next; 0, the default, for ``size``.
         """
         return WindowedStream(self, _counted(size, slide, "KeyedStream.count_window"))
@@ -962,7 +959,6 @@ class WindowedStream(_Windows):
     """A keyed stream in windows, from ``KeyedStream.window``. Each key has windows of its own.
 
     Args:
-        keyed_stream: the stream.
         window_assigner: says which windows an element belongs to.
 
     Example:
@@ -1022,7 +1018,6 @@ class WindowedStream(_Windows):
         """Aggregate the elements of each window as they come.
 
         Args:
-            aggregate_function: the function.
             window_function: is given the aggregate's result when the window fires; without it, that is the result.
             accumulator_type: type of the accumulator; a list of types means a row.
             output_type: type of the results.
@@ -1041,8 +1036,6 @@ class WindowedStream(_Windows):
         """Keep all elements of each window, and call a function with them when it fires.
 
         Args:
-            window_function: the function.
-            result_type: type of the results.
             output_type: another name of result_type.
         """
         output_type = _either(result_type, output_type, "WindowedStream.apply")
@@ -1058,8 +1051,6 @@ class WindowedStream(_Windows):
         """Keep all elements of each window, and call a function with them when it fires; it sees time and state.
 
         Args:
-            process_window_function: the function.
-            result_type: type of the results.
             output_type: another name of result_type.
         """
         output_type = _either(result_type, output_type, "WindowedStream.process")
@@ -1070,7 +1061,6 @@ class AllWindowedStream(_Windows):
     """A stream in windows over all its elements, from ``DataStream.window_all``. One subtask does all the work.
 
     Args:
-        data_stream: the stream.
         window_assigner: says which windows an element belongs to.
 
     Source: pyflink.datastream.AllWindowedStream
@@ -1278,7 +1268,6 @@ class BroadcastStream(NamesOfPyFlink):
     stream.
 
     Args:
-        input_stream: the broadcast stream.
         broadcast_state_descriptors: declare the broadcast states.
 
     Raises:
@@ -1307,8 +1296,6 @@ class BroadcastConnectedStream(NamesOfPyFlink):
     """A stream, keyed or not, connected with a broadcast stream; from ``connect()``.
 
     Args:
-        non_broadcast_stream: the stream.
-        broadcast_stream: the broadcast stream.
         broadcast_state_descriptors: declare the broadcast states.
 
     Example:

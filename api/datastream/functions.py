@@ -151,7 +151,6 @@ class AggregateFunction(Function):
         """The accumulator with one more element.
 
         Args:
-            value: the element.
             accumulator: may be changed and returned.
         """
 

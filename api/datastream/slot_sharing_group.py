@@ -267,7 +267,6 @@ class SlotSharingGroup:
             """Set an external resource, such as ``gpu``; a second value for a name replaces the first.
 
             Args:
-                name: its name.
                 value: how much, above 0.
             """
             what = "SlotSharingGroup.Builder.set_external_resource: name"

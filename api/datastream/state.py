@@ -95,9 +95,6 @@ class AppendingState(State, Generic[IN, OUT]):
     def add(self, value: IN) -> None:
         """Add an element to the current key's content.
 
-        Args:
-            value: the element.
-
         Raises:
             TypeMismatchError: it does not fit the declared type.
         """
@@ -131,9 +128,6 @@ class ListState(MergingState[T, Iterable[T]]):
     def add_all(self, values: list[T]) -> None:
         """Add elements at the end of the current key's list.
 
-        Args:
-            values: the elements.
-
         Raises:
             TypeMismatchError: an element does not fit the declared type.
         """
@@ -151,19 +145,11 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of a map key; None when there is none.
-
-        Args:
-            key: the map key.
-        """
+        """The value of a map key; None when there is none."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
         """Set the value of a map key.
-
-        Args:
-            key: the map key.
-            value: its value.
 
         Raises:
             TypeMismatchError: either does not fit its declared type.
@@ -173,28 +159,17 @@ class MapState(State, Generic[K, V]):
     def put_all(self, dict_value: dict[K, V]) -> None:
         """Set the values of several map keys.
 
-        Args:
-            dict_value: map keys and values.
-
         Raises:
             TypeMismatchError: one does not fit its declared type.
         """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Remove a map key; nothing happens when it is not there.
-
-        Args:
-            key: the map key.
-        """
+        """Remove a map key; nothing happens when it is not there."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether a map key is there.
-
-        Args:
-            key: the map key.
-        """
+        """Whether a map key is there."""
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -314,9 +289,6 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
     @abstractmethod
     def put_all(self, dict_value: dict[K, V]) -> None:
         """Set the values of several keys.
-
-        Args:
-            dict_value: keys and values.
 
         Raises:
             TypeMismatchError: one does not fit its declared type.

@@ -111,7 +111,6 @@ class ValueStateDescriptor(StateDescriptor):
 
     Args:
         name: unique within the operator.
-        value_type_info: type of the value.
 
     Source: pyflink.datastream.state.ValueStateDescriptor
     """
@@ -152,8 +151,6 @@ class MapStateDescriptor(StateDescriptor):
 
     Args:
         name: unique within the operator.
-        key_type_info: type of the map keys.
-        value_type_info: type of the values.
 
     Source: pyflink.datastream.state.MapStateDescriptor
     """

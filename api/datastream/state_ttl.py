@@ -163,7 +163,6 @@ class StateTtlConfig:
         update_type: what counts as an access.
         state_visibility: whether reading may give an expired value that was not removed yet.
         ttl_time_characteristic: whose time it is.
-        ttl: how long.
         cleanup_strategies: how expired entries are removed that nobody reads.
 
     Raises:
@@ -355,11 +354,7 @@ class StateTtlConfig:
             return self
 
         def set_ttl(self, ttl: Time) -> Self:
-            """Say how long entries live.
-
-            Args:
-                ttl: how long.
-            """
+            """Say how long entries live."""
             self._ttl = _positive(ttl, "Builder.set_ttl")
             return self
 

@@ -296,7 +296,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
         Args:
             clear_transformations: forget the program, as an execution does; default False.
-            job_name: the graph's name.
 
         Raises:
             InvalidJobError: there is nothing new to run, or the program cannot run.
@@ -519,9 +518,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         They reach a Spark session that the job starts itself; one that is active already keeps its class path, and the
         job warns. Connectors and formats need none: a jar of Flink, of Kafka's clients or of a JDBC driver may be missing,
         with a warning.
-
-        Args:
-            jars_path: paths of jar files.
 
         Raises:
             ConfigurationError: one of the files is not there.

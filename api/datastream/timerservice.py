@@ -34,9 +34,6 @@ class TimerService(ABC):
         """Set a timer that fires when the machine's time passes the given one.
 
         Those still pending when a bounded input has ended are dropped.
-
-        Args:
-            timestamp: when it fires.
         """
 
     @abstractmethod
@@ -44,9 +41,6 @@ class TimerService(ABC):
         """Set a timer that fires when the watermark passes the given time.
 
         One that lies below the current watermark fires when the watermark advances next.
-
-        Args:
-            timestamp: when it fires.
         """
 
     @abstractmethod

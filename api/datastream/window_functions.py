@@ -35,7 +35,6 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         Args:
             key: the window's key.
-            window: the window.
             inputs: its elements, in the order of arrival; after ``reduce`` or ``aggregate`` their result alone.
         """
 
@@ -51,7 +50,6 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
         """The new elements: a generator or other iterable, or None for no elements.
 
         Args:
-            window: the window.
             inputs: its elements, in the order of arrival; after ``reduce`` or ``aggregate`` their result alone.
         """
 
@@ -145,11 +143,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
         """
 
     def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
-        """Called when the window goes: clear what is in its ``window_state``. Does nothing by default.
-
-        Args:
-            context: the window and its state.
-        """
+        """Called when the window goes: clear what is in its ``window_state``. Does nothing by default."""
 
 
 def is_window_function(function: Any) -> bool:

@@ -103,7 +103,6 @@ class MetricGroup(ABC):
         """A group inside this one; the same one for the same name.
 
         Args:
-            name: its name.
             extra: a value; then the result is the group of this value inside that of the name, and
                 ``get_all_variables`` has the pair.
         """
@@ -121,7 +120,6 @@ class MetricGroup(ABC):
         """A number that is asked for when it is looked at.
 
         Args:
-            name: its name.
             obj: called without arguments for the number.
 
         Raises:
@@ -133,7 +131,6 @@ class MetricGroup(ABC):
         """A meter; the same one for the same name.
 
         Args:
-            name: its name.
             time_span_in_seconds: over which the rate is taken; default 60.
 
         Raises:

@@ -19,7 +19,6 @@ class Field(NamedTuple):
     """A field of a ROW data type; made by `DataTypes.FIELD`.
 
     Args:
-        name: its name.
         data_type: type of its values.
     """
 

@@ -44,7 +44,6 @@ class StateLog(MutationLog):
 
     Args:
         operator, state: whose mutations.
-        key_codec: of the keys.
         value_codec: of the values; None for timers, whose value is the timestamp.
         map_codec: of a map's keys; None for what is not a map.
         explicit: operations are kept.

@@ -144,11 +144,7 @@ def _last_by_first(index: Any, entries: Any, count: int) -> Any:
 
 
 class _Rows:
-    """Rows of one state, some of which are taken; repeated columns are numbered once.
-
-    Args:
-        table: the rows.
-    """
+    """Rows of one state, some of which are taken; repeated columns are numbered once."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

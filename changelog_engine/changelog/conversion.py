@@ -119,7 +119,6 @@ def fill_versions(
         versions: how they were written, and what becomes of the values.
         operator: uid, for messages.
         spec: the state as it is kept now.
-        key_type: type of the keys.
         state: its table, empty.
         namespaces: of namespaced state.
         log: takes what was converted; None logs nothing.
@@ -182,7 +181,6 @@ def clear_all(log: MutationLog, live: pa.Table, key_type: TypeInformation | None
     Args:
         log: of the state, which has no namespaces.
         live: its live rows.
-        key_type: type of the keys.
     """
     identities = list(dict.fromkeys(identities_of(live, key_codec_for(key_type), None)))
     log.keys.extend(identities)
@@ -229,7 +227,6 @@ def converted(
         version: of the value; it converts.
         value: as it was decoded.
         operator: for messages.
-        spec: the state.
         where: what the value belongs to, in words and text; None where there is no such thing.
 
     Raises:

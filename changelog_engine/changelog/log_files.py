@@ -102,7 +102,6 @@ def read_unchanged(storage: Storage, path: str, crc: int | None, size: int | Non
 
     Args:
         storage: the table's folder.
-        path: of the file in it.
         crc: their checksum; None where nothing knows it.
         size: how many there should be, where that is known: it saves a request.
 
@@ -283,7 +282,6 @@ def read_row(storage: Storage, path: str, size: int | None = None) -> str:
 
     Args:
         storage: the table's folder.
-        path: of the file in it.
         size: see read_unchanged.
 
     Raises:

@@ -31,7 +31,6 @@ def key_columns(
 
     Args:
         lists: identities, one list a log; none is empty.
-        codec: of the keys.
         max_parallelism: number of groups.
 
     Returns:

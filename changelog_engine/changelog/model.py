@@ -190,11 +190,7 @@ class Checkpoint(Displayed):
 
 
 def small_name(uid: str) -> str:
-    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own.
-
-    Args:
-        uid: the operator's.
-    """
+    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own."""
     return f"uid:{uid}" if uid in _ENGINE_NAMES or uid.startswith("uid:") else uid
 
 
@@ -262,7 +258,6 @@ class RestorePoint(NamedTuple):
     Args:
         table: the changelog table's folder or URI.
         checkpoint: the checkpoint, None for empty state.
-        lineage: its lineage.
         snapshot: see Checkpoint.snapshot.
     """
 

@@ -39,7 +39,6 @@ def taken(column: pa.Array | pa.ChunkedArray, at: pa.Array, type_: pa.DataType) 
 
     Args:
         column: as ``takeable`` gave it.
-        at: the positions.
         type_: of the result.
 
     Returns:

@@ -52,12 +52,7 @@ def mask_of_groups(column: pa.ChunkedArray, groups: range) -> pa.ChunkedArray | 
 
 
 class OfKeys:
-    """The rows of some keys, whatever the state.
-
-    Args:
-        key_group: of the keys.
-        texts: of the keys.
-    """
+    """The rows of some keys, whatever the state."""
 
     columns = ("key",)
 

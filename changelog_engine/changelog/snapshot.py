@@ -31,7 +31,6 @@ def snapshot_columns(
     Args:
         tables: of the states, by (operator, state).
         timers: tables of timers, by (operator, domain).
-        specs: the states.
         key_type: declared type of the keys.
         max_parallelism: number of key groups.
         namespaces: codecs of those states and timer queues that are namespaced.

@@ -49,12 +49,7 @@ def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
 
 
 def commands_to_run(name: str, root: str) -> list[str]:
-    """How a program runs as the job of a folder, with the engine's command and with plain Python.
-
-    Args:
-        name: of the job.
-        root: the job's folder.
-    """
+    """How a program runs as the job of a folder, with the engine's command and with plain Python."""
     base = shlex.quote(f"{BASE_PATH.key}={root.rpartition('/')[0]}")
     job = shlex.quote(name)
     return [

@@ -46,7 +46,6 @@ class GivenCorrections(NamedTuple):
     """What a file says.
 
     Args:
-        tables: the corrections.
         who, why: made them, and why.
     """
 

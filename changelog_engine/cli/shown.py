@@ -130,7 +130,6 @@ def point_option(*names: str, what: str, left_out: str = "", required: bool = Fa
 
     Args:
         names: of the option, and of the parameter.
-        what: what the point is for.
         left_out: what holds when the option is not given, as a sentence.
         required: whether it must be given.
     """

@@ -171,9 +171,7 @@ class TextForm(JsonForm):
     """A class whose values have an exact text.
 
     Args:
-        python: the class.
         write_one: value to text; may raise NotExact.
-        read_one: text to value.
     """
 
     as_text = True

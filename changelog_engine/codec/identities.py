@@ -26,9 +26,6 @@ KeyIdentity = int | str | bytes
 class KeyCodec(ABC):
     """Keys of one declared type. Made by key_codec_for; keeps no state.
 
-    Args:
-        type_info: the declared type.
-
     Attributes:
         ints: smallest and largest of the ints that are keys and stand for themselves; None where none does.
     """

@@ -12,9 +12,6 @@ CONF_VARIABLE = "CHANGELOG_ENGINE_CONF"
 def read_file(path: str) -> dict[str, str]:
     """Read a YAML file of options: flat keys (``state.backend.type: hashmap``), nested ones, or both.
 
-    Args:
-        path: the file.
-
     Returns:
         Flat keys with their values as texts.
 

@@ -101,9 +101,6 @@ def parse_duration_ms(text: str) -> int:
 def parse_memory_bytes(text: str) -> int:
     """Read a memory size such as ``64 mb``, ``1g`` or ``4096`` (bytes). Units are powers of 1024.
 
-    Args:
-        text: the size.
-
     Returns:
         Bytes.
 

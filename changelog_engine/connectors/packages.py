@@ -18,7 +18,6 @@ class Package:
         said: who needs it, with the verb, such as "Kafka needs".
         name: of the package, as ``pip`` knows it.
         extra: of this project's, which brings the package.
-        module: of the package.
     """
 
     said: str

@@ -38,7 +38,6 @@ class At:
     """An element with a timestamp.
 
     Args:
-        value: the element.
         timestamp: ms.
 
     Source: no counterpart in PyFlink; Flink's StreamRecord

@@ -54,7 +54,6 @@ class StagedVersions:
     """The versions in a staging folder.
 
     Args:
-        root: the folder.
         only: there is one version; else versions come until ``_ended`` says how many there are.
     """
 

@@ -26,9 +26,6 @@ SCRIPT, DATA, OUTPUT, JOBS, JOB = "payments.py", "payments.csv", "job.log", "job
 def demo_folder(path: Path) -> Iterator[None]:
     """Make the folder, or empty one that an earlier demo left, and hold it.
 
-    Args:
-        path: of the folder.
-
     Raises:
         ForeignPathError: it has files, and no demo made it.
         StorageError: it cannot be written, or a demo runs in it.

@@ -35,7 +35,6 @@ def write_payments(path: Path, payments: int, accounts: int) -> None:
     """Make the file that the job reads.
 
     Args:
-        path: of the file.
         payments: how many lines.
         accounts: among how many accounts they are.
 

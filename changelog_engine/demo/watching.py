@@ -66,7 +66,6 @@ def counters(job: str, at: int, accounts: tuple[str, ...]) -> dict[str, dict[str
 
     Args:
         job: its folder.
-        at: the checkpoint.
         accounts: their names.
     """
     found = {name: entries_at(job, at, operator="accounts", key=name).entries for name in accounts}

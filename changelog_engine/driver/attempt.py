@@ -42,7 +42,6 @@ class AttemptRun:
     """One attempt: from a checkpoint (or nothing) until the end or a failure.
 
     Args:
-        job: the run.
         control: what others ask of it.
         start: where it starts.
 

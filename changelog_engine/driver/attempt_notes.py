@@ -41,7 +41,6 @@ class AttemptNotes:
 
     Args:
         folder: the job's; None where nothing is durable.
-        plan: of the job.
         clock: where time comes from.
     """
 
@@ -74,13 +73,7 @@ class AttemptNotes:
         self._over(replace(self._note(attempt), ended=how))
 
     def rescaled(self, attempt: int, plan: JobPlan, changes: tuple[ParallelismChange, ...]) -> None:
-        """An attempt has ended, and the next one has another parallelism.
-
-        Args:
-            attempt: that has ended.
-            plan: of the next one.
-            changes: to it.
-        """
+        """An attempt has ended, and the next one has another parallelism."""
         self.ended(attempt, RESCALED)
         self._edges = () if self._folder is None else edges_of(plan)
         self._changes = changes

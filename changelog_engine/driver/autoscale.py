@@ -51,7 +51,6 @@ class ScalingBounds:
     """Between what a job's parallelism moves.
 
     Args:
-        least, most: of the job.
         calm_ms: how long a cause must last, and between two changes.
         follows: uids of the stages that have the job's parallelism.
         dealt: uids of endless sources in them whose subtasks without a split would hold event time back for ever: no more
@@ -145,7 +144,7 @@ class Judge:
 
     Args:
         bounds: between what it moves.
-        now_ms: monotonic.
+        now_ms: of the monotonic clock.
     """
 
     def __init__(self, bounds: ScalingBounds, now_ms: MonotonicMs) -> None:
@@ -165,7 +164,7 @@ class Judge:
         """Take the newest figures in; returns a change when there is to be one.
 
         Args:
-            now_ms: monotonic.
+            now_ms: of the monotonic clock.
             figures: the job's.
             parallelism: the job's.
             slots: tasks that the executors run at a time; None when that is not known.
@@ -249,7 +248,6 @@ class Autoscaler:
         rescales: where it asks.
         monitor: has the newest figures.
         slots: gives how many tasks the executors run at a time; None when that is not known.
-        name: of the job.
     """
 
     def __init__(

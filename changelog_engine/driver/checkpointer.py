@@ -32,7 +32,6 @@ class Acknowledged(NamedTuple):
     """A checkpoint that was just committed.
 
     Args:
-        checkpoint: it.
         age_ms: from its barrier to the end of the commit.
         at_ms: when the commit ended.
     """

@@ -44,7 +44,6 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     A stage is known by its first operator, and that may be another one in a changed program.
 
     Args:
-        plan: the job.
         checkpoint: to go on from.
     """
     stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
@@ -196,10 +195,6 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint, with its states marked to go unless they are declared when the functions are opened.
 
     Windows declare theirs as elements come: those stay. Broadcast states are known here, and go at once.
-
-    Args:
-        plan: the job.
-        checkpoint: to go on from.
     """
     operators = [
         operator
@@ -223,7 +218,6 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint without what belongs to operators that the job no longer has.
 
     Args:
-        plan: the job.
         checkpoint: of a savepoint, its state at the job's stages.
     """
     uids = set(plan.uids.values())
@@ -257,7 +251,6 @@ def learn(
     Args:
         known: the operator's states by name; changed.
         declared: as the subtask describes them.
-        stage: the stage of the subtask.
         subtask: who declared them.
         checkpoint: the next one, to which the converted values will belong.
         first: the job has no checkpoint yet.

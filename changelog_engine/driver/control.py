@@ -23,7 +23,6 @@ class JobControl:
 
     Args:
         folder: the job's folder; None when the job makes no checkpoints.
-        plan: the job.
         prepare: makes ready what another parallelism needs.
 
     Attributes:

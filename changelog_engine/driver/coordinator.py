@@ -34,9 +34,6 @@ log = logging.getLogger("changelog_engine")
 class Coordinator:
     """Runs one job to its end.
 
-    Args:
-        job: the run.
-
     Attributes:
         control: what others ask of the job.
         status: CREATED, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.

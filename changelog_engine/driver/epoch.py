@@ -14,7 +14,6 @@ class Epoch:
 
     Args:
         number: in the attempt, from 1.
-        kind: what it is for.
         drains: the input ends with it although the sources have more.
         began_ms: when it began.
     """

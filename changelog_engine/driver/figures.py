@@ -34,7 +34,6 @@ class Histogram:
 
     Args:
         counts: for each bound of BUCKETS_MS how often it took no longer, and how often it came at all.
-        sum_ms: all of it.
     """
 
     counts: tuple[int, ...] = (0,) * (len(BUCKETS_MS) + 1)
@@ -91,7 +90,6 @@ class CheckpointFigures(NamedTuple):
         id: its number.
         time_ms: when its barrier was, wall clock.
         acknowledged_ms: from the barrier to the end of the commit.
-        commit_ms: of that, the commit.
         rows, bytes: that it committed.
     """
 
@@ -142,7 +140,6 @@ class JobFigures:
         mutations: rows of the changelog, by operator and state; None for a job that has none.
         epoch_ms: how long the last epoch took.
         times_ms: the parts of all epochs' time; see PARTS.
-        checkpoint: the last one of this run.
         checkpoints, failed_checkpoints: how many.
         acknowledgements, commits: histograms of checkpoints' two times.
         restored_ms: the longest time in which a subtask took its state, of the newest attempt.
@@ -351,9 +348,7 @@ class JobMonitor:
         """A checkpoint was committed, with ``row()``.
 
         Args:
-            checkpoint: it.
             acknowledged_ms: from its barrier to the end of the commit.
-            commit_ms: the commit.
         """
         before = self.latest
         self._since = _Since(self._row_ms)  # the commit is a part of the time until the next row

@@ -18,7 +18,6 @@ class HeldOutput:
 
     Args:
         outputs: where output goes.
-        plan: the job.
     """
 
     def __init__(self, outputs: Outputs, plan: JobPlan) -> None:

@@ -30,7 +30,6 @@ class RequestInbox:
     """Looks for requests while a job runs, in a thread of its own.
 
     Args:
-        folder: the job's.
         rescales: where requests for another parallelism go.
     """
 

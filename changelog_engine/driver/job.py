@@ -21,9 +21,7 @@ class Job:
 
     Args:
         id: unique id of this run.
-        plan: the job.
         settings: how it runs.
-        runner: runs epochs.
         journal: the durable side; None when checkpointing is off.
         outputs: where output goes.
         observer: called after each epoch with its figures.

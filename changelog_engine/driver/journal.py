@@ -33,7 +33,6 @@ class JobJournal:
     """The durable side of one job, for one run of it. Use ``JobJournal.open``; close it at the end.
 
     Args:
-        folder: the job's folder.
         lock: held.
         delta: the changelog table.
         changelog: mutations are logged (True), or checkpoints are full snapshots (False).
@@ -61,7 +60,6 @@ class JobJournal:
 
         Args:
             base_path: folder or URI under which the job's folder lies.
-            name: the job.
             changelog: see above.
             retained: see above.
 

@@ -117,7 +117,6 @@ def in_engine(error: BaseException, text: str) -> EpochFailedError:
     """What to raise when the engine's own code raised in a task.
 
     Args:
-        error: what it raised.
         text: how it is told; with the traceback, where it leaves its process.
     """
     failure = EpochFailedError(f"a task failed in the engine: {text}")

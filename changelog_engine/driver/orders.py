@@ -51,7 +51,6 @@ class EpochOrders:
         """The orders of an epoch: (stage, subtask) to what it is asked to do.
 
         Args:
-            epoch: it.
             ahead: its sources read while the epoch before it runs, and go on from where that one's did.
         """
         job, start, pace, checkpointer = self._job, self._start, self._pace, self._checkpointer

@@ -27,7 +27,6 @@ class Pace:
     """The pace of one attempt.
 
     Args:
-        plan: the job.
         settings: how it runs.
         clock: where time comes from.
 

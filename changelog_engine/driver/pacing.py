@@ -95,9 +95,7 @@ class BarrierClock:
         """Whether the epoch behind the one that runs shall end with a barrier, when both end as expected.
 
         Args:
-            now_ms: now.
             expected_ms: how long each of them takes; the one that runs ends at most this long after now.
-            barrier: whether a barrier ends the one that runs.
         """
         if self.interval_ms is None:
             return False

@@ -56,7 +56,6 @@ class Request:
 
     Args:
         plan: the job as it is to be.
-        changes: what that changes.
         why: see Rescaled.
         answer: what the asker waits for.
         checkpoint: at which it changed; None before.

@@ -18,11 +18,7 @@ _KEPT = "sinks"  # in a subtask's operator state
 
 
 class CommittingSinks:
-    """The committing sinks of a job.
-
-    Args:
-        plan: the job.
-    """
+    """The committing sinks of a job."""
 
     def __init__(self, plan: JobPlan) -> None:
         self._job = plan.graph.name
@@ -46,8 +42,6 @@ class CommittingSinks:
 
         Args:
             checkpoint: that the subtask restores, if it has to.
-            stage: the stage.
-            subtask: the subtask.
         """
         mine: dict[str, list[RestoredSink]] = {}
         beside: dict[str, list[RestoredSink]] = {}

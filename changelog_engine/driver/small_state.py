@@ -24,7 +24,6 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
     """What every subtask of a stage takes over whose parallelism is not that of the checkpoint.
 
     Args:
-        plan: the job.
         checkpoint: where it goes on.
 
     Returns:

@@ -45,7 +45,6 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
     """Open the job's folder and decide where the run starts; a savepoint is imported.
 
     Args:
-        plan: the job.
         settings: how it runs.
 
     Raises:

@@ -131,9 +131,6 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
 def default_max_parallelism(parallelism: int) -> int:
     """The maximum parallelism of an operator that does not set one.
 
-    Args:
-        parallelism: of the operator.
-
     Returns:
         1.5 times the parallelism, rounded up to a power of two, within 128 and 32768, as in Flink.
 

@@ -129,7 +129,6 @@ class Given:
 
     Args:
         function: which; a node that was given another one since is pickled when the job starts.
-        pickled: what it was.
     """
 
     function: Any
@@ -235,7 +234,6 @@ class JobSettings:
         materialize_max_failures: failures of that in a row that do not fail the job.
         materialize_runner: "spark", in the job's Spark where that has room, or "process", in a process of the driver's.
         materialize_executors: the most executors that snapshots have to themselves, where executors come and go.
-        materialize_executor_cores: of each of them.
         materialize_executor_memory: of each of them, bytes; None for that of the others.
         history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
         truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.

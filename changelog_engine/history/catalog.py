@@ -35,12 +35,7 @@ _NOTHING = f"SELECT {_TYPED_NULLS} WHERE false"
 
 
 class Catalog:
-    """A job's database in one session.
-
-    Args:
-        spark: the session.
-        tables: the job's tables.
-    """
+    """A job's database in one session."""
 
     def __init__(self, spark: SparkSession, tables: Tables) -> None:
         self.spark = spark
@@ -106,11 +101,7 @@ class Catalog:
 
 
 class Frames:
-    """Queries over files, without the catalog: each opens the files that it names.
-
-    Args:
-        spark: the session.
-    """
+    """Queries over files, without the catalog: each opens the files that it names."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

@@ -21,7 +21,6 @@ def history_sql(
     """A query of the changes that rows make: one row a mutation.
 
     Args:
-        columns: the state.
         rows: what ``rows_sql`` gave.
         times: of the lineage's checkpoints.
         where: a further condition on rows.

@@ -481,10 +481,8 @@ def _pieces(
 
     Args:
         path: the job's folder.
-        follower: of its log.
         start: the point before.
         end: the newest point.
-        wanted: which mutations.
         checkpoints: only of these; None: of all.
     """
     if checkpoints is not None:

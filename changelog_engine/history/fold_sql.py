@@ -23,7 +23,6 @@ def state_sql(
     """A query of the state that rows leave: one row a key (and window, and map key).
 
     Args:
-        columns: the state.
         rows: what ``rows_sql`` gave.
         time_ms: when that was; entries whose time to live had ended then are left out.
         where: a further condition on rows.
@@ -82,7 +81,6 @@ def difference_sql(columns: StateColumns, before: str, after: str) -> str:
     """A query of what two states do not share: one row a key (and window, and map key).
 
     Args:
-        columns: the state.
         before: what ``state_sql`` gave for the one point, with fingerprints.
         after: the same for the other.
     """

@@ -118,7 +118,6 @@ class MutationFile:
     Args:
         table: the changelog's folder or URI.
         file: as the table lists it.
-        line: the lineage.
         after: rows of checkpoints up to this one are not meant; None: all are.
         first: the sequence number of its first row, where that is known.
         times: when the checkpoints were, epoch milliseconds.
@@ -207,11 +206,7 @@ class MutationRange:
 
 
 class _ValuesBefore:
-    """Remembers what keys have, row by row in the order of the log.
-
-    Args:
-        columns: the state.
-    """
+    """Remembers what keys have, row by row in the order of the log."""
 
     def __init__(self, columns: StateColumns) -> None:
         self._columns = columns
@@ -326,7 +321,6 @@ def mutation_files(
         files: those of it that are wanted.
         line: the lineage that it was chosen for.
         times: of its checkpoints, epoch milliseconds.
-        wanted: which rows.
     """
     found = []
     for file in files:

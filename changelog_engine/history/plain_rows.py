@@ -27,7 +27,6 @@ def state_values(live: pa.Table, columns: StateColumns, time_ms: int) -> Values:
 
     Args:
         live: the state's live rows, as ``compaction.fold_state`` gives them.
-        columns: the state.
         time_ms: when that was; entries whose time to live had ended then are left out.
     """
     entries = _entries(dated(live), columns, time_ms)
@@ -41,7 +40,6 @@ def timers_values(live: Sequence[pa.Table], columns: TimerColumns) -> Values:
 
     Args:
         live: the live rows of its timers, as ``compaction.fold_state`` gives them.
-        columns: the operator's.
     """
     rows = [row for table in live for row in dated(table).to_pylist()]
     found = timer_values(rows, columns)
@@ -110,7 +108,6 @@ def value_of_row(row: dict[str, Any], columns: StateColumns) -> dict[str, Any]:
 
     Args:
         row: with the log's columns.
-        columns: the state.
 
     Returns:
         ``value``, ``value_json``, ``accessed_ms``, ``pickled_type`` and ``pickled_bytes``.

@@ -74,7 +74,6 @@ def value_of(found: SqlType, json_text: str) -> str:
     """SQL of JSON text -> SQL of the value.
 
     Args:
-        found: the type.
         json_text: SQL of the text.
     """
     if found.name in _NUMBERS.values() and found.name not in ("FLOAT", "DOUBLE"):

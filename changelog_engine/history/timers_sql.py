@@ -35,7 +35,6 @@ class TimerColumns:
 
     Args:
         operator: its uid.
-        key: type of the keys.
         window: type of the windows; None where timers have none.
     """
 

@@ -67,7 +67,6 @@ def state_views(
 
     Args:
         tables: the job's tables.
-        checkpoint: which.
         times: of its lineage.
         rows_of: files -> a query of their rows.
 

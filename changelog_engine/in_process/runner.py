@@ -44,7 +44,6 @@ class InProcessRunner:
     """Runs epochs of one job here.
 
     Args:
-        job: what to run.
         clock: wall clock in ms.
         crash: (epoch since the start of this runner, stage, subtask) -> True to lose the worker process before that
             subtask reports. None never crashes.

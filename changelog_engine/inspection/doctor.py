@@ -34,7 +34,6 @@ class Check:
     Args:
         what: in a word or two.
         level: ok, warning or wrong.
-        found: what was found.
         remedy: how to mend it; None where nothing is to be mended.
     """
 

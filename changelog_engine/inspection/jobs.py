@@ -44,7 +44,6 @@ class JobSummary:
 
     Args:
         name: the job's name.
-        path: its folder.
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise, and on
             an object store or another machine it may run), ended (killed or failed: nothing was noted; there, it may run as
@@ -140,7 +139,6 @@ class JobStatus:
         restarts: attempts that went on from a checkpoint; those of the newest 50 that were rescaled are left out.
         rescales: how the job was rescaled, as far as the newest 50 attempts tell, oldest first.
         branches: attempts with checkpoints that are not on the newest one's lineage.
-        newest: the newest checkpoint.
         sources, watermarks: at the newest checkpoint.
         upkeep: the materializer's work; None when there is no checkpoint.
         log_files, log_bytes, snapshot_files, snapshot_bytes: what the tables list.

@@ -266,7 +266,6 @@ class _Expiry:
     """Tells what a state's time to live may have removed, by the last accesses that its values have.
 
     Args:
-        ttl_ms: the time to live.
         times: of checkpoints.
     """
 

@@ -46,7 +46,6 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
 
     Args:
         ledger: the job's log.
-        checkpoint: one of its checkpoints.
         limit: the most entries of each.
 
     Raises:

@@ -70,7 +70,6 @@ class KeysAt:
     """A page of a state at a moment.
 
     Args:
-        checkpoint: the moment.
         keys: those of the page.
         total: how many keys the search found.
         ever: how many keys the state had at any time since ``begins``.

@@ -64,8 +64,6 @@ def open_other(path: str, text: str, known: Ledger | None = None) -> Point:
     """A point of a job, or of another one: ``OTHER@POINT``, where OTHER is a path or the name of a folder beside the job's.
 
     Args:
-        path: the job's folder.
-        text: the point.
         known: the job's log, where it is open already.
 
     Raises:

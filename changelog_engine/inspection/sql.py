@@ -54,7 +54,6 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
 
     Args:
         path: the job's folder.
-        text: the query.
         at: which checkpoint the views of states show, see ``ledger.points``.
 
     Raises:

@@ -112,7 +112,6 @@ class EntriesAt(Displayed):
     """A page of the entries at a checkpoint.
 
     Args:
-        checkpoint: which.
         entries: those of the page.
         total: how many there are in all.
         withheld: (operator, state) to the reason why it is left out.
@@ -239,7 +238,6 @@ def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSumm
 
     Args:
         operator: as in ``Checkpoint.operators``.
-        described: one of its states.
     """
     map_key = type_of(described.get("map_key_type"))
     ttl = described.get("ttl")

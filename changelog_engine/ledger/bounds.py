@@ -49,7 +49,6 @@ def needed(
     Args:
         storage: the table's folder.
         files: with their proven bounds; None where nothing is proven.
-        key_groups: key groups.
         operators: uids; None for all.
 
     Raises:

@@ -33,9 +33,6 @@ def check_commits(log: DeltaLog) -> None:
     Behind the newest on local disks only: object stores keep checksums of their own, and reading each commit from there
     would take long.
 
-    Args:
-        log: the table.
-
     Raises:
         CorruptChangelogError: one isn't what somebody wrote; names the commit's file.
     """

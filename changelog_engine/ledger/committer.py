@@ -38,9 +38,7 @@ class CheckpointCommitter:
     Threads: one at a time.
 
     Args:
-        folder: the job's folder.
         log: the changelog as ``begin_attempt`` left it.
-        attempt: the attempt.
         newest_checkpoint: newest checkpoint id of the job, over all attempts; 0 for none.
     """
 

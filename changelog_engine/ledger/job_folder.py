@@ -44,9 +44,7 @@ class JobFolder:
     """A job's folder.
 
     Args:
-        name: the job's name.
         slug: the folder's name.
-        storage: the folder.
     """
 
     name: str
@@ -128,7 +126,6 @@ def open_job_folder(base_path: str, name: str) -> JobFolder:
 
     Args:
         base_path: folder or URI under which jobs lie.
-        name: the job's name.
 
     Raises:
         ForeignPathError: the path holds something that this engine did not write; nothing was touched.

@@ -36,7 +36,6 @@ def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFi
 
     Args:
         storage: the changelog.
-        operation: checkpoint or attempt.
         rows: as ``read_merged_rows`` gives them, at least one.
 
     Raises:

@@ -50,7 +50,6 @@ def protect(
     """Protect a checkpoint from now on.
 
     Args:
-        folder: the job's folder.
         checkpoint: its id.
         snapshot: see Protection.
         purpose: for people who look at the file.

@@ -47,7 +47,6 @@ def read_parts(
     """The rows that make up the state of a checkpoint: its snapshot first, then the log after it.
 
     Args:
-        point: the checkpoint.
         key_groups: key groups of the subtask.
         operators: uids of its operators; None for all.
         ledger: of the changelog, if it was read just now.
@@ -153,7 +152,6 @@ def read_file(
 
     Args:
         storage: the changelog.
-        file: one of the suffix's.
         suffix: what the ledger chose.
         line: the lineage that it was chosen for.
         dictionaries: see ``read_part``.

@@ -45,7 +45,6 @@ def make_request(folder: JobFolder, document: dict[str, Any], driver: Driver, ti
     """Ask the driver; returns the request's id.
 
     Args:
-        folder: the job's.
         document: what is asked, as JSON.
         driver: who runs the job, as far as that can be seen.
         timeout_s: how long the requester waits.
@@ -94,7 +93,6 @@ def take_requests(folder: JobFolder, me: Driver, taken: set[str]) -> list[tuple[
     """The requests that are there, with their ids; they are removed.
 
     Args:
-        folder: the job's.
         me: this driver, as others see it.
         taken: ids of requests that were taken, and could not be removed; those of these are added.
 

@@ -12,7 +12,6 @@ def plan_restore(folder: JobFolder, checkpoint: Checkpoint | None) -> RestorePoi
     """Where workers find the state of a checkpoint.
 
     Args:
-        folder: the job's folder.
         checkpoint: the checkpoint, None for empty state.
 
     Raises:

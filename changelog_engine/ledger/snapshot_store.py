@@ -27,11 +27,7 @@ _COMMIT_TRIES = 20
 
 
 class SnapshotStore:
-    """The snapshots table of a job.
-
-    Args:
-        log: the table.
-    """
+    """The snapshots table of a job."""
 
     def __init__(self, log: DeltaLog) -> None:
         self.log = log
@@ -49,8 +45,6 @@ class SnapshotStore:
         """Commit a snapshot, in place of an earlier try of the same checkpoint of the same attempt.
 
         Args:
-            checkpoint: the checkpoint it is of.
-            parts: its parts.
             adds: the same, described for the Delta log.
             extra: more of the row's fields. With ``files``, a list of [path, ...], these are the snapshot's parts.
 

@@ -37,7 +37,6 @@ class Snapshot(NamedTuple):
     """A complete snapshot.
 
     Args:
-        checkpoint, attempt: of which.
         marker: the file of its row.
         document: the row.
         files: its parts, those that it shares with older ones included.
@@ -172,7 +171,6 @@ def warn_unusable(checkpoint: int, error: Exception) -> None:
     """Log that a snapshot can't be used; the same fault once in a process.
 
     Args:
-        checkpoint: of which the snapshot is.
         error: names the file.
     """
     fault = str(error)

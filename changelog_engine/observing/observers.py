@@ -22,7 +22,6 @@ class Observers:
     """Those of one run of a job.
 
     Args:
-        graph: the job.
         settings: who is to look.
 
     Attributes:

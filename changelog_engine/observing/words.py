@@ -73,7 +73,6 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     """What a job does that processes.
 
     Args:
-        now: its figures.
         before: the figures to take rates since.
         wall_ms: what the wall clock shows.
         ago_ms: when these figures were taken. They come with epochs, so of a long one there are none yet.

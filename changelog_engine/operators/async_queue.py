@@ -17,7 +17,6 @@ class QueueEntry:
     """An element on its way through.
 
     Args:
-        value: the element.
         time: its timestamp in ms, or None.
     """
 

@@ -334,9 +334,7 @@ def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | 
 
     Args:
         function: a user's.
-        hook: which.
         name: of the operator.
-        arguments: of the call.
         call: how messages name the call; None for the hook.
     """
     method = hook_of(function, hook)

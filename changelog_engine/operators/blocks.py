@@ -62,7 +62,6 @@ class Block(NamedTuple):
         channel: the sender's subtask.
         keys: identities of the keys of a hash exchange, as the codec of their declared type gives them; else None.
         times: timestamps in ms, or None.
-        values: the elements.
         watermark: the sender's watermark after these elements.
         idle: the sender no longer holds the watermark back.
     """
@@ -149,7 +148,6 @@ def elements(column: Column, piece: slice = _WHOLE) -> list[Any]:
 
     Args:
         column: keys, times or values of a block.
-        piece: which of them.
     """
     if isinstance(column, np.ndarray):
         found: list[Any] = column[piece].tolist()

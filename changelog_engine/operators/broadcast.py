@@ -275,7 +275,6 @@ class BroadcastOperator(_Broadcasting, TwoInputs):
         """Give it its broadcast states; returns itself.
 
         Args:
-            states: its states.
             batch: BATCH mode: the elements of the other side wait until the broadcast side has ended.
         """
         self.states = states

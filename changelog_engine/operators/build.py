@@ -65,7 +65,6 @@ class StageBuilder:
         plan: the job's plan.
         functions: node id to this process's own copy of its function.
         settings: the job's settings.
-        stage, subtask: which.
         folder: where parts go, or None.
         restarts: for RuntimeContext.get_attempt_number().
         clock: wall clock in ms.

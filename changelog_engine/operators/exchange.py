@@ -25,7 +25,6 @@ class Exchange:
     """Collects an epoch's elements of one edge.
 
     Args:
-        edge: the exchange.
         channel: this subtask.
         parallelism: of the receiving stage.
         max_parallelism: of the receiving stage.
@@ -222,7 +221,6 @@ def _dealt(targets: Any, parallelism: int) -> list[tuple[int, Any]]:
     """The receivers that get any elements, each with the places of its own, in order.
 
     Args:
-        targets: the receiver of each element.
         parallelism: how many receivers there are.
     """
     if parallelism <= _FEW:

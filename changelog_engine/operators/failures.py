@@ -34,7 +34,6 @@ def user_failure(
     """What to raise when a user's function raised.
 
     Args:
-        error: what it raised.
         operator: the operator's name.
         call: which function of it, such as ``process_element``.
         key: the current key, for keyed operators.

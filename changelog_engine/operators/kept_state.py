@@ -156,7 +156,6 @@ class KeptTable(NamedTuple):
 
     Args:
         declared: the state as the user declared it.
-        stored: as it is kept.
         table: its entries.
         namespaces: of namespaced state.
     """
@@ -181,7 +180,6 @@ class KeptState:
         buffer: the mutations that were not written yet.
         tables: of the states that were declared in this attempt or one before.
         timers: pending timers, in the order of their registration, by table.
-        timer_namespaces: of timers by namespace.
         pending: rows of states that nobody declared.
         cursors: of the subtask.
     """
@@ -220,7 +218,6 @@ class KeptState:
         """Make the tables what they were at a checkpoint.
 
         Args:
-            point: the checkpoint.
             described: Checkpoint.operators there.
             tell: see ``read_parts``.
 

@@ -176,11 +176,7 @@ class ReduceOperator(KeyedOperator):
 
 
 class TimerOperator(KeyedOperator, ABC):
-    """Base of keyed operators with timers in both time domains.
-
-    Args:
-        timers: of the operator.
-    """
+    """Base of keyed operators with timers in both time domains."""
 
     def __init__(
         self,

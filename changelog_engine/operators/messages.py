@@ -64,7 +64,6 @@ class EpochOrder(NamedTuple):
         attempt: the attempt; state of an older one is dropped.
         restarts: how often this run was restarted (RuntimeContext.get_attempt_number()).
         epoch: number of the epoch in the attempt, from 1.
-        kind: what it is for.
         committed_epoch: newest epoch whose effects are in the restore point. A subtask that does not hold the state of
             ``epoch - 1`` may restore only if this is it; else the job must rewind.
         restore: where the state is found.

@@ -25,7 +25,6 @@ class MetricFigure(NamedTuple):
 
     Args:
         operator: name of the operator whose function keeps it.
-        subtask: which.
         kind: "counter", "gauge", "meter" or "distribution".
         names: of the groups round it, and its own.
         variables: the pairs of key-value groups round it.
@@ -227,11 +226,7 @@ class TaskMetricGroup:
         return ".".join((*self._scope, metric_name))
 
     def figures(self, uid: str = "") -> list[MetricFigure]:
-        """Every metric of this group and those inside. A gauge that fails is None.
-
-        Args:
-            uid: of the operator.
-        """
+        """Every metric of this group and those inside. A gauge that fails is None."""
         found: list[MetricFigure] = []
         operator, subtask, *groups = self._scope
         for name, metric in self._metrics.items():

@@ -68,7 +68,6 @@ class SourceHead:
 
     Args:
         uid, name: of the source's operator.
-        source: what is read.
         head: where the elements go.
         monotonic: the clock in seconds that ends epochs.
     """

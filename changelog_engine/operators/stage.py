@@ -50,11 +50,9 @@ class StageRuntime:
     """One subtask of one stage.
 
     Args:
-        stage, subtask: which.
         operators: node id to operator, in topological order.
         uids: node id to uid.
         contexts: node id to the runtime context its function got.
-        sources: source heads.
         heads: edge id to the operators that read it, or their input ports.
         exchanges: the outgoing edges.
         offsets: first partition of each outgoing edge.

@@ -73,7 +73,6 @@ def restored_versions(
         operator: uid, for messages.
         found: what the checkpoint says of the state, with the type of its keys.
         spec: the user's state.
-        key_type: declared type of the keys.
 
     Raises:
         RestoreError: they can't; names operator, state, both types and what to do.

@@ -64,14 +64,10 @@ class WindowOperator(TimerOperator):
     """Elements of a key in windows.
 
     Args:
-        name, output: of the operator.
         spec: what it does.
         context: the runtime context.
         cursor: of the store.
-        keys: codec of the keys.
-        codec: of the windows.
         scope: of the windows' state.
-        timers: of the windows.
     """
 
     net = False  # whether windows' timers, and which windows merged, are logged as net changes

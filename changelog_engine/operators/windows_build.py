@@ -28,12 +28,9 @@ def build_window_operator(
     """The operator of a window node.
 
     Args:
-        node: the node.
         spec: this process's own copy of its function.
         context: its runtime context.
         store: of the subtask.
-        uid: of the node.
-        keys: codec of the keys.
         clock: wall clock in ms.
     """
     codec = window_codec(spec.assigner.get_window_serializer())

@@ -85,14 +85,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
 
 
 class TriggerContext(Trigger.OnMergeContext):
-    """TriggerContext and OnMergeContext of an operator; the scope's cursor stands at the window.
-
-    Args:
-        timers: of the operator's windows.
-        runtime: the operator's runtime context.
-        states: of the operator's windows.
-        cursor: of the scope.
-    """
+    """TriggerContext and OnMergeContext of an operator; the scope's cursor stands at the window."""
 
     def __init__(
         self, timers: KeyedTimerService, runtime: TaskContext, states: WindowStates, cursor: Cursor
@@ -144,7 +137,6 @@ class FunctionContext:
     Args:
         timers: of the operator's windows.
         runtime: the operator's runtime context: state of the key.
-        states: state of the window.
     """
 
     def __init__(
@@ -181,7 +173,6 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
 
     Args:
         handle: of a list, reducing or aggregating state.
-        spec: of that state.
         cursor: of the handle's scope; stands at the target afterwards.
         target: pair of key and namespace.
         sources: such pairs; the target among them is left alone.

@@ -35,7 +35,6 @@ class MergingWindows:
 
     Args:
         assigner: says which windows merge.
-        codec: of the windows.
         context: the operator's runtime context.
         net: the map's log has net changes.
 

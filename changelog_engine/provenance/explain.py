@@ -188,7 +188,6 @@ class Replays:
     """A job as the engine has it, its folder, and the range of checkpoints that is replayed to answer a question.
 
     Args:
-        graph, settings: the job.
         at, start, path: see `explain`.
     """
 
@@ -409,9 +408,7 @@ class _Wanted(NamedTuple):
 
     Args:
         operator: uid.
-        identity: of the key.
         text: as the log has it.
-        group: its key group.
     """
 
     operator: str
@@ -424,7 +421,6 @@ class _Rows:
     """The log's rows of wanted keys.
 
     Args:
-        folder: the job's.
         end: the last checkpoint that matters.
     """
 
@@ -540,7 +536,6 @@ class _Touched:
 
     Args:
         sources: uids of the source.
-        position: of the record.
         split: None for any.
     """
 

@@ -48,7 +48,6 @@ class SourceRecord:
 
     Args:
         source: uid of the source's operator.
-        name: its name.
         split: id of the split.
         position: of the record in the split: reading from there gives it first.
         value: the record; None when the source doesn't give it any more.
@@ -122,9 +121,6 @@ class FiredTimer:
 class UnknownCause:
     """What is not known, and why.
 
-    Args:
-        reason: why.
-
     Source: no counterpart in PyFlink
     """
 
@@ -145,7 +141,6 @@ class HeldEntry:
     Args:
         operator: uid of the operator.
         state: its name.
-        key: the key.
         map_key: of an entry of a map; None for all of them and for other states.
 
     Source: no counterpart in PyFlink
@@ -170,7 +165,6 @@ class ExplainedMutation:
         checkpoint: with which it became durable.
         operator: uid of the operator.
         state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
-        key: the key.
         operation: put, remove, clear, append, replace, register_timer or delete_timer.
         value: the value, as in the log; None where the operation has none.
         map_key: in a map state, the entry's key.
@@ -210,7 +204,6 @@ class ExplainedOutput:
 
     Args:
         sink: uid of the sink.
-        value: the element.
         timestamp: its timestamp in ms; None where it has none.
         checkpoint: in which it was given.
         cause: the record, or the keyed operator that gave it.

@@ -55,7 +55,6 @@ class SourceRange:
 
     Args:
         source: uid of the source's operator.
-        name: its name.
         split: id of the split.
         reader: of the split, the source's own.
         begin, end: positions before and after the elements.
@@ -264,7 +263,6 @@ class Entries:
 
     Args:
         tracker: of the replay.
-        log: the state's.
         spec: the state; None for timers.
         wanted: identity of the only key that matters; None for all.
     """

@@ -40,7 +40,6 @@ class Difference:
     Args:
         operator: uid of the operator.
         state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
-        key: the key.
         namespace: in state of windows, the window's text.
         checkpoint: with which the mutations were logged; None for the final state.
         recorded: the log's mutations of the key; of the final state, its live entries as puts and appends.

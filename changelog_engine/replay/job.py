@@ -193,7 +193,6 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
     """As `replay_job`, for a job as the engine has it.
 
     Args:
-        graph: the job.
         settings: its settings, which say where its folder lies.
         start: see `replay_job`.
         end: see `replay_job`.
@@ -271,7 +270,6 @@ def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
     """Why a replay may differ though the code did not change.
 
     Args:
-        graph: the job.
         checkpoints: that are replayed.
     """
     notes, end = [], checkpoints[-1]

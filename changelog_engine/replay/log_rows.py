@@ -23,7 +23,6 @@ class Mutation(NamedTuple):
 
     Args:
         state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
-        key: the key.
         operation: put, remove, clear, append, replace, register_timer or delete_timer.
         value: the value; a timer's timestamp; None where the operation has none.
         map_key: in a map state, the entry's key.
@@ -59,7 +58,6 @@ def mutations_of(
     """The rows of one state as mutations.
 
     Args:
-        table: its rows.
         specs: (operator, state) to the state as it is stored.
         key_type: declared type of the keys.
     """

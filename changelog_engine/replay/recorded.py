@@ -40,7 +40,6 @@ class RecordedRange:
     """The checkpoints after one up to another on its branch, and their mutations.
 
     Args:
-        folder: the job's.
         start: the checkpoint before the first, see ``ledger.points``; None or 0 for the start of the job.
         end: the last one, likewise; None for the newest.
 

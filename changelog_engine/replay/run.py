@@ -43,7 +43,6 @@ class ReplayRun:
 
     Args:
         graph: the job as it is now.
-        settings: its settings.
         point: where the state of the first checkpoint is read; of none for a replay from the start.
         start: the first checkpoint, or None.
         recorded: the checkpoint whose parallelism is taken.

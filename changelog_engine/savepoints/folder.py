@@ -55,9 +55,7 @@ class Savepoint:
 
     Args:
         folder: its folder, as a job's folder; ``folder.name`` is the job's name.
-        checkpoint: the checkpoint it is of.
         parts: its files of state.
-        rows, bytes: of these.
     """
 
     folder: JobFolder

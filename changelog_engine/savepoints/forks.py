@@ -54,10 +54,8 @@ class Fork(NamedTuple):
     """A fork that was made.
 
     Args:
-        folder: its folder.
         checkpoint: the checkpoint it starts from.
         shared, copied: how many files.
-        shared_bytes, copied_bytes: of these.
     """
 
     folder: JobFolder
@@ -93,7 +91,6 @@ def fork_job(
 
     Args:
         parent: the folder of the other job.
-        checkpoint: which of its checkpoints.
         path: the fork's folder, ``<base>/<job>``; there is none yet.
         engine: version of this engine.
         name: the fork's job name; by default the last part of the path.

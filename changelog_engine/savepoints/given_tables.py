@@ -270,7 +270,6 @@ def python_values(column: Column, type_info: TypeInformation) -> list[Any]:
 
     Args:
         column: of a batch.
-        type_info: the declared type.
 
     Raises:
         TypeMismatchError: a timestamp with a zone for a type without, or the other way round, or one that is finer than

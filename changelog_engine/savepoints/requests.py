@@ -105,7 +105,6 @@ class SavepointRequests:
         """A checkpoint was acknowledged, and nothing happened since.
 
         Args:
-            checkpoint: it.
             last: the job ends with it.
         """
         with self._lock:

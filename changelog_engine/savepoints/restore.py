@@ -42,7 +42,6 @@ class Imported(NamedTuple):
 
     Args:
         checkpoint: in the job's own tables.
-        attempt: the attempt that made it.
     """
 
     checkpoint: Checkpoint

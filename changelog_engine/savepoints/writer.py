@@ -42,8 +42,6 @@ def create_savepoint(job: JobFolder, checkpoint: Checkpoint, directory: str) -> 
     """Make a savepoint of a checkpoint of a job that may be running.
 
     Args:
-        job: the job's folder.
-        checkpoint: which of its checkpoints.
         directory: below which it shall lie.
 
     Raises:
@@ -62,7 +60,6 @@ def write_savepoint(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -
 
     Args:
         job: the job's folder; the checkpoint is protected.
-        checkpoint: the checkpoint.
         target: as ``new_savepoint`` made it.
     """
     try:
@@ -102,7 +99,6 @@ def complete_savepoint(
         target: the savepoint's folder.
         changelog: its table of rows about the log.
         snapshots: its table of state.
-        checkpoint: the checkpoint it is of.
         attempt: whose checkpoint that is.
         parts: its state, durable.
     """

@@ -308,7 +308,6 @@ class _Task:
     Args:
         function: to be called with the task.
         options: for file systems.
-        niceness: of the worker.
         lock_path: what the worker locks while it runs a task; None on other masters than local ones.
     """
 
@@ -380,10 +379,6 @@ def room_beside(context: SparkContext, plan: JobPlan) -> bool:
     """Whether a local master has a slot that no epoch of a job takes.
 
     The session was started with one more, or has more than any stages that run at the same time have subtasks.
-
-    Args:
-        context: the SparkContext.
-        plan: of the job.
     """
     slots = local_slots(context)
     if slots is None:
@@ -398,7 +393,6 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
 
     Args:
         placement: of the job's subtasks.
-        plan: of the job.
     """
     if not placement.executors:
         return None

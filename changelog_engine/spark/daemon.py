@@ -72,7 +72,6 @@ class _Worker:
 
     Args:
         pid: its process.
-        link: to it.
 
     Attributes:
         connection: of the task that it runs; None while it runs none.

@@ -62,7 +62,6 @@ class SparkEpochRunner:
 
     Args:
         context: the SparkContext; it stays the caller's.
-        job: what to run.
         files: of the job, if it has any.
     """
 
@@ -341,7 +340,6 @@ class SparkEpochRunner:
         """The epoch's RDD: the union of all ends.
 
         Args:
-            orders: of the epoch.
             shuffled: what stages send, by stage; those that are not there are added.
         """
         if self._group_before is None:

@@ -72,9 +72,6 @@ def session_options(settings: JobSettings) -> dict[str, str]:
     """The options of a session that a job starts: its own, and its jars.
 
     A session that is active already keeps its class path; a warning names the jars that are not on it.
-
-    Args:
-        settings: of the job.
     """
     if not settings.files.jars:
         return settings.spark
@@ -135,12 +132,7 @@ def stage(files: JobFiles) -> StagedFiles:
 
 
 def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
-    """Hand the archive to Spark, once per session.
-
-    Args:
-        context: the SparkContext.
-        staged: the archive.
-    """
+    """Hand the archive to Spark, once per session."""
     if staged.archive is None:
         return WorkerFiles(staged.python)
     listed = {entry.rpartition("#")[2] for entry in context.listArchives}

@@ -21,7 +21,6 @@ def spark_ended(context: SparkContext, error: BaseException | None) -> SparkEnde
     """What to raise when the JVM has ended; None while it lives.
 
     Args:
-        context: the SparkContext.
         error: what a call to it raised; None when none did.
     """
     process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)

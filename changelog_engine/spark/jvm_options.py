@@ -38,7 +38,6 @@ def driver_options(master: str, spark: Mapping[str, str], wanted: JvmSettings) -
     """The options of the driver's JVM; None where those of the user's Spark configuration stay alone.
 
     Args:
-        master: the Spark master.
         spark: the options of the session.
         wanted: by the job. It counts for a local master, and where the user gives Java no options by Spark's or Java's own
             means: two sets of them need not fit each other.

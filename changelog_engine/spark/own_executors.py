@@ -48,8 +48,6 @@ class OwnExecutors:
     """Executors of a resource profile of their own.
 
     Args:
-        context: the SparkContext.
-        wanted: what executors.
         name: what Spark's interface says that they are for.
         patience_s: how long one is waited for.
         clock: seconds; for tests.

@@ -65,7 +65,6 @@ class PinnedFunctions:
     """Makes the Python side of RDDs for one job.
 
     Args:
-        context: the SparkContext.
         broadcast: the job's broadcast variable, which every function carries.
         files: the job's interpreter and variables.
 
@@ -120,8 +119,6 @@ class PinnedFunctions:
 
         Args:
             source: Scala RDD with an element in each partition, where its subtask is to run.
-            task: what imports it.
-            stage: which stage.
             subtask: as for ``rdd``.
         """
         return self._rdd(source, task, self._blocks, stage, subtask)

@@ -131,7 +131,6 @@ class Placement:
     """The executors of a job's subtasks.
 
     Args:
-        context: the SparkContext.
         subtasks: of the job's widest stage.
         cancelled: why waiting has to end; None as long as it has not.
         clock: seconds; for tests.

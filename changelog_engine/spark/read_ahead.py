@@ -57,7 +57,6 @@ class ReadAhead:
     """Begins the next epoch's reading; one thread calls its methods.
 
     Args:
-        context: the SparkContext.
         submit: submits the stages without inputs with these orders; called in a thread of this object.
         forget: lets go of what stages sent.
     """
@@ -82,11 +81,7 @@ class ReadAhead:
         self._thread: threading.Thread | None = None
 
     def take(self, orders: Orders) -> SourceJobs | None:
-        """What was read ahead of an epoch that begins; what was read of another one is given up.
-
-        Args:
-            orders: of the epoch.
-        """
+        """What was read ahead of an epoch that begins; what was read of another one is given up."""
         if self._ahead is not None and self._ahead.epoch != orders(0, 0).of_epoch:
             self.drop()
         self._now, self._ahead, self._open = self._ahead, None, True

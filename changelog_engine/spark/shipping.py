@@ -29,7 +29,6 @@ class ShippedJob:
         run: unique id of the run.
         plan: stages, without functions.
         functions: node id to the pickled function.
-        settings: of the job.
         folder: where parts go; None when checkpointing is off.
         search_path: the driver's import path, so that modules beside the user's script are found.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.

@@ -40,7 +40,6 @@ class StageTask:
     Args:
         job: broadcast variable of the ShippedJob.
         orders: what to do, one a partition, pickled each by itself: a subtask looks at its own only.
-        stage: which stage.
         first: the subtask of the first partition; the others follow.
         partitions: how many partitions the stage's output is shuffled to, as PySpark writes pairs of (partition, block);
             0 for a stage whose output goes to the driver.

@@ -62,8 +62,6 @@ class Registry:
         Args:
             load_job: gives the job; called only when a runtime is built.
             order: what to do.
-            stage: which stage.
-            subtask: which subtask of it.
             data: blocks and reports from upstream.
             notes: where it notes how a start goes; None for nowhere.
 

@@ -73,7 +73,6 @@ class HandleFactory:
 
     Args:
         backend: gives the tables.
-        cursor: of the subtask.
         logs: make the logs; None logs nothing.
         expiring: the subtask's states with a time to live.
     """
@@ -97,8 +96,6 @@ class HandleFactory:
 
         Args:
             operator: uid.
-            spec: the state.
-            scope: of its namespaces.
             kept: its table, from an attempt before; None for an empty one of the backend.
 
         Raises:

@@ -40,7 +40,6 @@ class Admission:
 
     Args:
         operator: uid, for messages.
-        spec: the state.
         cursor: tells the key, for messages.
     """
 

@@ -36,7 +36,6 @@ class MutationLog:
     """The waiting mutations of one state.
 
     Args:
-        of_map: the state is a map.
         explicit: operations are kept.
         timed: the stream has timestamps.
         net: the log is one of net changes, for what the engine keeps account of by itself (windows' timers, and which

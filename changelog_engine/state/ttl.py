@@ -95,7 +95,6 @@ class TtlStates:
 
         Args:
             operator: uid, for messages.
-            spec: the user's state.
             inner: the handle of the stored state.
             table: the stored state's table.
             cursor: tells the current key.

@@ -89,8 +89,6 @@ def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
     """What ``from module import name`` gives, and ``module.name``.
 
     Args:
-        owner: the module.
-        name: in it.
         asked: what the program calls the module.
     """
     try:

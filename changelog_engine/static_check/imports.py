@@ -23,7 +23,6 @@ class Imports:
 
     Args:
         reading: of the program.
-        source: the file.
         load: reads a module beside the script.
         say: notes a finding.
         later: whether the imports stand in a function.

@@ -42,11 +42,7 @@ class Missing:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """An object itself: a module, class or function of the API, a type, a constant of the program.
-
-    Args:
-        found: the object.
-    """
+    """An object itself: a module, class or function of the API, a type, a constant of the program."""
 
     found: Any
 
@@ -69,7 +65,6 @@ class Instance:
     """An object of a class of the API.
 
     Args:
-        cls: the class.
         exact: whether it is of this class and not of one below it.
     """
 
@@ -83,10 +78,8 @@ class Bound:
 
     Args:
         owner: the object's class, or the class through which it was found.
-        name: of the method.
         function: the function behind it.
         takes_self: whether its first parameter is the object.
-        exact: as of the object.
     """
 
     owner: type

@@ -79,7 +79,6 @@ class Walk:
 
     Args:
         reading: of the program.
-        source: the file.
         scope: where names are bound.
         function: whose body it is; None of modules.
         workers: whether the code runs in workers.

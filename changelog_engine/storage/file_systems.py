@@ -39,7 +39,6 @@ class OpenedPath(NamedTuple):
 
     Args:
         file_system: of pyarrow; None for the local one, whose files Python opens.
-        path: on that file system.
         shown: the path or URI for people, without keys and passwords.
     """
 
@@ -94,11 +93,7 @@ class FileSystems:
         return OpenedPath(file_system, inner.rstrip("/"), shown)
 
     def delta_options(self, uri: str) -> dict[str, str]:
-        """What delta-rs needs to reach a table: the same as ``open`` uses.
-
-        Args:
-            uri: of the table.
-        """
+        """What delta-rs needs to reach a table: the same as ``open`` uses."""
         if urlsplit(uri).scheme.lower() not in _S3_SCHEMES:
             return {}
         given = {
@@ -139,7 +134,6 @@ class FileSystems:
         """A text of somebody else's, such as an error's, without the keys that are configured.
 
         Args:
-            text: the text.
             *uris: URIs that may be in it, or whose keys may be.
         """
         for uri in uris:

@@ -87,7 +87,6 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
     """Lock a file. On network file systems without locks the lock locks nothing.
 
     Args:
-        path: of the file.
         flags: for opening it; by default it is made when it is not there.
         mode: of a file that is made.
         wait: until nobody else holds it.
@@ -120,7 +119,6 @@ def is_locked(path: str, pid: int | None = None) -> bool | None:
     """Whether a process holds a file's lock. The lock is not touched: whoever wants it meanwhile is not refused.
 
     Args:
-        path: of the file.
         pid: the process that may hold it, where file systems give a file two devices.
 
     Returns:

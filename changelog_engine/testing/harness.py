@@ -190,7 +190,6 @@ class OperatorHarness:
         """Give the operator an element.
 
         Args:
-            value: the element.
             timestamp: ms; None, the default, for none.
             input: 1, the default, or 2: which input of an operator with two.
 

@@ -15,7 +15,6 @@ class KeyedHarness(OperatorHarness):
     """A KeyedProcessFunction (or any function of a keyed stream) by itself.
 
     Args:
-        function: a KeyedProcessFunction.
         key_selector: a callable or KeySelector: element to key.
         key_type: declared type of the keys; None for undeclared.
         output_type: declared type of the output, which is then checked; None for undeclared.
@@ -64,7 +63,6 @@ class KeyedCoHarness(OperatorHarness):
     """A KeyedCoProcessFunction by itself.
 
     Args:
-        function: a KeyedCoProcessFunction.
         key_selector1: key of the first input's elements.
         key_selector2: key of the second input's elements.
         key_type: declared type of the keys; None for undeclared.

@@ -117,7 +117,6 @@ def _terms(type_info: TupleTypeInfo | RowTypeInfo, given: dict[str, Any]) -> str
     """The test of all fields in Python, of the variables ``v0``, ``v1``, ...; None when a field's type has none.
 
     Args:
-        type_info: a tuple's or row's.
         given: takes the names that the test needs.
     """
     terms = []
@@ -188,11 +187,7 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
-    """TUPLE. Documented source: ``pyflink.common.typeinfo.TupleTypeInfo``.
-
-    Args:
-        field_types: types of the fields.
-    """
+    """TUPLE. Documented source: ``pyflink.common.typeinfo.TupleTypeInfo``."""
 
     kind = "TUPLE"
 
@@ -233,7 +228,6 @@ class RowTypeInfo(_FieldsTypeInfo):
     """ROW and ROW_NAMED. Documented source: ``pyflink.common.typeinfo.RowTypeInfo``.
 
     Args:
-        field_types: types of the fields.
         field_names: their names; None names them f0, f1, ...
 
     Raises:

@@ -353,10 +353,6 @@ class Types:
 
         Documented source: ``pyflink.common.typeinfo.Types``.
 
-        Args:
-            key_type_info: type of the keys.
-            value_type_info: type of the values.
-
         Returns:
             The type; its values are dicts.
 
@@ -409,7 +405,6 @@ class Types:
         Documented source: ``pyflink.common.typeinfo.Types``.
 
         Args:
-            field_names: names of the fields.
             field_types: types of the fields, in the same order.
 
         Returns:

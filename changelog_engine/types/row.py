@@ -155,7 +155,6 @@ class Row(_Parts):
         """A row of the given kind.
 
         Args:
-            row_kind: its kind.
             *args: values of a row without names.
             **kwargs: fields of a named row.
 

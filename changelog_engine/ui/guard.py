@@ -40,7 +40,6 @@ class PageGuard:
     """The ASGI application in front of the page.
 
     Args:
-        app: the page.
         hosts: what ``Host`` may say, with the port where it is not the scheme's own.
         token: what each request must know; None on the loopback.
         runs: the page was given a program that it may run.

@@ -26,7 +26,6 @@ class OperatorNow(NamedTuple):
     """An operator as it is drawn.
 
     Args:
-        uid, name, kind, parallelism: of it.
         share: of the stages' work in the last checkpoint, if it begins a stage.
         slowest: whether it is the one that the others waited for.
         mutations: in a second.

@@ -30,7 +30,6 @@ class Detail(NamedTuple):
     """What a checkpoint's row says besides its times.
 
     Args:
-        duration_ms, rows, bytes: of the checkpoint.
         rows_are: what they are, in words.
         rate: elements read from sources in a second since the one before; mutations where its engine did not count elements;
             None where there is none before it.

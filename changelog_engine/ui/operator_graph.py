@@ -21,7 +21,6 @@ class OperatorBox(NamedTuple):
     """An operator in its place.
 
     Args:
-        operator: it.
         x, y: of its upper left corner.
         in_slowest: it runs in the slowest stage.
     """

@@ -86,7 +86,6 @@ def build_tree(ids: Sequence[int], attempts: Sequence[int], parents: Sequence[in
 
     Args:
         ids: ascending.
-        attempts: of each.
         parents: of each, an id or None.
     """
     count = len(ids)

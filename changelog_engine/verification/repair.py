@@ -78,7 +78,6 @@ def repair(folder: Storage, plan: Repair) -> str:
     """Set aside what a plan names.
 
     Args:
-        folder: the job's folder.
         plan: of ``plan_repair``.
 
     Returns:

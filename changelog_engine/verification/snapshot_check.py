@@ -32,11 +32,7 @@ def differences(
     """Compare a snapshot with the fold of an older one and the log after that.
 
     Args:
-        folder: the job's folder.
-        checkpoint: of which the snapshot is.
         after: checkpoint of the older snapshot; None: the log alone.
-        base: files of the older snapshot.
-        snapshot: files of the snapshot.
 
     Returns:
         What differs, a sentence for each state that does; key by key in the order of insertion.

@@ -81,9 +81,6 @@ class Verification:
 def verify(folder: JobFolder) -> Verification:
     """Verify a job's folder, or a savepoint's.
 
-    Args:
-        folder: the folder.
-
     Returns:
         What was found; it is whole when there are no faults.
 

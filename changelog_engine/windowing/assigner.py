@@ -46,7 +46,6 @@ class WindowAssigner(ABC, Generic[T, W]):
         """The windows of an element, none at all included.
 
         Args:
-            element: the element.
             timestamp: its time in ms; -9223372036854775808 when it has none.
             context: the clock and the key's state.
         """
@@ -107,11 +106,7 @@ class SessionWindowTimeGapExtractor(ABC):
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """The gap in ms, more than 0.
-
-        Args:
-            element: the element.
-        """
+        """The gap in ms, more than 0."""
 
 
 def timestamp_of(assigner: WindowAssigner[Any, Any], timestamp: int) -> int:

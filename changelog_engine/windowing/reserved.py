@@ -15,8 +15,6 @@ class ReservedState(StateDescription):
 
     Args:
         name: begins with two underscores.
-        kind: of state.
-        value_type: of its values.
         function: the reduce function of a reducing state.
     """
 

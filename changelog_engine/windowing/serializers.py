@@ -25,12 +25,7 @@ class TimeWindowSerializer:
     """
 
     def serialize(self, element: TimeWindow, stream: BinaryIO) -> None:
-        """Write a window.
-
-        Args:
-            element: the window.
-            stream: a binary stream.
-        """
+        """Write a window."""
         stream.write(_TIMES.pack(element.start, element.end))
 
     def deserialize(self, stream: BinaryIO) -> TimeWindow:

@@ -125,9 +125,7 @@ class Trigger(ABC, Generic[T, W]):
         """Called for each element that was added to a window.
 
         Args:
-            element: the element.
             timestamp: its time in ms.
-            window: the window.
             ctx: clocks, timers and state of the window.
         """
 
@@ -137,7 +135,6 @@ class Trigger(ABC, Generic[T, W]):
 
         Args:
             time: the ms it was registered for.
-            window: its window.
             ctx: clocks, timers and state of the window.
         """
 
@@ -147,7 +144,6 @@ class Trigger(ABC, Generic[T, W]):
 
         Args:
             time: the ms it was registered for.
-            window: its window.
             ctx: clocks, timers and state of the window.
         """
 
@@ -169,6 +165,5 @@ class Trigger(ABC, Generic[T, W]):
         """Called when a window goes: delete its timers and state.
 
         Args:
-            window: the window.
             ctx: clocks, timers and state of the window.
         """

@@ -130,7 +130,9 @@ class TestCheckpointConfig:
             == config.get_alignment_timeout()
             == Duration.of_seconds(2)
         )
-        with pytest.raises(ArgumentTypeError, match="set_aligned_checkpoint_timeout: alignment_timeout must be a Duration"):
+        with pytest.raises(
+            ArgumentTypeError, match="set_aligned_checkpoint_timeout: alignment_timeout must be a Duration"
+        ):
             config.set_aligned_checkpoint_timeout(5)  # type: ignore[arg-type]
 
 

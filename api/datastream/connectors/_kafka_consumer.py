@@ -61,11 +61,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         return self
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> Self:
-        """Whether offsets are committed to the group, for monitoring, when a checkpoint is durable; default True.
-
-        Args:
-            commit_on_checkpoints: whether.
-        """
+        """Whether offsets are committed to the group, for monitoring, when a checkpoint is durable; default True."""
         what = f"{type(self).__name__}.set_commit_offsets_on_checkpoints: commit_on_checkpoints"
         self._commits = _arguments.flag(commit_on_checkpoints, what)
         self._function = self._source()

@@ -72,9 +72,6 @@ class FlinkKafkaProducerBase(SinkFunction):
         """Whether records that cannot be delivered are written to the log only; by default they fail the job.
 
         It has no effect on transactions: there the job fails.
-
-        Args:
-            log_failures_only: whether.
         """
         what = f"{type(self).__name__}.set_log_failures_only: log_failures_only"
         self._only_log = _arguments.flag(log_failures_only, what)
@@ -82,22 +79,14 @@ class FlinkKafkaProducerBase(SinkFunction):
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> Self:
-        """Whether an epoch ends only when the brokers have its records; default True. Without, a failure may lose some.
-
-        Args:
-            flush_on_checkpoint: whether.
-        """
+        """Whether an epoch ends only when the brokers have its records; default True. Without, a failure may lose some."""
         what = f"{type(self).__name__}.set_flush_on_checkpoint: flush_on_checkpoint"
         self._waits = _arguments.flag(flush_on_checkpoint, what)
         self._function = self._sink()
         return self
 
     def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> Self:
-        """Whether records get their elements' timestamps; by default they get the time at which they are written.
-
-        Args:
-            write_timestamp_to_kafka: whether.
-        """
+        """Whether records get their elements' timestamps; by default they get the time at which they are written."""
         what = f"{type(self).__name__}.set_write_timestamp_to_kafka: write_timestamp_to_kafka"
         self._timed = _arguments.flag(write_timestamp_to_kafka, what)
         self._function = self._sink()

@@ -26,11 +26,7 @@ class KafkaTopicSelector(ABC):
 
     @abstractmethod
     def apply(self, data: Any) -> str:
-        """The topic of an element.
-
-        Args:
-            data: the element.
-        """
+        """The topic of an element."""
 
 
 class KafkaRecordSerializationSchema:
@@ -224,7 +220,6 @@ class KafkaSinkBuilder:
 
         Args:
             key: Java's name or librdkafka's.
-            value: a str.
         """
         self._properties[_arguments.text(key, "KafkaSinkBuilder.set_property: key")] = value
         return self

@@ -194,11 +194,7 @@ class KafkaSourceBuilder:
         return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
 
     def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> Self:
-        """Where reading starts when the job starts from nothing; default: earliest.
-
-        Args:
-            starting_offsets_initializer: where.
-        """
+        """Where reading starts when the job starts from nothing; default: earliest."""
         what = "KafkaSourceBuilder.set_starting_offsets: starting_offsets_initializer"
         self._start = checked_initializer(starting_offsets_initializer, what)
         return self
@@ -253,7 +249,6 @@ class KafkaSourceBuilder:
         Args:
             key: Java's name or librdkafka's; of the source: ``partition.discovery.interval.ms`` (default 5 minutes, 0 or
                 less for never) and ``commit.offsets.on.checkpoint`` (default true).
-            value: a str.
         """
         self._properties[_arguments.text(key, "KafkaSourceBuilder.set_property: key")] = value
         return self

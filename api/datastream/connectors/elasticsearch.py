@@ -90,7 +90,6 @@ class ElasticsearchEmitter:
         """A field of each element names its index.
 
         Args:
-            index_field: the field.
             key_field: see `static_index`.
             doc_type: see `static_index`.
         """

@@ -57,7 +57,6 @@ class JdbcSink(SinkFunction):
 
         Args:
             sql: a statement with a ``?`` for each field of the rows. In PostgreSQL ``??`` is an operator's ``?``.
-            type_info: of the rows.
             jdbc_connection_options: where the database is.
             jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
 
@@ -93,7 +92,6 @@ class JdbcSink(SinkFunction):
 
         Args:
             sql: a statement with a ``?`` for each field of the rows.
-            type_info: of the rows.
             jdbc_connection_options: where the database is.
             jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
             jdbc_exactly_once_options: names of the tables; None for `JdbcExactlyOnceOptions.defaults`.

@@ -34,11 +34,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """A schema from its JSON text.
-
-        Args:
-            json_schema: the text.
-        """
+        """A schema from its JSON text."""
         what = "AvroSchema.parse_string: json_schema"
         try:
             json.loads(text(json_schema, what))
@@ -66,9 +62,6 @@ class AvroSchema:
 
 class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
     """Type of Avro records: dicts, which travel as they are.
-
-    Args:
-        schema: of the records.
 
     Source: pyflink.datastream.formats.avro.GenericRecordAvroTypeInfo
     """

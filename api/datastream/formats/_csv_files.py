@@ -98,7 +98,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         """Add a column of lists.
 
         Args:
-            name: of the column.
             separator: between the elements; default ``;``.
             element_type: of single values; default text.
         """
@@ -116,7 +115,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         """Add a column of numbers.
 
         Args:
-            name: of the column.
             number_type: such as ``DataTypes.INT()``; default ``BIGINT``.
         """
         what = "CsvSchemaBuilder.add_number_column"
@@ -130,7 +128,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         """Add a column of any type that a cell can hold, such as dates; beyond PyFlink.
 
         Args:
-            name: of the column.
             data_type: such as ``DataTypes.DATE()``.
         """
         what = "CsvSchemaBuilder.add_column"

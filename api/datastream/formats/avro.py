@@ -45,7 +45,6 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
     Args:
         record_class: name of a Java class, which cannot be used here.
-        avro_schema_string: the schema, of a record.
 
     Raises:
         ConfigurationError: no schema of a record, or the package fastavro is not installed.
@@ -92,7 +91,6 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     Args:
         record_class: name of a Java class, which cannot be used here.
-        avro_schema_string: the schema, of a record.
 
     Raises:
         ConfigurationError: no schema of a record, or the package fastavro is not installed.

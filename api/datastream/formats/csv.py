@@ -109,11 +109,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_field_delimiter: delimiter", field_delimiter=_one(delimiter))
 
         def set_allow_comments(self, allow_comments: bool) -> Self:
-            """Whether lines that begin with ``#`` are left out; default False.
-
-            Args:
-                allow_comments: whether.
-            """
+            """Whether lines that begin with ``#`` are left out; default False."""
             what = "CsvRowDeserializationSchema.Builder.set_allow_comments: allow_comments"
             self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
             return self
@@ -127,19 +123,11 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
 
         def set_quote_character(self, c: str) -> Self:
-            """What fields are quoted with; default ``"``.
-
-            Args:
-                c: one character.
-            """
+            """The character that fields are quoted with; default ``"``."""
             return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> Self:
-            """What takes the meaning of the character after it; by default none does.
-
-            Args:
-                c: one character.
-            """
+            """The character that takes the meaning of the one after it; by default none does."""
             return self._set("set_escape_character: c", escape=_one(c))
 
         def set_null_literal(self, null_literal: str) -> Self:
@@ -234,11 +222,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self._set("set_field_delimiter: c", field_delimiter=_one(c))
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing.
-
-            Args:
-                delimiter: one of these.
-            """
+            r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ConfigurationError(
                     "CsvRowSerializationSchema.Builder.set_line_delimiter: delimiter must be '\\n', '\\r', '\\r\\n' or "
@@ -261,11 +245,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self
 
         def set_quote_character(self, c: str) -> Self:
-            """What fields are quoted with; default ``"``.
-
-            Args:
-                c: one character.
-            """
+            """The character that fields are quoted with; default ``"``."""
             return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> Self:

@@ -53,7 +53,6 @@ class DeltaSink(CommittingSink):
 
     Args:
         path: of the table, or its URI.
-        type_info: of the rows.
         partition_by: fields whose values part the table's files; only for a new table, else they must be the table's.
         properties: of a new table.
 

@@ -184,7 +184,6 @@ def from_arrow(given: pa.DataType, rows: bool) -> _Convert | None:
     """What makes ours of a value as Arrow gives it; None for as it is.
 
     Args:
-        given: its type.
         rows: whether structs become rows rather than dicts.
     """
     if pa.types.is_struct(given):

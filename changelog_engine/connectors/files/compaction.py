@@ -180,7 +180,6 @@ class HeldFiles:
         """A barrier: hold the files that it has ended, and compact what is due; returns what is to be committed.
 
         Args:
-            ended: the files.
             final: the job ends: everything is due.
 
         Raises:

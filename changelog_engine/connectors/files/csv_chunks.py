@@ -28,7 +28,6 @@ class CsvChunks:
     Args:
         stream: stands at that byte.
         size: bytes that it has from there; None: nobody knows.
-        position: of that byte.
         comments: whether lines that begin with ``#`` are left out.
     """
 

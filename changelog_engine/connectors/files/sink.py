@@ -99,7 +99,6 @@ class FileSink(CommittingSink):
         encoder: elements one by one (RowEncoder) or in bulk (BulkFactory).
         buckets: default: by the hour of the wall clock.
         rolling: default: by size and time for row formats, every checkpoint for bulk formats, which know nothing else.
-        names: of the files.
         check_interval_ms: how often the time of files is looked at.
         file_systems: opens the base path.
         clock: the wall clock chooses buckets; the ages of files are measured on the monotonic one.

@@ -67,7 +67,6 @@ class Store:
     """Part files under a base path; all paths are relative to it.
 
     Args:
-        storage: of the base path.
         masked: takes keys out of a message.
     """
 
@@ -175,7 +174,6 @@ class Store:
         """A binary stream that reads a file and can be sought in.
 
         Args:
-            path: of the file.
             size: that it must have; None for any.
 
         Raises:

@@ -27,7 +27,6 @@ class BatchingSink(CommittingSink):
 
     Args:
         sql: with a ``?`` for each field.
-        type_info: of the rows.
         connection: where the database is.
         execution: in which portions.
 

@@ -150,7 +150,6 @@ def failure(
     """What to raise when the cluster didn't do something.
 
     Args:
-        properties: of the client.
         doing: what was to be done, such as ``listing topics``.
         error: librdkafka's exception or error.
         troubles: of the client; its last trouble tells more than a timeout does.

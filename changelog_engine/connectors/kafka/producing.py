@@ -32,7 +32,6 @@ class RecordSchema:
 
     Args:
         topic: of all records; None when there is a selector.
-        select_topic: element to topic.
         value_schema: has ``serialize(element)``.
         key_schema: the same for keys; None for records without.
     """
@@ -75,7 +74,6 @@ class RecordProducer:
     """A producer and what it failed to deliver.
 
     Args:
-        properties: of the producer.
         settings: which take the place of the properties.
         only_log: write failures to the log, and go on.
     """
@@ -119,7 +117,6 @@ class RecordProducer:
 
         Args:
             schema: makes their records.
-            elements: what.
             timestamps: ms for each; one below 0, that of the input's end, and None mean the current time.
             partition: of all; None chooses by key.
 

@@ -68,7 +68,6 @@ class Fetcher:
     """A consumer and the partitions that it reads.
 
     Args:
-        properties: of the consumer.
         group: whether there is a group to commit offsets to.
     """
 
@@ -314,7 +313,6 @@ class PartitionReader(SplitReader):
 
     Args:
         fetcher: gives its records.
-        topic, partition: which.
         decode: turns records into elements.
         closed: called when the fetcher has no readers any more.
     """

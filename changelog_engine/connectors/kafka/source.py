@@ -26,7 +26,6 @@ class Topics:
     Args:
         names: all partitions of these topics; they must exist.
         pattern: all topics whose whole name matches.
-        partitions: these.
     """
 
     names: tuple[str, ...] = ()
@@ -59,7 +58,6 @@ class KafkaSource(Source):
     """Reads topics of Kafka, from offsets of its own: nothing that other readers do changes what this one gives.
 
     Args:
-        topics: what.
         schema: see Decoder; ``get_produced_type`` says of what type its elements are.
         properties: of the consumer.
         start: where, when the job starts from nothing.

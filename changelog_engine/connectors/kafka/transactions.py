@@ -180,7 +180,6 @@ class Transactions:
         """Shut out whoever writes with a transactional id, and abort what is open.
 
         Args:
-            transactional_id: which.
             timeout_ms: ``transaction.timeout.ms`` of the producers.
 
         Raises:

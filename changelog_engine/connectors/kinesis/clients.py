@@ -86,7 +86,6 @@ class Client:
 
         Args:
             operation: method of boto3's client.
-            **arguments: of it.
 
         Raises:
             RequestError: it failed.

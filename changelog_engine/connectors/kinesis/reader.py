@@ -98,7 +98,6 @@ class ShardReader(SplitReader):
         data_loss_fails: whether the job fails when records may have been deleted before it read them.
         polling: how it asks.
         schema: see `KinesisSource`.
-        stream, shard: which.
     """
 
     def __init__(

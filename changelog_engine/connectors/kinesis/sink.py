@@ -67,7 +67,6 @@ class KinesisSink(CommittingSink):
         stream: its name.
         schema: has ``serialize(element)``.
         key_of: element -> partition key; None for one of each subtask; or "random".
-        properties: of the client.
         options: in which portions.
     """
 

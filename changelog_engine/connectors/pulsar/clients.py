@@ -113,7 +113,6 @@ class Client:
         """A reader of a partition.
 
         Args:
-            topic: the partition.
             message_id: where it begins.
             inclusive: whether with that message or behind it.
             name: what brokers call it.
@@ -153,9 +152,6 @@ class Client:
         Args:
             doing: for messages.
             topic: which it is about.
-            call: the method.
-            *arguments: of it.
-            **named: of it.
 
         Raises:
             ConnectorError: it failed; an UnreachableError where another try may help.

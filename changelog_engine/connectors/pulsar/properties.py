@@ -154,7 +154,6 @@ class ClientProperties(Properties):
     Args:
         given: by Flink's names.
         what: the class that they are of, for messages.
-        kind: source or sink.
         authentication: who asks; None for what the options say, or nobody.
 
     Raises:

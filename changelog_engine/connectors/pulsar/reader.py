@@ -56,7 +56,6 @@ class PulsarMessage(NamedTuple):
         value: None for a message without a value.
         event_time: in ms; None for none.
         publish_time: in ms.
-        properties: str to str.
         producer: its name.
     """
 

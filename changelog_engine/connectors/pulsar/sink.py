@@ -36,10 +36,8 @@ class OutgoingMessage(NamedTuple):
     """A message to write.
 
     Args:
-        value: its bytes.
         key: the partition key; None for none.
         event_time: in ms; None for the element's timestamp.
-        properties: str to str.
         ordering_key: for consumers that share a subscription by keys.
     """
 
@@ -56,7 +54,6 @@ class PulsarSink(Sink):
     Args:
         topics: where to; none of them with a custom router that names them itself.
         schema: has ``serialize(element)``, or ``serialize_message(element)``, which gives an OutgoingMessage.
-        properties: of the sink.
         waits: whether an epoch ends only when the brokers have its messages; without, a failure may lose some.
         routing: which partition a message goes to.
         router: with CUSTOM: (element, key, partitions) to a topic's name.

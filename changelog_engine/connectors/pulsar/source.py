@@ -111,10 +111,8 @@ class PulsarSource(Source):
     """Reads topics of Pulsar, from message ids of its own: nothing that other readers do changes what this one gives.
 
     Args:
-        topics: what.
         schema: has ``deserialize(bytes)``, or ``deserialize_message(PulsarMessage)``; None leaves a message out.
             ``get_produced_type`` says of what type its elements are.
-        properties: of the source.
         start: where, when the job starts from nothing.
         stop: where it ends.
         bounded: whether the job may count on its end.

@@ -59,7 +59,6 @@ class ConnectionOptions:
     """Where the broker is, who asks, and how.
 
     Args:
-        host, port, virtual_host, user, password: where and who.
         tls: None for a plain connection.
         network_recovery_interval_ms: between two tries to connect.
         automatic_recovery: False: a broker that does not answer is not asked again, the attempt of the job fails.

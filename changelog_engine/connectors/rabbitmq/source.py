@@ -111,8 +111,6 @@ class Delivery:
 
     Args:
         options: where the broker is; the prefetch count.
-        link: to it.
-        queue: which.
         arrived: told of what arrives, and guards it.
     """
 
