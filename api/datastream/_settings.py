@@ -26,7 +26,7 @@ from changelog_engine.config import rocksdb_options as rocksdb
 from changelog_engine.connectors import IterableSource, Source
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.files import JobFiles
-from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+from changelog_engine.graph.nodes import JOB_OPTIONS, JobSettings, RestartKind, RestartSettings
 from changelog_engine.state.backends import (
     HASHMAP,
     ROCKSDB,
@@ -225,58 +225,28 @@ class EnvironmentSettings:
                 interval_ms,
             )
         return JobSettings(
+            **{name: get(option) for name, option in JOB_OPTIONS.items()},
             checkpoint_interval_ms=interval_ms,
             changelog=changelog,
             base_path=self._base_path(),
             **self._state_settings(),
-            local_recovery=get(options.LOCAL_RECOVERY),
-            checkpoint_timeout_ms=get(options.CHECKPOINT_TIMEOUT),
-            min_pause_ms=get(options.CHECKPOINT_MIN_PAUSE),
-            tolerable_failures=get(options.CHECKPOINT_TOLERABLE_FAILURES),
             delete_on_cancel=get(options.CHECKPOINT_RETENTION) == "DELETE_ON_CANCELLATION",
-            retained_checkpoints=get(options.CHECKPOINT_NUM_RETAINED),
             materialize_interval_ms=max(get(options.MATERIALIZE_INTERVAL), 1)
             if get(options.MATERIALIZE_ENABLED)
             else None,
-            materialize_max_failures=get(options.MATERIALIZE_MAX_FAILURES),
-            materialize_runner=get(options.MATERIALIZE_RUNNER),
-            materialize_executors=get(options.MATERIALIZE_EXECUTORS),
-            materialize_executor_cores=get(options.MATERIALIZE_EXECUTOR_CORES),
-            materialize_executor_memory=get(options.MATERIALIZE_EXECUTOR_MEMORY),
-            history_retention_ms=get(options.HISTORY_RETENTION),
-            truncation_grace_ms=get(options.TRUNCATION_GRACE),
             restart=self._restart(),
-            same_failure_limit=get(options.SAME_FAILURE_LIMIT),
             restore=self._restore(),
             claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",
-            ignore_unclaimed_state=get(options.SAVEPOINT_IGNORE_UNCLAIMED),
             drop_removed_state=get(options.REMOVED_STATE) == "drop",
-            savepoint_dir=get(program_options.SAVEPOINT_DIR),
             batch=batch,
             thread_mode=get(program_options.EXECUTION_MODE) == "thread",
             periodic_watermarks=get(options.AUTO_WATERMARK_INTERVAL) > 0,
             epoch_target_ms=get(options.EPOCH_TARGET) or None,
-            read_ahead=get(options.EPOCH_READ_AHEAD),
-            epoch_timeout_ms=get(options.EPOCH_TIMEOUT),
-            epoch_max_records=get(options.BUNDLE_SIZE),
-            part_max_bytes=get(options.PART_MAX_BYTES),
-            packs=get(options.PART_PACKS),
-            object_reuse=get(options.OBJECT_REUSE),
             parameters=self.job_parameters(),
             spark=self.layers().spark(),
             file_systems=self.layers().file_systems(),
             files=self.job_files(),
-            progress=get(observing_options.PROGRESS),
-            progress_interval_ms=get(observing_options.PROGRESS_INTERVAL),
-            metrics_host=get(observing_options.METRICS_HOST),
-            metrics_port=get(observing_options.METRICS_PORT),
             json_logs=get(observing_options.LOG_FORMAT) == "json",
-            jvm_options=get(program_options.JVM_OPTIONS),
-            class_archive=get(program_options.JVM_CLASS_ARCHIVE),
-            autoscale=get(options.AUTOSCALE),
-            autoscale_min_parallelism=get(options.AUTOSCALE_MIN),
-            autoscale_max_parallelism=get(options.AUTOSCALE_MAX),
-            autoscale_calm_ms=get(options.AUTOSCALE_CALM),
         )
 
     def _restore(self) -> str:

@@ -89,7 +89,7 @@ class CheckpointFigures(NamedTuple):
     Args:
         id: its number.
         time_ms: when its barrier was, wall clock.
-        acknowledged_ms: from the barrier to the end of the commit.
+        acknowledged_ms: from the barrier to the end of the commit, which is ``commit_ms`` of it.
         rows, bytes: that it committed.
     """
 

@@ -9,9 +9,10 @@ Invariants:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from changelog_engine.config import Option, observing_options, options, program_options
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
@@ -212,9 +213,16 @@ class RestartSettings:
     jitter: float = 0.1
 
 
+def _of(option: Option) -> Any:
+    """A field that is an option's value."""
+    return field(default=option.default, metadata={"option": option})
+
+
 @dataclass(frozen=True)
 class JobSettings:
     """How the job runs; every value final (code over command line over file over default).
+
+    A field that is an option's value has the option's default and means what that says; the others:
 
     Args:
         checkpoint_interval_ms: None when checkpointing is off: nothing is logged and nothing restored.
@@ -224,54 +232,24 @@ class JobSettings:
         state_options: options of the state backend, by key.
         state_class: the class of a custom backend or of RocksDB's options factory, pickled by cloudpickle.
         max_state_bytes: bound of one state in a subtask's full snapshot; None for none.
-        local_recovery: after a failure, processes that live keep their state on the heap and read what changed.
-        checkpoint_timeout_ms: an epoch whose checkpoint takes longer counts as a failed checkpoint.
-        min_pause_ms: least time between the end of one checkpoint and the start of the next.
-        tolerable_failures: failed checkpoints in a row that do not fail the job.
         delete_on_cancel: externalized cleanup DELETE_ON_CANCELLATION.
-        retained_checkpoints: checkpoints that can be restored when the history is off; without changelog, snapshots kept.
         materialize_interval_ms: time between two snapshots of the changelog; None makes none and truncates nothing.
-        materialize_max_failures: failures of that in a row that do not fail the job.
-        materialize_runner: "spark", in the job's Spark where that has room, or "process", in a process of the driver's.
-        materialize_executors: the most executors that snapshots have to themselves, where executors come and go.
-        materialize_executor_memory: of each of them, bytes; None for that of the others.
-        history_retention_ms: how long mutations and old states stay; 0: what no restore needs is truncated at once.
-        truncation_grace_ms: how long truncated files stay on the disk; None: half the interval, at most 5 minutes.
         restart: the restart strategy; None lets checkpointing decide, as Flink does (on: exponential delay with its
             defaults; off: none).
-        same_failure_limit: the same mistake so often in a row without a new checkpoint is final; 0 for never.
         restore: changelog.restore: auto, none, a point (see ``ledger.points``), or a savepoint's path.
         claim_savepoint: the job owns the savepoint it starts from, and disposes of it after its first checkpoint.
-        ignore_unclaimed_state: state of a savepoint may belong to operators that the job doesn't have.
         drop_removed_state: states that operators no longer declare when they are opened are removed; else they are kept.
-        savepoint_dir: where savepoints go that name no directory; None for nowhere.
         batch: runtime mode BATCH: each key's elements are processed together at the end of the input, and only final
             results leave; nothing is checkpointed.
         thread_mode: PyFlink's thread mode has no bundles: the first records of a job's only source come one to an
             epoch, so that timers fire between those that take long, as they do there.
         periodic_watermarks: they are emitted at the end of each epoch; False: only the last, at the end of the input.
         epoch_target_ms: None for adaptive.
-        read_ahead: sources may read an epoch while the stages behind them run the one before.
-        epoch_timeout_ms: an epoch without a checkpoint has the longer of this and checkpoint_timeout_ms; then it has
-            failed, and the restart strategy decides.
-        epoch_max_records: None, or a bound on the records of one source subtask in an epoch.
-        part_max_bytes: bound of one part.
-        packs: parts of subtasks of one machine are written together.
-        object_reuse: elements are never copied: functions change neither what they are given nor what they gave.
         parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
         file_systems: s3.* keys, for the tables' file systems.
         files: what the workers need of modules, packages, archives and other files.
-        progress: whether progress is shown on standard error: auto, always or never.
-        progress_interval_ms: between two lines of it, elsewhere than on a terminal.
-        metrics_host, metrics_port: where Prometheus finds metrics; without a port nowhere.
         json_logs: the engine's log goes to standard error as JSON.
-        jvm_options: of Java, for a JVM that the job starts with a local master.
-        class_archive: that JVM keeps Spark's classes in an archive from run to run.
-        autoscale: the job's parallelism follows its backlog and the executors.
-        autoscale_min_parallelism, autoscale_max_parallelism: between these; None for no bound but the operators' max
-            parallelism.
-        autoscale_calm_ms: how long a cause must last, and between two changes.
     """
 
     checkpoint_interval_ms: int | None = None
@@ -281,52 +259,52 @@ class JobSettings:
     state_options: dict[str, str] = field(default_factory=dict)
     state_class: bytes | None = None
     max_state_bytes: int | None = None
-    local_recovery: bool = False
-    checkpoint_timeout_ms: int = 600_000
-    min_pause_ms: int = 0
-    tolerable_failures: int = 0
+    local_recovery: bool = _of(options.LOCAL_RECOVERY)
+    checkpoint_timeout_ms: int = _of(options.CHECKPOINT_TIMEOUT)
+    min_pause_ms: int = _of(options.CHECKPOINT_MIN_PAUSE)
+    tolerable_failures: int = _of(options.CHECKPOINT_TOLERABLE_FAILURES)
     delete_on_cancel: bool = False
-    retained_checkpoints: int = 1
+    retained_checkpoints: int = _of(options.CHECKPOINT_NUM_RETAINED)
     materialize_interval_ms: int | None = 600_000
-    materialize_max_failures: int = 3
-    materialize_runner: str = "spark"
-    materialize_executors: int = 1
-    materialize_executor_cores: int = 1
-    materialize_executor_memory: int | None = None
-    history_retention_ms: int = 7 * 86_400_000
-    truncation_grace_ms: int | None = None
+    materialize_max_failures: int = _of(options.MATERIALIZE_MAX_FAILURES)
+    materialize_runner: str = _of(options.MATERIALIZE_RUNNER)
+    materialize_executors: int = _of(options.MATERIALIZE_EXECUTORS)
+    materialize_executor_cores: int = _of(options.MATERIALIZE_EXECUTOR_CORES)
+    materialize_executor_memory: int | None = _of(options.MATERIALIZE_EXECUTOR_MEMORY)
+    history_retention_ms: int = _of(options.HISTORY_RETENTION)
+    truncation_grace_ms: int | None = _of(options.TRUNCATION_GRACE)
     restart: RestartSettings | None = None
-    same_failure_limit: int = 3
+    same_failure_limit: int = _of(options.SAME_FAILURE_LIMIT)
     restore: str = "auto"
     claim_savepoint: bool = False
-    ignore_unclaimed_state: bool = False
+    ignore_unclaimed_state: bool = _of(options.SAVEPOINT_IGNORE_UNCLAIMED)
     drop_removed_state: bool = False
-    savepoint_dir: str | None = None
+    savepoint_dir: str | None = _of(program_options.SAVEPOINT_DIR)
     batch: bool = False
     thread_mode: bool = False
     periodic_watermarks: bool = True
     epoch_target_ms: int | None = None
-    read_ahead: bool = False
-    epoch_timeout_ms: int = 3_600_000
-    epoch_max_records: int | None = None
-    part_max_bytes: int = 8 * 1024 * 1024
-    packs: bool = False
-    object_reuse: bool = False
+    read_ahead: bool = _of(options.EPOCH_READ_AHEAD)
+    epoch_timeout_ms: int = _of(options.EPOCH_TIMEOUT)
+    epoch_max_records: int | None = _of(options.BUNDLE_SIZE)
+    part_max_bytes: int = _of(options.PART_MAX_BYTES)
+    packs: bool = _of(options.PART_PACKS)
+    object_reuse: bool = _of(options.OBJECT_REUSE)
     parameters: dict[str, str] = field(default_factory=dict)
     spark: dict[str, str] = field(default_factory=dict)
     file_systems: dict[str, str] = field(default_factory=dict, repr=False)
     files: JobFiles = field(default_factory=JobFiles)
-    progress: str = "auto"
-    progress_interval_ms: int = 10_000
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int | None = None
+    progress: str = _of(observing_options.PROGRESS)
+    progress_interval_ms: int = _of(observing_options.PROGRESS_INTERVAL)
+    metrics_host: str = _of(observing_options.METRICS_HOST)
+    metrics_port: int | None = _of(observing_options.METRICS_PORT)
     json_logs: bool = False
-    jvm_options: str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    class_archive: bool = True
-    autoscale: bool = False
-    autoscale_min_parallelism: int = 1
-    autoscale_max_parallelism: int | None = None
-    autoscale_calm_ms: int = 60_000
+    jvm_options: str = _of(program_options.JVM_OPTIONS)
+    class_archive: bool = _of(program_options.JVM_CLASS_ARCHIVE)
+    autoscale: bool = _of(options.AUTOSCALE)
+    autoscale_min_parallelism: int = _of(options.AUTOSCALE_MIN)
+    autoscale_max_parallelism: int | None = _of(options.AUTOSCALE_MAX)
+    autoscale_calm_ms: int = _of(options.AUTOSCALE_CALM)
 
     @property
     def folds_on_spark(self) -> bool:
@@ -334,6 +312,12 @@ class JobSettings:
         return (
             self.changelog and self.materialize_interval_ms is not None and self.materialize_runner == "spark"
         )
+
+
+# By the name of the field that is its value.
+JOB_OPTIONS: dict[str, Option] = {
+    each.name: each.metadata["option"] for each in fields(JobSettings) if "option" in each.metadata
+}
 
 
 class StateKind(enum.Enum):
