@@ -150,7 +150,6 @@ class _Alias:
         self.name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """See importlib.abc.Loader."""
         module = importlib.import_module(self.name)
         spec.loader_state = module.__spec__
         return module

@@ -39,11 +39,9 @@ class SystemClock:
     """The machine's clocks."""
 
     def wall_ms(self) -> WallMs:
-        """See Clock."""
         return wall_ms()
 
     def monotonic_ms(self) -> MonotonicMs:
-        """See Clock."""
         return monotonic_ms()
 
 

@@ -371,11 +371,9 @@ class RunningJob:
         return JobExecutionError(f"job {self.name!r} failed: {failure}")
 
     def printed(self, lines: list[str]) -> None:
-        """See Outputs."""
         show_text("\n".join(lines) + "\n")
 
     def collected(self, node: int, elements: list[Any]) -> None:
-        """See Outputs."""
         self._queues[node].put(elements)
 
 

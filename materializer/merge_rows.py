@@ -62,7 +62,6 @@ class _Changes:
         self.least = least
 
     def all(self) -> Iterator[Change]:
-        """See ``row_changes``."""
         own = sorted((e for e in self.rows.own.values() if e.path is not None), reverse=True)
         gone = [entry for entry in own if not self._entry_stays(entry)]
         single = [entry for entry in own if self._entry_stays(entry) and entry.id != self.rows.newest]

@@ -61,11 +61,9 @@ class OfKeys:
         self._texts = pa.array(texts, pa.string())
 
     def may_hold(self, first: int, last: int) -> bool:
-        """See RowFilter."""
         return first <= self._key_group <= last
 
     def positions(self, table: pa.Table) -> Any:
-        """See RowFilter."""
         return np.flatnonzero(_is_in(table["key"], self._texts))
 
 
@@ -82,11 +80,9 @@ class OfState:
         self._state = pa.array([state])
 
     def may_hold(self, first: int, last: int) -> bool:
-        """See RowFilter."""
         return True
 
     def positions(self, table: pa.Table) -> Any:
-        """See RowFilter."""
         return np.flatnonzero(_is_in(table["state"].cast(pa.string()), self._state))
 
 
@@ -105,14 +101,12 @@ class OfEntries:
         self._key_groups = None if key_groups is None else np.unique(key_groups)
 
     def may_hold(self, first: int, last: int) -> bool:
-        """See RowFilter."""
         if self._key_groups is None:
             return True
         at = int(np.searchsorted(self._key_groups, first))
         return at < len(self._key_groups) and bool(self._key_groups[at] <= last)
 
     def positions(self, table: pa.Table) -> Any:
-        """See RowFilter."""
         table = table.append_column(_PLACE, pa.array(np.arange(table.num_rows)))
         if table["operator"].null_count:  # rows about the log, in files that somebody else merged
             table = table.filter(pc.is_valid(table["operator"]))

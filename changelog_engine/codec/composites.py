@@ -36,13 +36,11 @@ class ListForm(JsonForm):
         self.direct = element.direct
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         flat = list(chain.from_iterable(values))
         written = self.element.to_json(flat)
         return values if written is flat else _regroup(written, values)
 
     def read(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.read."""
         flat = list(chain.from_iterable(values))
         found = self.element.from_json(flat)
         return values if found is flat else _regroup(found, values)
@@ -66,7 +64,6 @@ class MapForm(JsonForm):
         self.reads_plain = self.texts and key.reads_plain and value.reads_plain
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         keys = list(chain.from_iterable(values))
         items = list(chain.from_iterable(map(dict.values, values)))
         if None in keys and (self.numbers or self.texts):
@@ -82,7 +79,6 @@ class MapForm(JsonForm):
         return [list(islice(pairs, len(value))) for value in values]
 
     def read(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.read."""
         if self.numbers or self.texts:
             keys = list(chain.from_iterable(values))
             items = list(chain.from_iterable(map(dict.values, values)))
@@ -108,7 +104,6 @@ class TupleForm(JsonForm):
         self.direct = all(field.direct for field in fields)
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         columns = _columns(values, len(self.fields))
         written = self.write_columns(columns)
         if all(new is old for new, old in zip(written, columns, strict=True)):
@@ -120,7 +115,6 @@ class TupleForm(JsonForm):
         return [field.to_json(column) for field, column in zip(self.fields, columns, strict=True)]
 
     def read(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.read."""
         if self._plain_fields:
             return list(map(tuple, values))
         columns = _columns(values, len(self.fields))
@@ -147,7 +141,6 @@ class RowForm(JsonForm):
         self._in_order = itemgetter(*names) if len(names) > 1 else None
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         names = self.names
         fields = self.columns_of(values)
         if not names:
@@ -167,7 +160,6 @@ class RowForm(JsonForm):
         return rows[1]
 
     def read(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.read."""
         names = self.names
         if self._in_order is not None:
             fields = [self._in_order(value) for value in values]

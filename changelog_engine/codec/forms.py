@@ -103,7 +103,6 @@ class IntegerForm(JsonForm):
         self.high = INT64_HIGH if high is None else high
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         if self.low <= min(values) and max(values) <= self.high:
             return values
         if self.bounded or any(value.bit_length() > MAX_INT_BITS for value in values):
@@ -111,7 +110,6 @@ class IntegerForm(JsonForm):
         return [value if INT64_LOW <= value <= INT64_HIGH else str(value) for value in values]
 
     def from_json(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.from_json."""
         if self.bounded or str not in set(map(type, values)):
             return values
         return [int(value) if type(value) is str else value for value in values]
@@ -123,13 +121,11 @@ class FloatForm(JsonForm):
     python = float
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         if all(map(math.isfinite, values)):
             return values
         return [value if math.isfinite(value) else non_finite_text(value) for value in values]
 
     def from_json(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.from_json."""
         if set(map(type, values)) <= {float, _NONE}:
             return values
         return [value if value is None else float(value) for value in values]
@@ -157,7 +153,6 @@ class StringForm(JsonForm):
     reads_plain = direct = True
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         joined = "".join(values)
         if not joined.isascii():
             try:
@@ -182,12 +177,10 @@ class TextForm(JsonForm):
         self._read_one = read_one
 
     def write(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.write."""
         write_one = self._write_one
         return [write_one(value) for value in values]
 
     def read(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.read."""
         read_one = self._read_one
         return [read_one(value) for value in values]
 
@@ -198,7 +191,6 @@ class AnyForm(JsonForm):
     reads_plain = True
 
     def to_json(self, values: list[Any]) -> list[Any]:
-        """See JsonForm.to_json."""
         if not is_plain(values, 0):
             raise NotExact
         return values

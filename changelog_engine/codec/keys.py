@@ -42,7 +42,6 @@ class UndeclaredKeys(KeyCodec):
     ints = INT64_LOW, INT64_HIGH
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        """See KeyCodec.identities."""
         kinds = set(map(type, keys))
         if (kinds == {int} and _all_int64(keys)) or (kinds == {str} and _is_utf8("".join(keys))):
             return keys
@@ -85,7 +84,6 @@ class IntegerKeys(KeyCodec):
             self.ints = self._low, self._high
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        """See KeyCodec.identities."""
         if set(map(type, keys)) == {int} and self._all_in_range(keys):
             return keys
         return [self._identity(key, what) for key in keys]
@@ -106,7 +104,6 @@ class IntegerKeys(KeyCodec):
         return int(text) if text[0] != "{" else int(from_canonical(text))
 
     def text(self, identity: KeyIdentity) -> str:
-        """See KeyCodec.text."""
         return identity.decode() if type(identity) is bytes else canonical_text(identity)
 
 
@@ -114,7 +111,6 @@ class TextKeys(KeyCodec):
     """Keys of declared text: every str stands for itself."""
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        """See KeyCodec.identities."""
         if set(map(type, keys)) == {str} and self.type.sure is str:
             return keys
         return [self._identity(key, what) for key in keys]
@@ -138,7 +134,6 @@ class TypedKeys(KeyCodec):
         self._form_decides = _form_decides(type_info)
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        """See KeyCodec.identities."""
         if not self._form_decides:
             keys = [self.type.check(key, what) for key in keys]
         try:

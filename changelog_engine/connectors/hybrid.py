@@ -74,12 +74,10 @@ class HybridSource(SourceOfParts):
                 parts.callback(part.job_ended)
 
     def begin(self, part: int, parallelism: int) -> list[Split]:
-        """See SourceOfParts."""
         splits = self.parts[part].splits(parallelism) or [Split(_NOTHING, None)]
         return [Split(f"{part}:{split.id}", split.start) for split in splits]
 
     def discover_in(self, part: int, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
-        """See SourceOfParts."""
         source = self.parts[part]
         if not isinstance(source, DiscoveringSource):
             return []

@@ -196,7 +196,6 @@ class ScriptedReader(SplitReader):
         self.replays = False  # in a replay nothing crashes or pauses
 
     def begin_epoch(self, durable: bool) -> None:
-        """See SplitReader."""
         self._durable = durable
 
     def read(self, position: Position, max_records: int) -> Range:

@@ -61,7 +61,6 @@ class StagedVersions:
     only: bool
 
     def files(self, version: int) -> Sequence[File] | None:
-        """See Versions."""
         if self.ended(version):
             return None
         storage = open_storage(self.root)
@@ -89,7 +88,6 @@ class StagedVersions:
             storage.delete_tree(folder)
 
     def ended(self, version: int) -> bool:
-        """See Versions."""
         if self.only:
             return version > 0
         try:

@@ -132,7 +132,6 @@ class InProcessRunner:
         """See EpochRunner: there is nothing to do."""
 
     def rescale(self, plan: JobPlan) -> None:
-        """See EpochRunner."""
         self.job = self.job.with_plan(plan)
 
     def slots(self) -> None:

@@ -262,7 +262,6 @@ class _Reader:
             yield from without_passed(self._of(suffix, files), at_a_time)
 
     def size(self) -> RestoreSize:
-        """See ``restore_size``."""
         base = next(self.ledger.bases(self.point.lineage))
         files = () if base.snapshot is None else base.snapshot.files
         return RestoreSize(

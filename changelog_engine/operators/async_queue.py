@@ -69,19 +69,16 @@ class OrderedQueue:
         self._waiting: deque[QueueEntry | Signal] = deque()
 
     def add(self, entry: QueueEntry) -> None:
-        """See Queue."""
         self._waiting.append(entry)
         self.size += 1
 
     def signal(self, signal: Signal) -> None:
-        """See Queue."""
         if self._waiting:
             self._waiting.append(signal)
         else:
             self.ready.append(signal)
 
     def completed(self, entry: QueueEntry) -> None:
-        """See Queue."""
         waiting = self._waiting
         while waiting:
             first = waiting[0]
@@ -114,13 +111,11 @@ class UnorderedQueue:
         self._segments: deque[_Segment] = deque([_Segment()])
 
     def add(self, entry: QueueEntry) -> None:
-        """See Queue."""
         segment = entry.segment = self._segments[-1]
         segment.open += 1
         self.size += 1
 
     def signal(self, signal: Signal) -> None:
-        """See Queue."""
         segments = self._segments
         if len(segments) == 1 and not segments[0].open:
             self.ready.append(signal)
@@ -129,7 +124,6 @@ class UnorderedQueue:
         segments.append(_Segment())
 
     def completed(self, entry: QueueEntry) -> None:
-        """See Queue."""
         segment, segments = entry.segment, self._segments
         segment.open -= 1
         if segment is not segments[0]:

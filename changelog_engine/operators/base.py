@@ -89,12 +89,10 @@ class UnionInput:
         self.as_given = union.receiver.as_given
 
     def watermark(self, watermark: int) -> None:
-        """See Receiver."""
         self._union.watermarks[self._index] = watermark
         self._union.advance()
 
     def idleness(self, idle: bool) -> None:
-        """See Receiver."""
         union = self._union
         before = all(union.idle)
         union.idle[self._index] = idle
@@ -103,7 +101,6 @@ class UnionInput:
         union.advance()
 
     def resume(self, watermark: int) -> None:
-        """See Receiver."""
         union = self._union
         union.watermarks[self._index] = watermark
         union.current = max(union.current, min(union.watermarks))
@@ -208,12 +205,10 @@ class Operator:
             receiver.watermark(watermark)
 
     def idleness(self, idle: bool) -> None:
-        """See Receiver."""
         for receiver in self._listeners:
             receiver.idleness(idle)
 
     def resume(self, watermark: int) -> None:
-        """See Receiver."""
         self.current_watermark = watermark
         for receiver in self._listeners:
             receiver.resume(watermark)

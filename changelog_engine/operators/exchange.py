@@ -104,7 +104,6 @@ class Exchange:
         self.current_watermark = watermark
 
     def idleness(self, idle: bool) -> None:
-        """See Receiver."""
         self.idle = idle
 
     def resume(self, watermark: int) -> None:

@@ -210,7 +210,6 @@ class Replays:
     def key(
         self, key: Any, operator: str | None = None, state: str | None = None, depth: int = 1
     ) -> Explanation:
-        """See `explain`."""
         wanted = _candidates(self._end, key, operator)
         rows = _Rows(self._folder, self._end)
         end = self._end
@@ -251,7 +250,6 @@ class Replays:
         return result
 
     def output(self, sink: str, where: Callable[[Any], Any], depth: int = 2) -> Explanation:
-        """See `explain_output`."""
         uids = _named(self._plan, sink, NodeKind.SINK)
         needed: frozenset[int] = frozenset()
         for stage in self._plan.stages:
@@ -270,7 +268,6 @@ class Replays:
     def impact(
         self, source: str, position: Any, split: str | None = None, through_state: bool = False
     ) -> Explanation:
-        """See `impact`."""
         sources = _named(self._plan, source, NodeKind.SOURCE)
         start, end = self._start, self._end
         if start is None:

@@ -19,7 +19,6 @@ class SparkCluster:
         return files.stage(given)
 
     def runner(self, job: ShippedJob, staged: StagedFiles) -> SparkEpochRunner:
-        """See Cluster."""
         settings = job.settings
         jvm = JvmSettings(settings.jvm_options, settings.class_archive)
         context = spark_context(files.session_options(settings), jvm, settings.folds_on_spark)

@@ -278,7 +278,6 @@ class SparkEpochRunner:
             self.context.cancelJobGroup(self.run_id)
 
     def slots(self) -> int | None:
-        """See EpochRunner."""
         if self._placement is not None:
             return self._placement.slots()
         return epoch_slots(self.context)

@@ -570,7 +570,6 @@ class NetMapHandle(MapHandle):
         self._table[key] = entry
 
     def rename(self, identity: Any, to: Any, value: Any) -> None:
-        """See MapHandle."""
         cursor = self._cursor
         key = cursor.key
         entry = self._get(key)

@@ -17,6 +17,5 @@ class HeapBackend(KeptBackend):
         return type(self) is HeapBackend
 
     def remove(self, table: StateTable) -> None:
-        """See KeptBackend."""
         if isinstance(table, dict):
             table.clear()

@@ -60,11 +60,9 @@ class RocksDBBackend(KeptBackend):
         return {name: self._store.size()}
 
     def is_whole(self) -> bool:
-        """See KeptBackend."""
         return all(table.whole for table in self._tables)
 
     def remove(self, table: StateTable) -> None:
-        """See KeptBackend."""
         assert isinstance(table, RocksTable)
         table.clear()
         place = self._tables.index(table)

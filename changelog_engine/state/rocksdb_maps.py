@@ -180,17 +180,14 @@ class RocksMapTable(RocksTable):
             self.spill()
 
     def end_epoch(self) -> None:
-        """See RocksTable."""
         self._forget_found()
         super().end_epoch()
 
     def clear(self) -> None:
-        """See RocksTable."""
         self._replaced.clear()
         super().clear()
 
     def spill(self) -> None:
-        """See RocksTable."""
         self._forget_found()
         super().spill()
 

@@ -50,7 +50,6 @@ class RocksTable:
         return self._failure is None
 
     def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
-        """See StateTable."""
         entry = self._changed_get(key, UNREAD)
         if entry is UNREAD:
             entry = self._cached_get(key, UNREAD)
@@ -59,7 +58,6 @@ class RocksTable:
         return default if entry is None else entry
 
     def pop(self, key: KeyIdentity, default: Any, /) -> Any:
-        """See StateTable."""
         entry = self.get(key)
         if entry is None:
             return default

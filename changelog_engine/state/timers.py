@@ -251,11 +251,9 @@ class NetTimerQueue(TimerQueue):
         self._fresh = log.fresh
 
     def setter(self, whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
-        """See TimerQueue."""
         return of_whole_ms(self.register, whole_ms)
 
     def register(self, timestamp: int) -> None:
-        """See TimerQueue."""
         cursor = self._cursor
         timer = (timestamp, cursor.key)
         if not self._is_set(timer):
@@ -263,7 +261,6 @@ class NetTimerQueue(TimerQueue):
             self._add(timer)
 
     def move(self, timer: Timer, to: Timer) -> None:
-        """See TimerQueue."""
         if not self._is_set(to):
             self._fresh[to] = self._cursor.timestamp
             self._add(to)
@@ -273,11 +270,9 @@ class NetTimerQueue(TimerQueue):
             self._remove(timer)
 
     def firing(self, until: int) -> Iterator[Timer]:
-        """See TimerQueue."""
         return iter(partial(self.pop_due, until), None)  # drives our own code
 
     def take_due(self, until: int) -> list[Timer]:
-        """See TimerQueue."""
         due = self.table.due(until)
         taken, log_time = self._fresh.pop, self._log_time
         for timer in due:

@@ -43,7 +43,6 @@ class TimedType(TupleTypeInfo):
         return (TimedType, *super().parameters())
 
     def quick_test(self) -> Callable[[Any], bool] | None:
-        """See TypeInformation.quick_test."""
         return TypeInformation.quick_test(self)
 
 

@@ -40,22 +40,18 @@ class ElementsTypeInfo(TypeInformation):
         self.name = f"{self.kind}<{elem_type.name}>"
 
     def parameters(self) -> tuple[Any, ...]:
-        """See TypeInformation.parameters."""
         return (self.elem_type,)
 
     def spec(self) -> dict[str, Any]:
-        """See TypeInformation.spec."""
         return {"type": self.kind, "element": self.elem_type.spec()}
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if type(value) is not list and (not isinstance(value, Collection) or isinstance(value, _NO_ELEMENTS)):
             raise Misfit(self, value)
         fitted, changed = fit_all(self.elem_type, value)
         return fitted if changed or type(value) is not list else value
 
     def copy(self, value: Any) -> Any:
-        """See TypeInformation.copy."""
         if value is None:
             return None
         if self.elem_type.immutable:
@@ -63,7 +59,6 @@ class ElementsTypeInfo(TypeInformation):
         return [self.elem_type.copy(item) for item in value]
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return f"[{', '.join([self.elem_type.nested_text(item) for item in value])}]"
 
     def __repr__(self) -> str:
@@ -136,7 +131,6 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
             self.immutable = True
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if self.of_bytes:
             if not isinstance(value, (bytes, bytearray, memoryview)):
                 raise Misfit(self, value)
@@ -147,11 +141,9 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
         return fitted
 
     def copy(self, value: Any) -> Any:
-        """See TypeInformation.copy."""
         return value if self.of_bytes else super().copy(value)
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return bytes_text(value) if self.of_bytes else super().text(value)
 
 
@@ -175,15 +167,12 @@ class MapTypeInfo(TypeInformation):
         self.name = f"MAP<{key_type.name}, {value_type.name}>"
 
     def parameters(self) -> tuple[Any, ...]:
-        """See TypeInformation.parameters."""
         return (self.key_type, self.value_type)
 
     def spec(self) -> dict[str, Any]:
-        """See TypeInformation.spec."""
         return {"type": self.kind, "key": self.key_type.spec(), "value": self.value_type.spec()}
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if not isinstance(value, Mapping):
             value = self._items_of(value)
         fitted: dict[Any, Any] = {}
@@ -211,7 +200,6 @@ class MapTypeInfo(TypeInformation):
         return entries
 
     def copy(self, value: Any) -> Any:
-        """See TypeInformation.copy."""
         if value is None:
             return None
         if self.value_type.immutable and self.key_type.immutable:
@@ -219,7 +207,6 @@ class MapTypeInfo(TypeInformation):
         return {self.key_type.copy(key): self.value_type.copy(item) for key, item in value.items()}
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         key_text, value_text = self.key_type.nested_text, self.value_type.nested_text
         return f"{{{', '.join(f'{key_text(key)}={value_text(item)}' for key, item in value.items())}}}"
 

@@ -104,7 +104,6 @@ class IntegerTypeInfo(BasicTypeInfo):
         self.high = None if bits is None else 2 ** (bits - 1) - 1
 
     def fit(self, value: Any) -> int:
-        """See TypeInformation.fit."""
         whole = value if type(value) is int else self._whole(value)
         if self.low is not None and self.high is not None and not self.low <= whole <= self.high:
             raise Misfit(self, value, f"outside {self.low} to {self.high}")
@@ -120,14 +119,12 @@ class IntegerTypeInfo(BasicTypeInfo):
         return int(value)
 
     def quick_test(self) -> Callable[[Any], bool] | None:
-        """See TypeInformation.quick_test."""
         low, high = self.low, self.high
         if low is None or high is None:
             return super().quick_test()
         return lambda value: type(value) is int and low <= value <= high
 
     def fits_all(self, values: list[Any]) -> bool:
-        """See TypeInformation.fits_all."""
         if set(map(type, values)) != {int}:
             return False
         if self.low is None or self.high is None:
@@ -144,11 +141,9 @@ class DoubleTypeInfo(BasicTypeInfo):
         super().__init__("DOUBLE")
 
     def fit(self, value: Any) -> float:
-        """See TypeInformation.fit."""
         return value if type(value) is float else _as_float(self, value)
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return double_text(value)
 
 
@@ -186,7 +181,6 @@ class FloatTypeInfo(BasicTypeInfo):
         super().__init__("FLOAT")
 
     def fit(self, value: Any) -> float:
-        """See TypeInformation.fit."""
         number = value if type(value) is float else _as_float(self, value)
         try:
             rounded: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
@@ -199,7 +193,6 @@ class FloatTypeInfo(BasicTypeInfo):
         return rounded
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return float_text(value)
 
 
@@ -212,7 +205,6 @@ class BooleanTypeInfo(BasicTypeInfo):
         super().__init__("BOOLEAN")
 
     def fit(self, value: Any) -> bool:
-        """See TypeInformation.fit."""
         if type(value) is bool:
             return value
         if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
@@ -220,7 +212,6 @@ class BooleanTypeInfo(BasicTypeInfo):
         raise Misfit(self, value)
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return "true" if value else "false"
 
 
@@ -233,7 +224,6 @@ class StringTypeInfo(BasicTypeInfo):
         super().__init__("STRING")
 
     def fit(self, value: Any) -> str:
-        """See TypeInformation.fit."""
         if not isinstance(value, str):
             raise Misfit(self, value)
         return value if type(value) is str else str.__str__(value)
@@ -246,7 +236,6 @@ class CharTypeInfo(BasicTypeInfo):
         super().__init__("CHAR")
 
     def fit(self, value: Any) -> str:
-        """See TypeInformation.fit."""
         if not isinstance(value, str):
             raise Misfit(self, value)
         if len(value) != 1:
@@ -263,7 +252,6 @@ class DecimalTypeInfo(BasicTypeInfo):
         super().__init__("BIG_DEC")
 
     def fit(self, value: Any) -> Decimal:
-        """See TypeInformation.fit."""
         if isinstance(value, Decimal):
             return value if type(value) is Decimal else Decimal(value)
         if isinstance(value, (int, np.integer, np.bool_)):

@@ -169,11 +169,9 @@ class _FieldsTypeInfo(TypeInformation):
         return fitted, changed
 
     def quick_test(self) -> Callable[[Any], bool] | None:
-        """See TypeInformation.quick_test."""
         return _test_of(self)
 
     def fits_all(self, values: list[Any]) -> bool:
-        """See TypeInformation.fits_all."""
         test = self.quick_test()
         return test is not None and all(map(test, values))  # drives our own code
 
@@ -197,15 +195,12 @@ class TupleTypeInfo(_FieldsTypeInfo):
         self.immutable = self._of_immutable
 
     def parameters(self) -> tuple[Any, ...]:
-        """See TypeInformation.parameters."""
         return tuple(self._types)
 
     def spec(self) -> dict[str, Any]:
-        """See TypeInformation.spec."""
         return {"type": self.kind, "fields": [t.spec() for t in self._types]}
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if not isinstance(value, (tuple, list, Row)):
             raise Misfit(self, value)
         values: Sequence[Any] = values_of(value) if isinstance(value, Row) else value
@@ -213,11 +208,9 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return tuple(fitted) if changed or type(value) is not tuple else value
 
     def copy(self, value: Any) -> Any:
-        """See TypeInformation.copy."""
         return value if self.immutable or value is None else tuple(self._copy_fields(list(value)))
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         return f"({','.join(t.nested_text(v) for t, v in zip(self._types, value, strict=True))})"
 
     def __repr__(self) -> str:
@@ -274,15 +267,12 @@ class RowTypeInfo(_FieldsTypeInfo):
             ) from None
 
     def parameters(self) -> tuple[Any, ...]:
-        """See TypeInformation.parameters."""
         return (tuple(self._names), tuple(self._types))
 
     def spec(self) -> dict[str, Any]:
-        """See TypeInformation.spec."""
         return {"type": self.kind, "names": list(self._names), "fields": [t.spec() for t in self._types]}
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if isinstance(value, Row):
             fitted, changed = self._fit_fields(value, self._values_of(value))
             if not changed and type(value) is Row and field_names_of(value) == self._names:
@@ -314,7 +304,6 @@ class RowTypeInfo(_FieldsTypeInfo):
         return [values[names.index(name)] for name in self._names]
 
     def copy(self, value: Any) -> Any:
-        """See TypeInformation.copy."""
         if value is None:
             return None
         if self._of_immutable:
@@ -322,11 +311,9 @@ class RowTypeInfo(_FieldsTypeInfo):
         return make_row(self._names, self._copy_fields(values_of(value)), value._row_kind)
 
     def quick_copy(self) -> Callable[[Any], Any] | None:
-        """See TypeInformation.quick_copy."""
         return _copier_of(self) if self._of_immutable and self._names else None
 
     def copy_out(self) -> Callable[[Any], Any]:
-        """See TypeInformation.copy_out."""
         return _reader_of(self) if self._of_immutable and can_be_spread(self._names) else self.copy
 
     def format(self, value: Any) -> str:
@@ -341,7 +328,6 @@ class RowTypeInfo(_FieldsTypeInfo):
         return f"{value._row_kind}[{','.join([str(item) for item in values_of(value)])}]"
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         texts = [t.nested_text(v) for t, v in zip(self._types, values_of(value), strict=True)]
         return f"{value._row_kind}[{', '.join(texts)}]"
 

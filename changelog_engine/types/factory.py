@@ -30,12 +30,7 @@ class Types:
 
     @staticmethod
     def STRING() -> TypeInformation:
-        """Type of text.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are str.
+        """Type of text; values are str.
 
         Example:
             >>> Types.STRING().check("a")
@@ -45,12 +40,7 @@ class Types:
 
     @staticmethod
     def BYTE() -> TypeInformation:
-        """Type of integers of 8 bits, -128 to 127.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are int.
+        """Type of integers of 8 bits, -128 to 127; values are int.
 
         Example:
             >>> Types.BYTE().check(-128)
@@ -60,12 +50,7 @@ class Types:
 
     @staticmethod
     def SHORT() -> TypeInformation:
-        """Type of integers of 16 bits, -32768 to 32767.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are int.
+        """Type of integers of 16 bits, -32768 to 32767; values are int.
 
         Example:
             >>> Types.SHORT().check(7)
@@ -75,12 +60,7 @@ class Types:
 
     @staticmethod
     def INT() -> TypeInformation:
-        """Type of integers of 32 bits.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are int.
+        """Type of integers of 32 bits; values are int.
 
         Example:
             >>> Types.INT().check(7)
@@ -90,12 +70,7 @@ class Types:
 
     @staticmethod
     def LONG() -> TypeInformation:
-        """Type of integers of 64 bits.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are int.
+        """Type of integers of 64 bits; values are int.
 
         Example:
             >>> Types.LONG().check(2**63 - 1)
@@ -105,12 +80,7 @@ class Types:
 
     @staticmethod
     def BIG_INT() -> TypeInformation:
-        """Type of integers of any size.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are int.
+        """Type of integers of any size; values are int.
 
         Example:
             >>> Types.BIG_INT().check(2**70)
@@ -120,12 +90,7 @@ class Types:
 
     @staticmethod
     def FLOAT() -> TypeInformation:
-        """Type of floating point numbers of 32 bits; values are rounded to them.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are float.
+        """Type of floating point numbers of 32 bits; values are rounded to them; values are float.
 
         Example:
             >>> Types.FLOAT().check(0.5)
@@ -135,12 +100,7 @@ class Types:
 
     @staticmethod
     def DOUBLE() -> TypeInformation:
-        """Type of floating point numbers of 64 bits.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are float.
+        """Type of floating point numbers of 64 bits; values are float.
 
         Example:
             >>> Types.DOUBLE().check(0.1)
@@ -150,12 +110,7 @@ class Types:
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:
-        """Type of decimal numbers of any size.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are decimal.Decimal.
+        """Type of decimal numbers of any size; values are decimal.Decimal.
 
         Example:
             >>> from decimal import Decimal
@@ -166,12 +121,7 @@ class Types:
 
     @staticmethod
     def BOOLEAN() -> TypeInformation:
-        """Type of truth values.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are bool.
+        """Type of truth values; values are bool.
 
         Example:
             >>> Types.BOOLEAN().check(True)
@@ -181,12 +131,7 @@ class Types:
 
     @staticmethod
     def CHAR() -> TypeInformation:
-        """Type of single characters.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are str of length 1.
+        """Type of single characters; values are str of length 1.
 
         Example:
             >>> Types.CHAR().check("x")
@@ -196,12 +141,7 @@ class Types:
 
     @staticmethod
     def SQL_DATE() -> TypeInformation:
-        """Type of dates.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are datetime.date.
+        """Type of dates; values are datetime.date.
 
         Example:
             >>> Types.SQL_DATE().name
@@ -211,12 +151,7 @@ class Types:
 
     @staticmethod
     def SQL_TIME() -> TypeInformation:
-        """Type of times of day.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are datetime.time.
+        """Type of times of day; values are datetime.time.
 
         Example:
             >>> Types.SQL_TIME().name
@@ -226,12 +161,7 @@ class Types:
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
-        """Type of dates with time.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are datetime.datetime.
+        """Type of dates with time; values are datetime.datetime.
 
         Example:
             >>> Types.SQL_TIMESTAMP().name
@@ -241,12 +171,7 @@ class Types:
 
     @staticmethod
     def INSTANT() -> TypeInformation:
-        """Type of points in time with nanoseconds.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are Instant.
+        """Type of points in time with nanoseconds; values are Instant.
 
         Example:
             >>> Types.INSTANT().name
@@ -258,11 +183,6 @@ class Types:
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
         """Type of any Python object; what undeclared streams carry.
 
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are any object.
-
         Example:
             >>> Types.PICKLED_BYTE_ARRAY().check({1: "a"})
             {1: 'a'}
@@ -271,15 +191,10 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> PrimitiveArrayTypeInfo:
-        """Type of arrays of primitive numbers.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
+        """Type of arrays of primitive numbers; values are lists, for BYTE they are bytes.
 
         Args:
             element_type: BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE or CHAR.
-
-        Returns:
-            The type; its values are lists, for BYTE they are bytes.
 
         Raises:
             TypeMismatchError: another element type.
@@ -292,15 +207,10 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> BasicArrayTypeInfo:
-        """Type of arrays of boxed numbers or text.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
+        """Type of arrays of boxed numbers or text; values are lists, None inside allowed.
 
         Args:
             element_type: a primitive type or STRING.
-
-        Returns:
-            The type; its values are lists, None inside allowed.
 
         Raises:
             TypeMismatchError: another element type.
@@ -313,15 +223,7 @@ class Types:
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> ObjectArrayTypeInfo:
-        """Type of arrays of anything.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Args:
-            element_type: any type.
-
-        Returns:
-            The type; its values are lists.
+        """Type of arrays of anything; values are lists.
 
         Example:
             >>> Types.OBJECT_ARRAY(Types.STRING())
@@ -331,15 +233,7 @@ class Types:
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> ListTypeInfo:
-        """Type of lists.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Args:
-            element_type_info: any type.
-
-        Returns:
-            The type; its values are lists.
+        """Type of lists of values of any type.
 
         Example:
             >>> Types.LIST(Types.INT()).format([1, 2])
@@ -349,12 +243,7 @@ class Types:
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> MapTypeInfo:
-        """Type of maps.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Returns:
-            The type; its values are dicts.
+        """Type of dicts.
 
         Example:
             >>> Types.MAP(Types.STRING(), Types.INT()).format({"k": 7})
@@ -364,15 +253,7 @@ class Types:
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeInformation]) -> TupleTypeInfo:
-        """Type of tuples.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Args:
-            field_types: types of the fields, in order.
-
-        Returns:
-            The type; its values are tuples.
+        """Type of tuples whose fields have these types, in order.
 
         Example:
             >>> Types.TUPLE([Types.STRING(), Types.DOUBLE()]).format(("a", 1e20))
@@ -382,15 +263,7 @@ class Types:
 
     @staticmethod
     def ROW(field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Type of rows whose fields are named f0, f1 and so on.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Args:
-            field_types: types of the fields, in order.
-
-        Returns:
-            The type; its values are Row.
+        """Type of rows whose fields are named f0, f1 and so on; values are Row.
 
         Example:
             >>> Types.ROW([Types.DOUBLE(), Types.BOOLEAN()]).check((1.5, True))
@@ -400,15 +273,7 @@ class Types:
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> RowTypeInfo:
-        """Type of rows with named fields.
-
-        Documented source: ``pyflink.common.typeinfo.Types``.
-
-        Args:
-            field_types: types of the fields, in the same order.
-
-        Returns:
-            The type; its values are Row.
+        """Type of rows with named fields; values are Row.
 
         Raises:
             TypeMismatchError: names that repeat, or not one for each type.

@@ -23,7 +23,6 @@ class PickledBytesTypeInfo(TypeInformation):
     copied_whole = False  # an object's class may say what a copy shares
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         return value
 
     def copy(self, value: Any) -> Any:

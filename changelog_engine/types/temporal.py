@@ -44,7 +44,6 @@ class SqlTimeTypeInfo(TypeInformation):
         return SQL_TIMESTAMP
 
     def fit(self, value: Any) -> Any:
-        """See TypeInformation.fit."""
         if type(value) is self._class:
             return value
         if isinstance(value, np.datetime64):
@@ -75,7 +74,6 @@ class SqlTimeTypeInfo(TypeInformation):
         return datetime.datetime.combine(value.date(), value.timetz()).replace(fold=value.fold)
 
     def text(self, value: Any) -> str:
-        """See TypeInformation.text."""
         if isinstance(value, datetime.datetime):
             return timestamp_text(value)
         if isinstance(value, datetime.time):

@@ -68,7 +68,6 @@ class WindowCodec(ABC):
         return pa.array([self.text(identity) for identity in identities], pa.string())
 
     def from_texts(self, texts: pa.Array, /) -> list[Any]:
-        """See NamespaceCodec."""
         known: dict[str, Any] = {}
         words = texts.to_pylist()
         for word in set(words):

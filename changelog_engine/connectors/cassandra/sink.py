@@ -116,7 +116,6 @@ class CassandraSink(Sink):
             )
 
     def writer(self, subtask: int, parallelism: int) -> CassandraWriter:
-        """See Sink."""
         return CassandraWriter(self)
 
 
@@ -226,11 +225,9 @@ class CassandraWriter(SinkWriter):
         self._check()
 
     def flush(self) -> None:
-        """See SinkWriter."""
         self._wait(0)  # each request has its own timeout
 
     def close(self) -> None:
-        """See SinkWriter."""
         self._session.close()
 
 

@@ -34,7 +34,6 @@ class TableVersions:
     changes: bool
 
     def files(self, version: int) -> Sequence[File] | None:
-        """See Versions."""
         if self.ended(version):
             return None
         if version == self.whole:
@@ -43,7 +42,6 @@ class TableVersions:
         return CommitLog(self.root, self.changes).files_of(version)
 
     def ended(self, version: int) -> bool:
-        """See Versions."""
         return self.last is not None and version > self.last
 
 

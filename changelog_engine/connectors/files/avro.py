@@ -182,7 +182,6 @@ class AvroFiles(MergingFactory):
         parsed(self._schema)
 
     def open(self, stream: Any) -> AvroFileWriter:
-        """See BulkFactory."""
         from fastavro.write import Writer
 
         return AvroFileWriter(Writer(stream, parsed(self._schema), codec=self._codec))
@@ -232,7 +231,6 @@ class AvroFileWriter(BulkWriter):
                 ) from None
 
     def finish(self) -> None:
-        """See BulkWriter."""
         self._writer.flush()
 
 

@@ -49,7 +49,6 @@ class BasePathBuckets:
     """All elements go to the base path."""
 
     def assign(self, values: Sequence[Any], now_ms: int) -> Iterable[tuple[str, Sequence[Any]]]:
-        """See Buckets."""
         return (("", values),)
 
 
@@ -77,7 +76,6 @@ class DateTimeBuckets:
         return "".join(piece if isinstance(piece, str) else _text(*piece, time) for piece in self._pieces)
 
     def assign(self, values: Sequence[Any], now_ms: int) -> Iterable[tuple[str, Sequence[Any]]]:
-        """See Buckets."""
         return ((self.bucket_at(now_ms), values),)
 
 
@@ -92,7 +90,6 @@ class ElementBuckets:
         self._function = function
 
     def assign(self, values: Sequence[Any], now_ms: int) -> Iterable[tuple[str, Sequence[Any]]]:
-        """See Buckets."""
         found: dict[str, list[Any]] = {}
         for value in values:
             bucket = self._function(value)

@@ -265,7 +265,6 @@ class ColumnarFiles(MergingFactory):
         self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
-        """See BulkFactory."""
         return ColumnarWriter(self._schema, *self._written_to(stream))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
@@ -336,7 +335,6 @@ class ColumnarWriter(BulkWriter):
             self._flush()
 
     def finish(self) -> None:
-        """See BulkWriter."""
         try:
             if self._gathered:
                 self._flush()

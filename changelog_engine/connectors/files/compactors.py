@@ -69,7 +69,6 @@ class ConcatCompactor(Compactor):
         self.delimiter = delimiter
 
     def check(self, encoder: RowEncoder | BulkFactory) -> None:
-        """See Compactor."""
         if isinstance(encoder, MergingFactory) and not encoder.concatenates:
             raise ConfigurationError(
                 f"{encoder.described} cannot be joined byte by byte, nobody could read the result: use "
@@ -79,7 +78,6 @@ class ConcatCompactor(Compactor):
     def merge(
         self, store: Store, sources: Sequence[PendingFile], stream: Any, encoder: RowEncoder | BulkFactory
     ) -> None:
-        """See Compactor."""
         for number, source in enumerate(sources):
             if number and self.delimiter:
                 stream.write(self.delimiter)
@@ -112,7 +110,6 @@ class RecordWiseCompactor(Compactor):
         self.reader = reader
 
     def check(self, encoder: RowEncoder | BulkFactory) -> None:
-        """See Compactor."""
         if isinstance(encoder, RowEncoder):
             raise ConfigurationError(
                 "files of a row format are joined byte by byte: use FileCompactor.concat_file_compactor()"
@@ -135,7 +132,6 @@ class RecordWiseCompactor(Compactor):
     def merge(
         self, store: Store, sources: Sequence[PendingFile], stream: Any, encoder: RowEncoder | BulkFactory
     ) -> None:
-        """See Compactor."""
         if isinstance(encoder, MergingFactory):
             encoder.merge(_opened(store, sources), stream)
             return
@@ -170,7 +166,6 @@ class _StoredFile(InputFile):
         self.size = source.size
 
     def open(self) -> Any:
-        """See InputFile."""
         return self._store.open(self._source.temporary, self._source.size)
 
 

@@ -289,7 +289,6 @@ class CsvFiles(MergingFactory):
         self.described = "CSV files with a header" if schema.header else "CSV files"
 
     def open(self, stream: Any) -> CsvFileWriter:
-        """See BulkFactory."""
         return CsvFileWriter(stream, self._schema)
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
@@ -378,7 +377,6 @@ class CsvFileWriter(BulkWriter):
         self.finish()
 
     def finish(self) -> None:
-        """See BulkWriter."""
         data = self._text.take()
         if data:
             self._stream.write(data)

@@ -124,7 +124,6 @@ class StringEncoder(RowEncoder):
         return [f"{text(value)}\n".encode(charset, "replace") for value in values]
 
     def joined(self, values: Sequence[Any]) -> bytes:
-        """See RowEncoder."""
         bytewise = codecs.lookup(self.charset).name in _BYTEWISE
         if not bytewise or self._text is not str or set(map(type, values)) != {str}:
             return super().joined(values)

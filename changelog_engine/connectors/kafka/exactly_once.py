@@ -96,7 +96,6 @@ class TransactionalKafkaSink(CommittingSink):
         self.timeout_ms = properties.number("transaction.timeout.ms", _DEFAULT_TIMEOUT_MS, 1)
 
     def committing_writer(self, context: SinkContext) -> CommittingWriter:
-        """See CommittingSink."""
         if not context.checkpoints:
             if self.plain_without_checkpoints:
                 log.warning("%s: without checkpoints it writes without transactions", self.properties.what)
@@ -230,11 +229,9 @@ class TransactionalWriter(CommittingWriter):
         return slot
 
     def write(self, values: Sequence[Any]) -> None:
-        """See CommittingWriter."""
         self.write_timed(values, None, 0)
 
     def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
-        """See CommittingWriter."""
         if not len(values):
             return
         if self._open is None:
@@ -246,12 +243,10 @@ class TransactionalWriter(CommittingWriter):
         producer.send(self._sink.schema, values, times, self._partition)
 
     def end_epoch(self) -> None:
-        """See CommittingWriter."""
         if self._open is not None:
             self._slots[self._open].producer.poll()
 
     def prepare(self, final: bool) -> Prepared:
-        """See CommittingWriter."""
         self._final = final
         if self._open is None:
             return Prepared()
@@ -263,7 +258,6 @@ class TransactionalWriter(CommittingWriter):
         return Prepared([transaction.to_json()])
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """See CommittingWriter."""
         committed: set[int] = set()
         for committable in committables:
             transaction = Transaction.from_json(committable)
@@ -285,7 +279,6 @@ class TransactionalWriter(CommittingWriter):
             time.sleep(0.01)
 
     def close(self) -> None:
-        """See CommittingWriter."""
         if self._open is not None:
             try:
                 self._slots[self._open].abort()
@@ -306,23 +299,18 @@ class _PlainWriter(CommittingWriter):
         self._writer = KafkaWriter(plain, subtask)
 
     def write(self, values: Sequence[Any]) -> None:
-        """See CommittingWriter."""
         self._writer.write(values)
 
     def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
-        """See CommittingWriter."""
         self._writer.write_timed(values, timestamps, watermark)
 
     def end_epoch(self) -> None:
-        """See CommittingWriter."""
         self._writer.flush()
 
     def close(self) -> None:
-        """See CommittingWriter."""
         self._writer.close()
 
     def prepare(self, final: bool) -> Prepared:
-        """See CommittingWriter."""
         return Prepared()
 
     def commit(self, committables: Sequence[Committable]) -> None:

@@ -360,13 +360,11 @@ class PartitionReader(SplitReader):
                 return Range(values, after, ended, times, aside or None)
 
     def acknowledged(self, position: Position) -> None:
-        """See SplitReader."""
         self._fetcher.commit(
             self._topic, self._partition, position if isinstance(position, int) else position[0]
         )
 
     def close(self) -> None:
-        """See SplitReader."""
         if self._fetcher.release():
             self._closed()
 

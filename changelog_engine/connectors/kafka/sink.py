@@ -49,7 +49,6 @@ class KafkaSink(Sink):
         self.one_partition = one_partition
 
     def writer(self, subtask: int, parallelism: int) -> KafkaWriter:
-        """See Sink."""
         return KafkaWriter(self, subtask)
 
 
@@ -69,23 +68,19 @@ class KafkaWriter(SinkWriter):
         )
 
     def write(self, values: Sequence[object]) -> None:
-        """See SinkWriter."""
         self.write_timed(values, None, 0)
 
     def write_timed(self, values: Sequence[object], timestamps: Sequence[int] | None, watermark: int) -> None:
-        """See SinkWriter."""
         times = timestamps if self._sink.timed else None
         self._producer.send(self._sink.schema, values, times, self._partition)
 
     def flush(self) -> None:
-        """See SinkWriter."""
         if self._sink.waits:
             self._producer.flush()
         else:
             self._producer.poll()
 
     def close(self) -> None:
-        """See SinkWriter."""
         try:
             self._producer.call("writing", "flush", 0 if self._sink.waits else _LAST_FLUSH_S)
         except ConnectorError as error:

@@ -117,7 +117,6 @@ class KafkaSource(Source):
         return [Split(_split_id(each), [first[each], last[each]]) for each in partitions]
 
     def reader(self, split: Split) -> PartitionReader:
-        """See Source."""
         if self._fetcher is None:
             self._fetcher = Fetcher(self.properties, self.group if self.acknowledges else None)
         topic, _, partition = split.id.rpartition("-")

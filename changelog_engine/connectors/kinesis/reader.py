@@ -133,7 +133,6 @@ class ShardReader(SplitReader):
         self._trouble = Trouble(str(client.failure(f"reading {self._named()}")), clock)
 
     def read(self, position: Position, max_records: int) -> Range:
-        """See SplitReader."""
         if position != self._place:
             self._turn(position)
         if not self._stored and not self._ended:
@@ -151,7 +150,6 @@ class ShardReader(SplitReader):
         return Range(values, self._place, finished, times)
 
     def close(self) -> None:
-        """See SplitReader."""
         self._closed()
 
     def _turn(self, position: Position) -> None:

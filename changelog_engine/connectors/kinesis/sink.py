@@ -98,7 +98,6 @@ class KinesisSink(CommittingSink):
             client.close()
 
     def committing_writer(self, context: SinkContext) -> KinesisWriter:
-        """See CommittingSink."""
         return KinesisWriter(self, context.subtask)
 
 

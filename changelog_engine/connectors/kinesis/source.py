@@ -118,7 +118,6 @@ class KinesisSource(DiscoveringSource):
         return found
 
     def job_ended(self) -> None:
-        """See Source."""
         if self._looks:
             self._looks = False
             self._client.give_back()
@@ -167,7 +166,6 @@ class KinesisSource(DiscoveringSource):
         log.warning("%s", error)
 
     def reader(self, split: Split) -> ShardReader:
-        """See Source."""
         stream, _, shard = split.id.rpartition("/")
         client, fails = self._client.take(), self.properties.data_loss_fails
         return ShardReader(client, self._client.give_back, fails, self.polling, self.schema, stream, shard)

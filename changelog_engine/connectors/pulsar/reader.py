@@ -128,7 +128,6 @@ class PartitionReader(SplitReader):
         self._acknowledged_s = clock()
 
     def read(self, position: Position, max_records: int) -> Range:
-        """See SplitReader."""
         if position != self._place:
             self._turn(position)
         if self._is_at_stop(position):
@@ -270,7 +269,6 @@ class PartitionReader(SplitReader):
             self.acknowledged(self._place)
 
     def close(self) -> None:
-        """See SplitReader."""
         self._close_reader()
         if self._consumer is not None:
             with contextlib.suppress(self._client.pulsar.PulsarException):

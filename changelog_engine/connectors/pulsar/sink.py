@@ -104,7 +104,6 @@ class PulsarSink(Sink):
             client.close()
 
     def writer(self, subtask: int, parallelism: int) -> PulsarWriter:
-        """See Sink."""
         return PulsarWriter(self)
 
 
@@ -138,7 +137,6 @@ class PulsarWriter(SinkWriter):
         return list(dict.fromkeys(found))
 
     def write(self, values: Sequence[Any]) -> None:
-        """See SinkWriter."""
         self.write_timed(values, None, 0)
 
     def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
@@ -216,7 +214,6 @@ class PulsarWriter(SinkWriter):
             self._client.asked(f"writing to {topic!r}", topic, producer.flush)
 
     def close(self) -> None:
-        """See SinkWriter."""
         try:
             if not self._sink.waits and self._failed is None:
                 self._wait()

@@ -254,7 +254,6 @@ class PulsarSource(Source):
         log.warning("%s; reading begins with the next one that there is", error)
 
     def reader(self, split: Split) -> PartitionReader:
-        """See Source."""
         return PartitionReader(self._client.take(), self._client.give_back, self._reading, split.id)
 
 

@@ -50,7 +50,6 @@ class QueueSink(Sink):
         declare(self.options, self.queue)
 
     def writer(self, subtask: int, parallelism: int) -> QueueWriter:
-        """See Sink."""
         return QueueWriter(self)
 
 
@@ -79,7 +78,6 @@ class QueueWriter(SinkWriter):
         channel.confirm_delivery(self._confirmed, callback=answered)
 
     def write(self, values: Sequence[Any]) -> None:
-        """See SinkWriter."""
         bodies: list[bytes] = []
         size = 0
         for value in values:
@@ -166,11 +164,9 @@ class QueueWriter(SinkWriter):
                 self._changed.wait(_LOOK_S)
 
     def flush(self) -> None:
-        """See SinkWriter."""
         self._wait(0, 0)
 
     def close(self) -> None:
-        """See SinkWriter."""
         self._link.close()
 
 

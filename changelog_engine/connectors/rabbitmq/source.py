@@ -89,7 +89,6 @@ class QueueSource(Source):
         return [Split(_SPLIT, {})]
 
     def reader(self, split: Split) -> QueueReader:
-        """See Source."""
         return QueueReader(self)
 
 
