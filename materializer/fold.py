@@ -94,9 +94,6 @@ def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool
         allow_pickle: load values that only pickle could carry, and keys that are objects. Loading a pickle runs what is
             in it: do so only for tables that your own jobs wrote. Otherwise states that have such are left out.
 
-    Returns:
-        The state.
-
     Raises:
         RestoreError: there is no such checkpoint.
         NotSerializableError: with allow_pickle, a class of a value or key cannot be imported here.

@@ -78,9 +78,6 @@ def truncate(
         retention: what stays.
         clock: seconds since 1970.
 
-    Returns:
-        What was done.
-
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
         RestoreError, CorruptChangelogError: the checkpoint that the job goes on from can't be restored; nothing was removed.

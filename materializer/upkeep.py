@@ -29,9 +29,6 @@ def upkeep(
         clock: seconds since 1970.
         checkpoint_id: of which; None for the one that the job would go on from.
 
-    Returns:
-        What the truncation did.
-
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
         ChangelogEngineError: see ``materialize`` and ``truncate``.

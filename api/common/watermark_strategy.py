@@ -107,9 +107,6 @@ class WatermarkStrategy(NamesOfPyFlink):
         Args:
             idle_timeout: after how long it no longer holds back the watermark.
 
-        Returns:
-            A new strategy.
-
         Raises:
             ConfigurationError: no Duration, or none above zero.
         """

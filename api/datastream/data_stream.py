@@ -477,9 +477,6 @@ class DataStream(NamesOfPyFlink):
     def rebalance(self) -> DataStream:
         """Send the elements to all subtasks in turn, evenly.
 
-        Returns:
-            The stream, of the same type.
-
         Raises:
             InvalidJobError: the stream is keyed, which says already where elements go; so with all
                 methods of this kind.
@@ -487,19 +484,11 @@ class DataStream(NamesOfPyFlink):
         return self._partitioned("rebalance", "Rebalance", Way.REBALANCE)
 
     def rescale(self) -> DataStream:
-        """Send the elements in turn to some of the subtasks: those that are this subtask's share of all.
-
-        Returns:
-            The stream, of the same type.
-        """
+        """Send the elements in turn to some of the subtasks: those that are this subtask's share of all."""
         return self._partitioned("rescale", "Rescale", Way.RESCALE)
 
     def shuffle(self) -> DataStream:
-        """Send each element to a subtask at random, evenly.
-
-        Returns:
-            The stream, of the same type.
-        """
+        """Send each element to a subtask at random, evenly."""
         return self._partitioned("shuffle", "Shuffle", Way.SHUFFLE)
 
     def forward(self) -> DataStream:
@@ -511,11 +500,7 @@ class DataStream(NamesOfPyFlink):
         return self._partitioned("forward", "Forward", Way.FORWARD)
 
     def global_(self) -> DataStream:
-        """Send all elements to the first subtask. Beyond PyFlink: ``global()`` of Flink's Java API.
-
-        Returns:
-            The stream, of the same type.
-        """
+        """Send all elements to the first subtask. Beyond PyFlink: ``global()`` of Flink's Java API."""
         return self._partitioned("global_", "Global", Way.GLOBAL)
 
     @overload
@@ -562,9 +547,6 @@ class DataStream(NamesOfPyFlink):
         Args:
             partitioner: takes an element's key and the number of subtasks, returns the number of one, from 0.
             key_selector: takes an element, returns its key.
-
-        Returns:
-            The stream, of the same type.
         """
         custom = _wrappers.as_partitioner(partitioner, "DataStream.partition_custom: partitioner")
         keys = _wrappers.as_key_function(key_selector, "DataStream.partition_custom: key_selector")

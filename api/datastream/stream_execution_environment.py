@@ -241,9 +241,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
                 file name, and from the second such execution on with -2, -3 and so on. ``changelog.job.name``
                 wins over it.
 
-        Returns:
-            The result: identity and run time.
-
         Raises:
             InvalidJobError: there is nothing new to run, or the program cannot run.
             JobExecutionError: the job failed and its restart strategy gave up.
@@ -257,9 +254,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
         Args:
             job_name: name of the job. The default counts as no name; see `execute`.
-
-        Returns:
-            A handle of the job.
 
         Raises:
             InvalidJobError: there is nothing new to run, or the program cannot run.

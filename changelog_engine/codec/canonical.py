@@ -39,9 +39,6 @@ def canonical_text(value: Any) -> str:
     Args:
         value: any object that pickle could take, without cycles.
 
-    Returns:
-        JSON text, valid UTF-8.
-
     Raises:
         NotSerializableError: the object cannot be taken apart.
 

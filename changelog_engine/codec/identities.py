@@ -68,9 +68,6 @@ class KeyCodec(ABC):
 
         Args:
             identities: what identities or identity gave.
-
-        Returns:
-            An array of string, or a dictionary array of string where ints repeat.
         """
         if identities and type(identities[0]) is int:
             try:
@@ -98,9 +95,6 @@ class KeyCodec(ABC):
 
         Args:
             texts: Arrow array of string (also chunked or dictionary-encoded) or list, without nulls.
-
-        Returns:
-            Equal to what ``texts`` was given.
         """
         texts = columns.as_strings(texts)
         ints = self._ints(texts)

@@ -35,9 +35,6 @@ def dump_payload(value: Any) -> bytes:
     Args:
         value: any object.
 
-    Returns:
-        Bytes for load_payload.
-
     Raises:
         NotSerializableError: the value cannot be pickled.
     """

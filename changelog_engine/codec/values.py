@@ -91,9 +91,6 @@ class Codec:
         Args:
             value: a value of the declared type, or CLEARED.
 
-        Returns:
-            Its text and payload.
-
         Raises:
             TypeMismatchError: the value does not fit the declared type.
             NotSerializableError: the value cannot be written at all.

@@ -31,8 +31,5 @@ def absolute_base_path(path: str) -> str:
 
     Args:
         path: as configured.
-
-    Returns:
-        An absolute local path or the URI.
     """
     return local_path(path) or path

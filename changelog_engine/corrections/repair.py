@@ -101,9 +101,6 @@ def repair(
         allow_pickle: load pickled values, which runs what is in them: only of your own jobs.
         clock: seconds since 1970.
 
-    Returns:
-        The corrections, and the new job.
-
     Raises:
         ConfigurationError: nothing would be changed, fix says nothing, a state is withheld, or an argument is missing.
         TypeMismatchError: a new value is not of its type.

@@ -116,9 +116,6 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
         max_parallelism: number of groups.
         parallelism: number of subtasks, at most max_parallelism.
 
-    Returns:
-        The range of groups, by Flink's formula.
-
     Example:
         >>> key_group_range(0, 128, 3), key_group_range(2, 128, 3)
         (range(0, 43), range(86, 128))

@@ -114,9 +114,6 @@ class History(Displayed):
                 checkpoint then; default: the checkpoint that the views show.
             key: only this key, of its declared type; default: all. Files without its key group are not opened.
 
-        Returns:
-            The columns of the state's view.
-
         Raises:
             RestoreError: no such checkpoint, operator or state; says what there is.
             CorruptChangelogError: parts that it needs are gone.

@@ -131,9 +131,6 @@ def begin_attempt(
         engine: version of this engine.
         clock: seconds since 1970.
 
-    Returns:
-        The committed attempt.
-
     Raises:
         FencedError: another driver took the job over or committed a checkpoint since that version.
         LostCommitError: the folder is gone, was replaced, or lost its newest commit.

@@ -216,9 +216,6 @@ class DeltaLog:
             removes: paths to remove from the table (the files stay).
             metadata: kept in the commit as ``userMetadata``, JSON.
 
-        Returns:
-            The new version.
-
         Raises:
             CommitConflictError: the table has moved on; nothing was committed.
             LostCommitError: the commit before is not there, or not what it was; nothing was committed.

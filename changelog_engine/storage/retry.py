@@ -68,9 +68,6 @@ class Retry:
             remote: errors without an errno count as transient (object stores report no errno).
             may_be_missing: a missing file is for the caller to judge.
 
-        Returns:
-            What the operation returns.
-
         Raises:
             FileNotFoundError: only with ``may_be_missing``.
             StorageError: the operation failed; says why and what to do.

@@ -33,9 +33,6 @@ class Instant:
 
         Args:
             epoch_milli: ms since 1970-01-01T00:00:00Z.
-
-        Returns:
-            The instant.
         """
         return Instant(epoch_milli // 1000, epoch_milli % 1000 * 1_000_000)
 

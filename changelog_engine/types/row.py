@@ -158,9 +158,6 @@ class Row(_Parts):
             *args: values of a row without names.
             **kwargs: fields of a named row.
 
-        Returns:
-            The new row.
-
         Example:
             >>> Row.of_kind(RowKind.DELETE, id=1).get_row_kind()
             <RowKind.DELETE: 3>
@@ -174,9 +171,6 @@ class Row(_Parts):
 
         Args:
             recursive: turn rows inside, also those in lists and dicts, into dicts too.
-
-        Returns:
-            A new dict from name to value, in field order.
 
         Raises:
             TypeError: the row has no names.
@@ -216,9 +210,6 @@ class Row(_Parts):
 
         Args:
             names: the names wanted; none (or a row without names) gives all values in their own order.
-
-        Returns:
-            The values.
 
         Raises:
             ValueError: a name the row does not have.

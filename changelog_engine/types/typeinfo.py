@@ -228,9 +228,6 @@ def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
     Args:
         spec: what ``TypeInformation.spec`` returned, also after a round trip through JSON.
 
-    Returns:
-        An equal type.
-
     Raises:
         TypeMismatchError: a kind this version does not know.
     """

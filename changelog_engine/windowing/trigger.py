@@ -98,9 +98,6 @@ class Trigger(ABC, Generic[T, W]):
 
             Args:
                 state_descriptor: declares it.
-
-            Returns:
-                The state, of the descriptor's kind.
             """
 
     class OnMergeContext(TriggerContext):

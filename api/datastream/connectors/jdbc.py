@@ -60,9 +60,6 @@ class JdbcSink(SinkFunction):
             jdbc_connection_options: where the database is.
             jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
 
-        Returns:
-            A sink for ``DataStream.add_sink``.
-
         Raises:
             ConfigurationError: not as many ``?`` as fields, an argument that cannot be used, or a Python driver that is not
                 installed.
@@ -95,9 +92,6 @@ class JdbcSink(SinkFunction):
             jdbc_connection_options: where the database is.
             jdbc_execution_options: in which portions rows are written; None for `JdbcExecutionOptions.defaults`.
             jdbc_exactly_once_options: names of the tables; None for `JdbcExactlyOnceOptions.defaults`.
-
-        Returns:
-            A sink for ``DataStream.add_sink``.
 
         Raises:
             ConfigurationError, NotSupportedError: as for `sink`.
