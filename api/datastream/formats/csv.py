@@ -28,6 +28,37 @@ __all__ = [
 ]
 
 
+class _Builder:
+    """What the builders share."""
+
+    def __init__(self, type_info: TypeInformation, options: CsvOptions) -> None:
+        self._type_info = row_type(type_info, f"{type(self).__qualname__}: type_info")
+        self._options = options
+
+    def set_array_element_delimiter(self, delimiter: str) -> Self:
+        """What stands between the elements of an array or a nested row; default ``;``.
+
+        Raises:
+            ConfigurationError: not a str, or empty.
+        """
+        return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
+
+    def set_quote_character(self, c: str) -> Self:
+        """The character that fields are quoted with; default ``"``."""
+        return self._set("set_quote_character: c", quote=_one(c))
+
+    def _set(self, what: str, **option: str | None) -> Self:
+        ((name, value),) = option.items()
+        if value is None:
+            wanted = {"array_delimiter": "a non-empty str", "null_literal": "a str"}.get(
+                name, "one character"
+            )
+            raise ConfigurationError(f"{type(self).__qualname__}.{what} must be {wanted}")
+        changed: dict[str, Any] = {name: value}
+        self._options = self._options._replace(**changed)
+        return self
+
+
 class CsvRowDeserializationSchema(DeserializationSchema):
     """Reads a line of CSV as a row; made by its ``Builder``.
 
@@ -83,7 +114,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info, self._options, self._ignore_parse_errors)
 
-    class Builder:
+    class Builder(_Builder):
         """Builds a `CsvRowDeserializationSchema`.
 
         Args:
@@ -96,8 +127,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         """
 
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = row_type(type_info, "CsvRowDeserializationSchema.Builder: type_info")
-            self._options = CsvOptions()
+            super().__init__(type_info, CsvOptions())
             self._ignore_parse_errors = False
 
         def set_field_delimiter(self, delimiter: str) -> Self:
@@ -113,18 +143,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             what = "CsvRowDeserializationSchema.Builder.set_allow_comments: allow_comments"
             self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
             return self
-
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """What stands between the elements of an array or a nested row; default ``;``.
-
-            Raises:
-                ConfigurationError: not a str, or empty.
-            """
-            return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
-
-        def set_quote_character(self, c: str) -> Self:
-            """The character that fields are quoted with; default ``"``."""
-            return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> Self:
             """The character that takes the meaning of the one after it; by default none does."""
@@ -155,10 +173,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
                 NotSupportedError: the type has parts that CSV has no form for.
             """
             return CsvRowDeserializationSchema(self._type_info, self._options, self._ignore_parse_errors)
-
-        def _set(self, what: str, **option: str | None) -> Self:
-            self._options = _with(self._options, f"CsvRowDeserializationSchema.Builder.{what}", option)
-            return self
 
 
 class CsvRowSerializationSchema(SerializationSchema):
@@ -197,7 +211,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info, self._options)
 
-    class Builder:
+    class Builder(_Builder):
         """Builds a `CsvRowSerializationSchema`.
 
         Args:
@@ -210,8 +224,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """
 
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = row_type(type_info, "CsvRowSerializationSchema.Builder: type_info")
-            self._options = CsvOptions(null_literal="")
+            super().__init__(type_info, CsvOptions(null_literal=""))
 
         def set_field_delimiter(self, c: str) -> Self:
             """What stands between fields; default ``,``.
@@ -231,22 +244,10 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._options = self._options._replace(line_delimiter=delimiter)
             return self
 
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """What stands between the elements of an array or a nested row; default ``;``.
-
-            Raises:
-                ConfigurationError: not a str, or empty.
-            """
-            return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
-
         def disable_quote_character(self) -> Self:
             """Quote nothing."""
             self._options = self._options._replace(quote=None)
             return self
-
-        def set_quote_character(self, c: str) -> Self:
-            """The character that fields are quoted with; default ``"``."""
-            return self._set("set_quote_character: c", quote=_one(c))
 
         def set_escape_character(self, c: str) -> Self:
             """What stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled.
@@ -267,19 +268,6 @@ class CsvRowSerializationSchema(SerializationSchema):
                 NotSupportedError: the type has parts that CSV has no form for.
             """
             return CsvRowSerializationSchema(self._type_info, self._options)
-
-        def _set(self, what: str, **option: str | None) -> Self:
-            self._options = _with(self._options, f"CsvRowSerializationSchema.Builder.{what}", option)
-            return self
-
-
-def _with(options: CsvOptions, what: str, option: dict[str, str | None]) -> CsvOptions:
-    ((name, value),) = option.items()
-    if value is None:
-        length = {"array_delimiter": "a non-empty str", "null_literal": "a str"}
-        raise ConfigurationError(f"{what} must be {length.get(name, 'one character')}")
-    changed: dict[str, Any] = {name: value}
-    return options._replace(**changed)
 
 
 def _one(text: Any) -> str | None:
