@@ -71,6 +71,13 @@ class ClosingRunner(EpochRunner, Protocol):
         """Let go of all that the job has there."""
 
 
+class _Helper(Protocol):
+    """What runs in a thread of its own beside the epochs."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 class LaunchedJob(Protocol):
     """What the API and the console see of a job; see RunningJob."""
 
@@ -164,30 +171,23 @@ class RunningJob:
             Job(self.job_id, plan, settings, runner, self._journal, self, observer, monitor=monitor)
         )
         self._beside = None
+        self._helpers: list[_Helper] = []
+        control = self.coordinator.control
         if self._journal is not None:
-            self._beside = beside_job(
-                self._journal.folder, settings, self.coordinator.control.fail, runner.background, monitor
-            )
-        self._inbox = None
-        if self._journal is not None:
-            self._inbox = RequestInbox(self._journal.folder, self.coordinator.control.rescales)
-        self._autoscaler = None
+            folder = self._journal.folder
+            self._beside = beside_job(folder, settings, control.fail, runner.background, monitor)
+            self._helpers += [] if self._beside is None else [self._beside]
+            self._helpers.append(RequestInbox(folder, control.rescales))
         if bounds is not None:
-            self._autoscaler = Autoscaler(
-                bounds.within(plan),
-                self.coordinator.control.rescales,
-                monitor,
-                runner.slots,
-                self.name,
+            self._helpers.append(
+                Autoscaler(bounds.within(plan), control.rescales, monitor, runner.slots, self.name)
             )
         sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
-        self._at_the_end: list[Callable[[], None]] = [runner.close, *(source.job_ended for source in sources)]
-        if self._beside is not None:
-            self._at_the_end.insert(0, self._beside.stop)
-        if self._inbox is not None:
-            self._at_the_end.insert(0, self._inbox.stop)
-        if self._autoscaler is not None:
-            self._at_the_end.insert(0, self._autoscaler.stop)
+        self._at_the_end: list[Callable[[], None]] = [
+            *(helper.stop for helper in reversed(self._helpers)),
+            runner.close,
+            *(source.job_ended for source in sources),
+        ]
         if self._journal is not None:
             self._at_the_end.append(self._journal.close)
 
@@ -208,12 +208,8 @@ class RunningJob:
         return outcome
 
     def _run(self) -> JobOutcome:
-        if self._beside is not None:
-            self._beside.start()
-        if self._inbox is not None:
-            self._inbox.start()
-        if self._autoscaler is not None:
-            self._autoscaler.start()
+        for helper in self._helpers:
+            helper.start()
         outcome = self.coordinator.run(self._start)
         discarded = outcome.cancelled and self._delete_on_cancel
         if self._beside is not None:
