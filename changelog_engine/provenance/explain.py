@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -109,15 +109,12 @@ def explain_output(
 ) -> Explanation:
     """Which records and which state made the elements that reached a sink.
 
+    Arguments are those of `explain`, and:
+
     Args:
-        program: see `explain`.
         sink: uid or name of the sink.
         where: which of its elements are meant; all by default.
-        at: the checkpoint, see `explain`; None for the newest.
-        start: see `explain`.
-        depth: see `explain`.
-        job: see `explain`.
-        path: see `explain`.
+        at: the checkpoint; None for the newest.
 
     Raises:
         ConfigurationError, RestoreError, NotSupportedError: see `explain`.
@@ -141,30 +138,26 @@ def impact(
 ) -> Explanation:
     """Which mutations and outputs a record had a part in: by itself, and by timers that were set for it.
 
+    Arguments are those of `explain`, and:
+
     Args:
-        program: see `explain`.
         source: uid or name of the source.
         position: of the record in its split.
         split: id of the split; None for any.
         through_state: also what was changed or given by calls that had read a mutation in which it had a part.
-        at: the last checkpoint that is looked at, see `explain`; None for the one with which the record was read.
+        at: the last checkpoint that is looked at; None for the one with which the record was read.
         start: the checkpoint before the one with which the record was read; None to find it.
-        job: see `explain`.
-        path: see `explain`.
 
     Raises:
         ConfigurationError, RestoreError, NotSupportedError: see `explain`.
 
     Source: no counterpart in PyFlink
     """
-    return _asked(
-        program,
-        job,
-        at,
-        start,
-        path,
-        lambda replays: replays.impact(source, position, split, through_state),
-    )
+
+    def ask(replays: Replays) -> Explanation:
+        return replays.impact(source, position, split, through_state)
+
+    return _asked(program, job, at, start, path, ask)
 
 
 def _asked(
@@ -310,20 +303,18 @@ class Replays:
 
     def _stages_of(self, targets: dict[str, _Wanted]) -> dict[int, Any]:
         """The identity of the key in each stage that has it."""
-        keys: dict[int, Any] = {}
-        there = set()
-        for stage in self._plan.stages:
-            uids = [self._plan.uids[node] for node in stage.nodes]
-            there.update(uids)
-            for uid in uids:
-                if uid in targets:
-                    keys.setdefault(stage.id, targets[uid].identity)
+        there = _uids(self._plan, range(len(self._plan.stages)))
         missing = sorted(set(targets) - there)
         if missing:
             raise RestoreError(
                 f"the job no longer has the operator {missing[0]!r}, whose state it was: give operators the uid() that "
                 "they had"
             )
+        keys: dict[int, Any] = {}
+        for stage in self._plan.stages:
+            for uid in (self._plan.uids[node] for node in stage.nodes):
+                if uid in targets:
+                    keys.setdefault(stage.id, targets[uid].identity)
         return keys
 
     @contextlib.contextmanager
@@ -356,35 +347,18 @@ class Replays:
             return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
 
         with tempfile.TemporaryDirectory(prefix="changelog-engine-explain-") as scratch:
-            run = _TracedRun(
-                self._graph,
-                self._settings,
-                history.point(history.start),
-                history.start,
-                history.end,
-                scratch,
-                runner,
-            )
+            point = history.point(history.start)
+            run = _TracedRun(self._graph, self._settings, point, history.start, history.end, scratch, runner)
             run.needed = needed
-            uids = {
-                run.plan.uids[node] for stage in run.plan.stages if stage.id in needed for node in stage.nodes
-            }
-            narrow = {
-                uid: wanted
-                for uid, wanted in targets.items()
-                if any(
-                    uid == run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes
-                )
-            }
-            narrowed = {run.plan.uids[n] for s in run.plan.stages if s.id in tracker.keys for n in s.nodes}
-            recorded = _recorded(history, frozenset(uids - narrowed), narrow)
+            narrowed = _uids(run.plan, tracker.keys)
+            narrow = {uid: wanted for uid, wanted in targets.items() if uid in narrowed}
+            whole = _uids(run.plan, needed) - narrowed
+            recorded = _recorded(history, whole, narrow)
             with contextlib.closing(run):
                 try:
                     for checkpoint in history.checkpoints:
                         tracker.checkpoint = checkpoint.id
-                        replayed = [
-                            _matching(table, uids - narrowed, narrow) for table in run.run(checkpoint)
-                        ]
+                        replayed = [_matching(table, whole, narrow) for table in run.run(checkpoint)]
                         differing = differences(
                             recorded[checkpoint.id],
                             replayed,
@@ -518,7 +492,12 @@ def _recorded(
     return found
 
 
-def _matching(table: pa.Table, whole: set[str], narrow: dict[str, _Wanted]) -> pa.Table:
+def _uids(plan: JobPlan, stages: Container[int]) -> frozenset[str]:
+    """The uids of the operators in some stages."""
+    return frozenset(plan.uids[node] for stage in plan.stages if stage.id in stages for node in stage.nodes)
+
+
+def _matching(table: pa.Table, whole: frozenset[str], narrow: dict[str, _Wanted]) -> pa.Table:
     operators = table["operator"].cast(pa.string())
     keys = table["key"].cast(pa.string())
     mask = pc.is_in(operators, pa.array(sorted(whole), pa.string()))
