@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from changelog_engine.cli.given_corrections import (
     values_of_text,
 )
 from changelog_engine.cli.shown import PATH, Answer, Sheet, Value, at_option, counted, pickle_option, shows
+from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import repair
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names
@@ -89,18 +91,11 @@ def correct(
         raise click.UsageError("NEW_PATH is missing: name the folder of the new job, or say --dry-run")
     _, checkpoint = open_point(path, at)
     said = {"operator": operator, "state": name, "who": who, "why": why}
-    if file is not None:
-        if map_key is not None:
-            raise click.UsageError("--map-key goes with --set and --delete: a file has a column map_key")
-        given = corrections_in(file, checkpoint, said)
-    else:
-        for option, text in said.items():
-            if text is None:
-                raise click.UsageError(f"--{option} is missing")
-        assert operator is not None and name is not None and who is not None and why is not None
-        check_names(checkpoint, operator, name)
-        table = _table(checkpoint, operator, name, settings, deletions, map_key)
-        given = GivenCorrections({operator: {name: table}}, who, why)
+    given = (
+        _given_by_options(checkpoint, said, settings, deletions, map_key)
+        if file is None
+        else _given_by_file(checkpoint, said, file, map_key)
+    )
     done = repair(
         path,
         checkpoint.id,
@@ -112,8 +107,55 @@ def correct(
         dry_run=dry_run,
         allow_pickle=allow_pickle,
     )
-    mapped = any(each.kind == "map" for each in done.corrections)
-    several = len({(each.operator, each.state) for each in done.corrections}) > 1
+    count = counted(len(done.corrections), "correction")
+    if done.fork is None:
+        notes = [f"{count}; nothing was changed"]
+    else:
+        folder = done.fork.folder
+        notes = [
+            f"{folder.storage.root} starts with {count} after checkpoint {checkpoint.id}",
+            *commands_to_run(folder.name, folder.storage.root),
+        ]
+    of = ", ".join(f"{state} of {uid}" for uid, states in given.tables.items() for state in states)
+    head = [f"corrections of {of} at checkpoint {checkpoint.id}"]
+    document = {
+        "checkpoint": checkpoint.id,
+        "path": done.path,
+        "corrections": done.corrections,
+        "who": given.who,
+        "why": given.why,
+    }
+    return Answer(document, [_sheet(done.corrections)], head, notes)
+
+
+def _given_by_file(
+    checkpoint: Checkpoint, said: dict[str, str | None], file: str, map_key: str | None
+) -> GivenCorrections:
+    if map_key is not None:
+        raise click.UsageError("--map-key goes with --set and --delete: a file has a column map_key")
+    return corrections_in(file, checkpoint, said)
+
+
+def _given_by_options(
+    checkpoint: Checkpoint,
+    said: dict[str, str | None],
+    settings: tuple[tuple[str, str], ...],
+    deletions: tuple[str, ...],
+    map_key: str | None,
+) -> GivenCorrections:
+    for option, text in said.items():
+        if text is None:
+            raise click.UsageError(f"--{option} is missing")
+    operator, state, who, why = (str(text) for text in said.values())
+    check_names(checkpoint, operator, state)
+    table = _table(checkpoint, operator, state, settings, deletions, map_key)
+    return GivenCorrections({operator: {state: table}}, who, why)
+
+
+def _sheet(corrections: Sequence[Correction]) -> Sheet:
+    """The corrections as rows, with the columns that they need."""
+    mapped = any(each.kind == "map" for each in corrections)
+    several = len({(each.operator, each.state) for each in corrections}) > 1
     rows = [
         (
             *([each.operator, each.state] if several else []),
@@ -122,33 +164,10 @@ def correct(
             Value(each.before),
             "deleted" if each.deleted else Value(each.after),
         )
-        for each in done.corrections
+        for each in corrections
     ]
-    columns = [
-        *(["operator", "state"] if several else []),
-        "key",
-        *(["map key"] if mapped else []),
-        "before",
-        "after",
-    ]
-    of = ", ".join(f"{state} of {uid}" for uid, states in given.tables.items() for state in states)
-    made = f"corrections of {of} at checkpoint {checkpoint.id}"
-    if done.fork is None:
-        notes = [f"{counted(len(rows), 'correction')}; nothing was changed"]
-    else:
-        folder = done.fork.folder
-        notes = [
-            f"{folder.storage.root} starts with {counted(len(rows), 'correction')} after checkpoint {checkpoint.id}",
-            *commands_to_run(folder.name, folder.storage.root),
-        ]
-    document = {
-        "checkpoint": checkpoint.id,
-        "path": done.path,
-        "corrections": done.corrections,
-        "who": given.who,
-        "why": given.why,
-    }
-    return Answer(document, [Sheet(columns, rows)], [made], notes)
+    named = ["operator", "state"] if several else []
+    return Sheet([*named, "key", *(["map key"] if mapped else []), "before", "after"], rows)
 
 
 def _table(
