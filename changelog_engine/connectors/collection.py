@@ -43,7 +43,6 @@ class CollectionSource(Source):
         return [Split("collection", 0)]
 
     def reader(self, split: Split) -> CollectionReader:
-        """A reader of the collection."""
         return CollectionReader(self._elements, self.output_type is not None and self.output_type.immutable)
 
 

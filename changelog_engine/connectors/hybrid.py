@@ -68,7 +68,6 @@ class HybridSource(SourceOfParts):
             part.check_before_start()
 
     def job_ended(self) -> None:
-        """The job has ended, however it did."""
         with contextlib.ExitStack() as parts:  # all of them, whichever fails
             for part in reversed(self.parts):
                 parts.callback(part.job_ended)

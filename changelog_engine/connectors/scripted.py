@@ -155,7 +155,6 @@ class ScriptedSource(Source):
         return [Split("script", 0)]
 
     def reader(self, split: Split) -> ScriptedReader:
-        """A reader of the script."""
         return ScriptedReader(self)
 
     def timestamps(self, items: list[Any]) -> list[int] | None:

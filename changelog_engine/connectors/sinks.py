@@ -74,7 +74,6 @@ class FunctionSink(Sink):
         self.function = function
 
     def writer(self, subtask: int, parallelism: int) -> FunctionWriter:
-        """A writer for one subtask."""
         return FunctionWriter(self.function)
 
 

@@ -142,7 +142,6 @@ class DataFrameSource(Source):
         return [Split(f"{self._staged}: {split.id}", split.start) for split in splits_of(parallelism, 0)]
 
     def reader(self, split: Split) -> SplitReader:
-        """A reader of one split."""
         name, _, part = split.id.partition(": ")
         return VersionsReader(StagedVersions(f"{self.staging}/{name}", only=True), self.columns, part)
 
@@ -202,7 +201,6 @@ class StreamingDataFrameSource(DiscoveringSource):
         return []
 
     def reader(self, split: Split) -> SplitReader:
-        """A reader of one split."""
         return VersionsReader(self.versions, self.columns, split.id)
 
     def _run_query(self) -> None:

@@ -137,7 +137,6 @@ class StateChangesSource(Source):
         return [Split(f"{groups.start}-{groups.stop - 1}", dict(start)) for groups in ranges]
 
     def reader(self, split: Split) -> StateChangesReader:
-        """A reader of one range."""
         first, _, last = split.id.partition("-")
         return StateChangesReader(self, range(int(first), int(last) + 1))
 

@@ -104,7 +104,6 @@ class Differences(Displayed):
     states: tuple[StateDifference, ...]
 
     def display(self) -> Document:
-        """What is shown of it."""
         counts = [
             (each.operator, each.state, each.kind, each.added, each.removed, each.changed, each.uncompared)
             for each in self.states

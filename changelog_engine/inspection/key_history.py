@@ -105,7 +105,6 @@ class KeyHistory(Displayed):
     of_files: int
 
     def display(self) -> Document:
-        """What is shown of it."""
         rows = [
             (
                 str(each.checkpoint),

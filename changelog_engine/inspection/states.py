@@ -56,7 +56,6 @@ class StatesAt(Displayed):
     states: tuple[StateSummary, ...]
 
     def display(self) -> Document:
-        """What is shown of it."""
         rows = [
             (
                 each.operator,
@@ -125,7 +124,6 @@ class EntriesAt(Displayed):
     missed: tuple[Miss, ...] = ()
 
     def display(self) -> Document:
-        """What is shown of it."""
         namespaced = any(entry.namespace is not None for entry in self.entries)
         columns = ("operator", "state", "key", *(["window"] if namespaced else []), "value")
         rows = [

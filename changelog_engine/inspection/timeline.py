@@ -146,7 +146,6 @@ class Timeline(Displayed):
         }
 
     def display(self) -> Document:
-        """What is shown of it."""
         attempts = [
             (
                 str(each.attempt),

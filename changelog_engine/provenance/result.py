@@ -288,7 +288,6 @@ class Explanation(Displayed):
             yield from textwrap.wrap(f"note: {note}", _WIDTH, subsequent_indent="  ")
 
     def display(self) -> Document:
-        """What is shown of it in a notebook."""
         about, replayed, *lines = self.text(MOST_ROWS).splitlines()
         if self.difference is not None:
             return Document(about, [replayed], text="\n".join(lines))

@@ -112,7 +112,6 @@ class ReplayReport(Displayed):
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def display(self) -> Document:
-        """What is shown of it in a notebook."""
         first = self.text(0).partition("\n")[0]
         if self.equal:
             return Document(first, [f"note: {note}" for note in self.notes])

@@ -50,7 +50,6 @@ class ReplaySource(Source):
         return self.source.splits(parallelism)
 
     def reader(self, split: Split) -> ReplayReader:
-        """A reader of the split."""
         return ReplayReader(self.source.reader(split), f"split {split.id!r} of source {self.name!r}")
 
 
@@ -120,7 +119,7 @@ class ReplayReader(SplitReader):
             reader.replays = True
 
     def begin_epoch(self, durable: bool) -> None:
-        """See SplitReader: what was read is durable, as it is in the log."""
+        """What was read is durable, as it is in the log."""
         self._reader.begin_epoch(True)
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -171,7 +170,6 @@ class ReplayReader(SplitReader):
         )
 
     def close(self) -> None:
-        """Close the source's reader."""
         self._reader.close()
 
 

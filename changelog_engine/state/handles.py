@@ -320,7 +320,6 @@ class ListHandle(AddingHandle):
         return iter(self.get())
 
     def add(self, value: Any) -> None:
-        """Append one element."""
         if not self._fits(value):
             value = self._admission.present(value)
         self._append([self._copy(value)] if self._mutable else [value])
@@ -425,7 +424,6 @@ class MapHandle:
         return self._copy_out(value) if self._mutable else value
 
     def put(self, map_key: Any, value: Any) -> None:
-        """Set the value of a map key."""
         if type(value) is self._exact_value and type(map_key) is self._exact_key:
             # The short way for plain keys and values with a log, which checks the range of whole numbers.
             cursor, table = self._cursor, self._table
@@ -557,7 +555,6 @@ class NetMapHandle(MapHandle):
         self._fresh = log.fresh
 
     def put(self, map_key: Any, value: Any) -> None:
-        """Set the value of a map key."""
         cursor = self._cursor
         key = cursor.key
         entry = self._get(key)

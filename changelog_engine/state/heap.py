@@ -13,7 +13,7 @@ class HeapBackend(KeptBackend):
         return {}
 
     def is_whole(self) -> bool:
-        """See KeptBackend; a class that derives from this one may have other tables."""
+        """A class that derives from this one may have other tables."""
         return type(self) is HeapBackend
 
     def remove(self, table: StateTable) -> None:

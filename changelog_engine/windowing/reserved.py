@@ -26,5 +26,4 @@ class ReservedState(StateDescription):
         return self._spec.name
 
     def to_spec(self) -> StateSpec:
-        """What the engine reads."""
         return self._spec

@@ -140,7 +140,7 @@ class CassandraWriter(SinkWriter):
         self._unset = library().query.UNSET_VALUE
 
     def write(self, values: Sequence[Any]) -> None:
-        """See SinkWriter: all fit, or none is written."""
+        """All fit, or none is written."""
         for bound, value in [(self._bound(value), value) for value in values]:
             self._wait(self._sink.most_requests - 1, self._sink.wait_s)
             with self._changed:

@@ -98,7 +98,6 @@ class VersionsReader(SplitReader):
         self._open_at: tuple[int, int] | None = None
 
     def read(self, position: Position, max_records: int) -> Range:
-        """Rows from a position on, of one file at most."""
         version, index, row = position["version"], position["file"], position["row"]
         while True:
             files = self._files(version)
@@ -120,7 +119,6 @@ class VersionsReader(SplitReader):
                 return Range(values, {"version": version, "file": index, "row": row}, False)
 
     def close(self) -> None:
-        """Close the file."""
         if self._reader is not None:
             self._reader.close()
         self._reader = self._open_at = None

@@ -80,7 +80,6 @@ class DeltaSink(CommittingSink):
         self.properties = dict(properties or {})
 
     def committing_writer(self, context: SinkContext) -> DeltaWriter:
-        """A writer for one subtask."""
         self.table()
         return DeltaWriter(self, context)
 

@@ -115,7 +115,6 @@ class DeltaSource(DiscoveringSource):
         return []
 
     def reader(self, split: Split) -> SplitReader:
-        """A reader of one split."""
         return VersionsReader(self.versions, self.columns, split.id)
 
 

@@ -66,7 +66,6 @@ class ElasticsearchSink(CommittingSink):
             cluster.close()
 
     def committing_writer(self, context: SinkContext) -> BulkWriter:
-        """A writer for one subtask."""
         return BulkWriter(self)
 
 

@@ -82,7 +82,6 @@ class AvroRecords(FileFormat):
         self._schema = schema
 
     def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
         return _AvroReader(file, None if self._schema is None else parsed(self._schema))
 
 
@@ -125,7 +124,6 @@ class _AvroReader(SplitReader):
         return Range(values, list(self._block), False)
 
     def close(self) -> None:
-        """Close the file."""
         if self._stream is not None:
             self._stream.close()
         self._stream = None
@@ -187,7 +185,7 @@ class AvroFiles(MergingFactory):
         return AvroFileWriter(Writer(stream, parsed(self._schema), codec=self._codec))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
-        """See MergingFactory. Blocks are copied without decoding their records."""
+        """Blocks are copied without decoding their records."""
         from fastavro.write import Writer
 
         writer = Writer(stream, parsed(self._schema), codec=self._codec)

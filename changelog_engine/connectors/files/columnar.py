@@ -104,7 +104,6 @@ class ParquetRecords(FileFormat):
         self._case_sensitive = case_sensitive
 
     def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
         return _ColumnarReader(self._contents, file, self._schema, self._batch_rows, self._case_sensitive)
 
 
@@ -161,7 +160,6 @@ class _ColumnarReader(SplitReader):
         return Range(values, self._position, self._position >= total)
 
     def close(self) -> None:
-        """Close the file."""
         if self._stream is not None:
             self._stream.close()
         self._stream = self._contents = None
@@ -268,7 +266,7 @@ class ColumnarFiles(MergingFactory):
         return ColumnarWriter(self._schema, *self._written_to(stream))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
-        """See MergingFactory. The columns are copied without making rows of them."""
+        """The columns are copied without making rows of them."""
         write, close = self._written_to(stream)
         contents = _ParquetContents if self._kind == "parquet" else _OrcContents
         gathered: list[pa.RecordBatch] = []

@@ -96,7 +96,7 @@ class IdenticalCompactor(ConcatCompactor):
     merges = False
 
     def check(self, encoder: RowEncoder | BulkFactory) -> None:
-        """See Compactor; there is nothing that it cannot copy."""
+        """There is nothing that it cannot copy."""
 
 
 class RecordWiseCompactor(Compactor):

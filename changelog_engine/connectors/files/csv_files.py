@@ -50,7 +50,6 @@ class CsvRecords(FileFormat):
         self.output_type = Types.ROW_NAMED(schema.names, types)
 
     def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
         return _CsvReader(file, self._schema, self.bad_tag)
 
 
@@ -108,7 +107,6 @@ class _CsvReader(SplitReader):
         return Range(values, self._lines.position, finished, None, self._aside or None)
 
     def close(self) -> None:
-        """Close the file."""
         if self._opened is not None:
             self._opened.close()
         self._opened = None
@@ -292,7 +290,7 @@ class CsvFiles(MergingFactory):
         return CsvFileWriter(stream, self._schema)
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
-        """See MergingFactory. Lines are copied as they are; the header stands once."""
+        """Lines are copied as they are; the header stands once."""
         empty = io.BytesIO()
         self.open(empty).finish()
         header = empty.getvalue()

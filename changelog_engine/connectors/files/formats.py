@@ -75,7 +75,6 @@ class TextLines(FileFormat):
         self.output_type = Types.STRING()
 
     def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
         if decompressor(file.name) is None and _ends_lines_with_single_bytes(self.charset):
             return ByteLineReader(file, self.charset, errors=self.errors)
         return CountedLineReader(file, self.charset, self.errors)

@@ -43,7 +43,6 @@ class JsonLines(FileFormat):
         self._row_type = type_info
 
     def reader(self, file: InputFile) -> SplitReader:
-        """A reader of one file."""
         lines = TextLines(errors="surrogateescape").reader(file)
         return _JsonLineReader(lines, file.name, self._row_type, self.bad_tag)
 
@@ -96,7 +95,6 @@ class _JsonLineReader(SplitReader):
         return values, aside
 
     def close(self) -> None:
-        """Close the file."""
         self._lines.close()
 
 

@@ -142,13 +142,11 @@ class FileSink(CommittingSink):
                 raise ConfigurationError("files that are named by subtask cannot be compacted: use FileSink")
 
     def with_options(self, options: Mapping[str, str]) -> Self:
-        """This sink with the configuration's options of file systems."""
         sink = copy.copy(self)
         sink.file_systems = FileSystems(options)
         return sink
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
-        """This sink for elements of a type."""
         if not isinstance(self.encoder, RowEncoder):
             return self
         sink = copy.copy(self)
@@ -166,7 +164,6 @@ class FileSink(CommittingSink):
         open_store(self.file_systems, self.base_path).check()
 
     def committing_writer(self, context: SinkContext) -> FileWriter:
-        """A writer for one subtask."""
         return FileWriter(self, open_store(self.file_systems, self.base_path), context)
 
 

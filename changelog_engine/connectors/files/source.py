@@ -72,7 +72,6 @@ class FileSource(Source):
         return {**self.__dict__, "_opened": None}
 
     def with_options(self, options: Mapping[str, str]) -> Self:
-        """This source with the configuration's options of file systems."""
         source = copy.copy(self)
         source._file_systems, source._opened = FileSystems(options), None
         return source
@@ -86,7 +85,6 @@ class FileSource(Source):
         return [self._split(found) for found in self._find(False).values()]
 
     def reader(self, split: Split) -> SplitReader:
-        """A reader of one file."""
         return _FileReader(self._format, self._folders(), split.id)
 
     def check_before_start(self) -> None:
@@ -137,7 +135,6 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
         return []
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
-        """Splits of the files that are new."""
         new = []
         for found in self._find(True).values():
             if found.id not in known:
@@ -161,7 +158,6 @@ class _FileReader(SplitReader):
         self._reader: SplitReader | None = None
 
     def read(self, position: Position, max_records: int) -> Range:
-        """Records from a position on."""
         inner, size, changed_us = position
         if self._reader is None:
             if self._folder is None:
@@ -176,7 +172,6 @@ class _FileReader(SplitReader):
         return found._replace(next=[found.next, size, changed_us])
 
     def close(self) -> None:
-        """Close the file."""
         if self._reader is not None:
             self._reader.close()
         self._reader = None

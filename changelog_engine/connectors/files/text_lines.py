@@ -60,7 +60,6 @@ class ByteLineReader(SplitReader):
         return Range(_decode(lines, self._charset, self._errors), self._position, finished)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -159,7 +158,6 @@ class CountedLineReader(SplitReader):
         return Range(values, self._given, len(lines) < max_records)
 
     def close(self) -> None:
-        """Close the file."""
         if self._stream is not None:
             self._stream.close()
         if self._opened is not None:

@@ -58,7 +58,6 @@ class BatchingSink(CommittingSink):
         return Statement(self.sql, self.type_info, dialect_of(self.connection))
 
     def committing_writer(self, context: SinkContext) -> CommittingWriter:
-        """A writer for one subtask."""
         return BatchingWriter(self)
 
 

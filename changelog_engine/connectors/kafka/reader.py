@@ -329,11 +329,11 @@ class PartitionReader(SplitReader):
 
     @property
     def behind(self) -> int | None:  # type: ignore[override]
-        """See SplitReader; a bounded source counts what comes after its end too."""
+        """A bounded source counts what comes after its end too."""
         return self._fetcher.behind(self._topic, self._partition)
 
     def read(self, position: Position, max_records: int) -> Range:
-        """See SplitReader; a position is the next offset, or a pair of it and the offset to stop at."""
+        """A position is the next offset, or a pair of it and the offset to stop at."""
         if isinstance(position, int):
             offset, stop = position, None
         else:

@@ -101,7 +101,7 @@ class KafkaSource(Source):
         self._fetcher: Fetcher | None = None
 
     def splits(self, parallelism: int) -> list[Split]:
-        """See Source; asks the cluster."""
+        """Asks the cluster."""
         cluster = Cluster(self.properties)
         try:
             partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
@@ -144,7 +144,7 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
         self._trouble = Trouble(f"{self.properties.what}: looking for new partitions")
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
-        """See DiscoveringSource. A cluster that doesn't answer is asked again later."""
+        """A cluster that doesn't answer is asked again later."""
         cluster = Cluster(self.properties, _DISCOVERY_TIMEOUT_S)
         try:
             there = cluster.topics()

@@ -121,7 +121,7 @@ class KinesisWriter(CollectingWriter):
         self._trouble = Trouble(f"Kinesis ({sink.properties.where}), stream {sink.stream!r}", clock)
 
     def write(self, values: Sequence[Any]) -> None:
-        """See Writer; full requests are sent."""
+        """Full requests are sent."""
         options = self._options
         for value in values:
             record = self._record(value)

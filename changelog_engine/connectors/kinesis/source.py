@@ -81,7 +81,7 @@ class KinesisSource(DiscoveringSource):
                 client.check_stream(stream)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """See Source; asks Kinesis."""
+        """Asks Kinesis."""
         with self._client.taken() as client:
             try:
                 return [split for stream in self.streams for split in self._first(client, stream)]
@@ -104,7 +104,7 @@ class KinesisSource(DiscoveringSource):
         return [Split(shard.split_id, start) for shard in shards if not ids.intersection(shard.parents)]
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
-        """See DiscoveringSource. When Kinesis does not answer, it is asked again later."""
+        """When Kinesis does not answer, it is asked again later."""
         if not self._looks:
             self._looks = True  # what looks every ten seconds keeps its client
             self._client.take()

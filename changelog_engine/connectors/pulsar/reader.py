@@ -247,7 +247,7 @@ class PartitionReader(SplitReader):
             )
 
     def acknowledged(self, position: Position) -> None:
-        """See SplitReader: the broker need not keep what lies before the last message that was read."""
+        """The broker need not keep what lies before the last message that was read."""
         kind, text, _ = position
         if kind != READ or self._consumer is None:
             return

@@ -180,7 +180,7 @@ class PulsarSource(Source):
             self.topics.of(client)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """See Source; asks Pulsar."""
+        """Asks Pulsar."""
         with self._client.taken() as client:
             return [self._planned(client, topic, self.start) for topic in self.topics.of(client)]
 
@@ -271,7 +271,7 @@ class DiscoveringPulsarSource(PulsarSource, DiscoveringSource):
         self._trouble = Trouble(f"{self.properties.what}: looking for new partitions")
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
-        """See DiscoveringSource. When Pulsar does not answer, it is asked again later."""
+        """When Pulsar does not answer, it is asked again later."""
         try:
             with self._client.taken() as client:
                 new = [topic for topic in self.topics.of(client) if topic not in known]

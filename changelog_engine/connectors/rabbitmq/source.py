@@ -324,7 +324,7 @@ class QueueReader(SplitReader):
         self._delivery: Delivery | None = None
 
     def read(self, position: Position, max_records: int) -> Range:
-        """See SplitReader; a position behind the reader's own cannot be read again.
+        """A position behind the reader's own cannot be read again.
 
         Raises:
             ConnectorError: the broker is lost, or a message cannot be read.
@@ -358,13 +358,13 @@ class QueueReader(SplitReader):
         return Range(values, self._position(), ended)
 
     def at_barrier(self, position: Position) -> Position:
-        """See SplitReader: with the ids that a restore needs."""
+        """With the ids that a restore needs."""
         if not self._stands:  # nothing was read: it is what a checkpoint before had, or the start
             return position
         return {**self._position(), "ids": self._remembered.all()}
 
     def acknowledged(self, position: Position) -> None:
-        """See SplitReader: let the broker forget what the checkpoint covers."""
+        """Let the broker forget what the checkpoint covers."""
         self._stand_at(position)
         if self._delivery is not None and self._last_tag > self._acknowledged_tag:
             self._delivery.acknowledge(self._last_tag)
@@ -372,7 +372,7 @@ class QueueReader(SplitReader):
         self._remembered.acknowledged()
 
     def close(self) -> None:
-        """See SplitReader: what was not acknowledged is the next reader's."""
+        """What was not acknowledged is the next reader's."""
         if self._link is not None:
             self._link.close()
 
