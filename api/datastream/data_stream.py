@@ -17,7 +17,7 @@ import contextlib
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from changelog_engine import connectors as engine
 from changelog_engine.connectors.delta import DeltaSink
@@ -95,6 +95,9 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+A = TypeVar("A")  # what windows call when they fire
+P = TypeVar("P")  # the same, with time and state
 
 _ALL_KEY = b"\0"
 _ALL_KEY_TYPE = Types.PRIMITIVE_ARRAY(Types.BYTE())
@@ -804,7 +807,7 @@ class KeyedStream(DataStream):
         return WindowedStream(self, _counted(size, slide, "KeyedStream.count_window"))
 
 
-class _Windows(NamesOfPyFlink):
+class _Windows(NamesOfPyFlink, Generic[A, P]):
     """What both windowed streams are: the settings of the windows, and the operator made of them."""
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {}
@@ -865,22 +868,53 @@ class _Windows(NamesOfPyFlink):
         self._late_tag = output_tag
         return self
 
-    def _reduced(self, function: Any, window_function: Any, output_type: Any) -> DataStream:
+    def reduce(
+        self,
+        reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
+        window_function: A | P | None = None,
+        output_type: TypeInformation | None = None,
+        *,
+        result_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Combine the elements of each window as they come.
+
+        Args:
+            reduce_function: takes the combination so far and an element, returns the new combination, of the same type.
+            window_function: is given the combination when the window fires; without it, that is the result.
+            output_type: type of the results; by default that of the elements when there is no window function.
+            result_type: another name of output_type.
+        """
         what = f"{type(self).__name__}.reduce"
-        wrapped = _wrappers.as_reduce_function(function, what)
+        output_type = _either(output_type, result_type, what)
+        wrapped = _wrappers.as_reduce_function(reduce_function, what)
         contents = contents_spec(StateKind.REDUCING, self.get_input_type(), wrapped)
         if window_function is None and output_type is None:
             output_type = self._stream._transformation.output_type
-        return self._result(what, contents, window_function, output_type, function)
+        return self._result(what, contents, window_function, output_type, reduce_function)
 
-    def _aggregated(
-        self, function: Any, window_function: Any, accumulator_type: Any, output_type: Any
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction,
+        window_function: A | P | None = None,
+        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+        *,
+        result_type: TypeInformation | None = None,
     ) -> DataStream:
+        """Aggregate the elements of each window as they come.
+
+        Args:
+            window_function: is given the aggregate's result when the window fires; without it, that is the result.
+            accumulator_type: type of the accumulator; a list of types means a row.
+            output_type: type of the results.
+            result_type: another name of output_type.
+        """
         what = f"{type(self).__name__}.aggregate"
-        wrapped = _wrappers.as_aggregate_function(function, what)
+        output_type = _either(output_type, result_type, what)
+        wrapped = _wrappers.as_aggregate_function(aggregate_function, what)
         declared = _arguments.output_type(accumulator_type, f"{what}: accumulator_type")
         contents = contents_spec(StateKind.AGGREGATING, declared or Types.PICKLED_BYTE_ARRAY(), wrapped)
-        return self._result(what, contents, window_function, output_type, function)
+        return self._result(what, contents, window_function, output_type, aggregate_function)
 
     def _listed(self, name: str, wanted: type, function: Any, output_type: Any) -> DataStream:
         what = f"{type(self).__name__}.{name}"
@@ -937,7 +971,7 @@ class _Windows(NamesOfPyFlink):
         """Say where the operator runs."""
 
 
-class WindowedStream(_Windows):
+class WindowedStream(_Windows[WindowFunction[Any, Any, Any, Any], ProcessWindowFunction[Any, Any, Any, Any]]):
     """A keyed stream in windows, from ``KeyedStream.window``. Each key has windows of its own.
 
     Args:
@@ -963,50 +997,6 @@ class WindowedStream(_Windows):
 
     def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(keyed_stream, keyed_stream._transformation, window_assigner)
-
-    def reduce(
-        self,
-        reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
-        window_function: WindowFunction[Any, Any, Any, Any]
-        | ProcessWindowFunction[Any, Any, Any, Any]
-        | None = None,
-        output_type: TypeInformation | None = None,
-        *,
-        result_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Combine the elements of each window as they come.
-
-        Args:
-            reduce_function: takes the combination so far and an element, returns the new combination, of the same type.
-            window_function: is given the combination when the window fires; without it, that is the result.
-            output_type: type of the results; by default that of the elements when there is no window function.
-            result_type: another name of output_type.
-        """
-        return self._reduced(
-            reduce_function, window_function, _either(output_type, result_type, "WindowedStream.reduce")
-        )
-
-    def aggregate(
-        self,
-        aggregate_function: AggregateFunction,
-        window_function: WindowFunction[Any, Any, Any, Any]
-        | ProcessWindowFunction[Any, Any, Any, Any]
-        | None = None,
-        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
-        output_type: TypeInformation | None = None,
-        *,
-        result_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Aggregate the elements of each window as they come.
-
-        Args:
-            window_function: is given the aggregate's result when the window fires; without it, that is the result.
-            accumulator_type: type of the accumulator; a list of types means a row.
-            output_type: type of the results.
-            result_type: another name of output_type.
-        """
-        output_type = _either(output_type, result_type, "WindowedStream.aggregate")
-        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self,
@@ -1039,7 +1029,7 @@ class WindowedStream(_Windows):
         return self._listed("process", ProcessWindowFunction, process_window_function, output_type)
 
 
-class AllWindowedStream(_Windows):
+class AllWindowedStream(_Windows[AllWindowFunction[Any, Any, Any], ProcessAllWindowFunction[Any, Any, Any]]):
     """A stream in windows over all its elements, from ``DataStream.window_all``. One subtask does all the work.
 
     Args:
@@ -1060,36 +1050,6 @@ class AllWindowedStream(_Windows):
             NodeKind.KEY_BY, "KeyBy", (origin,), _all_key, origin.output_type, key_type=_ALL_KEY_TYPE
         )
         super().__init__(stream, keyed, window_assigner)
-
-    def reduce(
-        self,
-        reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
-        window_function: AllWindowFunction[Any, Any, Any]
-        | ProcessAllWindowFunction[Any, Any, Any]
-        | None = None,
-        output_type: TypeInformation | None = None,
-        *,
-        result_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Combine the elements of each window as they come. Args as `WindowedStream.reduce`."""
-        return self._reduced(
-            reduce_function, window_function, _either(output_type, result_type, "AllWindowedStream.reduce")
-        )
-
-    def aggregate(
-        self,
-        aggregate_function: AggregateFunction,
-        window_function: AllWindowFunction[Any, Any, Any]
-        | ProcessAllWindowFunction[Any, Any, Any]
-        | None = None,
-        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
-        output_type: TypeInformation | None = None,
-        *,
-        result_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Aggregate the elements of each window as they come. Args as `WindowedStream.aggregate`."""
-        output_type = _either(output_type, result_type, "AllWindowedStream.aggregate")
-        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self,
