@@ -133,7 +133,7 @@ format: $(STAMP)  ## put the code into its format
 
 docs: $(STAMP)  ## the documentation as a site, site/index.html, with the API reference out of the docstrings
 	@rm -rf docs/api
-	$(VENV)/bin/pdoc --docformat google --no-show-source -o docs/api $(DOCUMENTED) 2>&1 | { grep -v 'Error parsing type annotation' || true; }
+	$(PY) docs/making/reference.py docs/api $(DOCUMENTED) 2>&1 | { grep -v 'Error parsing type annotation' || true; }
 	test -s docs/api/changelog_engine/api/datastream.html
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict 2>&1 | { grep -v '^INFO' || true; }  # --quiet would count no warnings
 	echo "The site is site/index.html"

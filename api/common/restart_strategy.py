@@ -165,8 +165,8 @@ class _FallbackRestart(RestartStrategyConfiguration):
 class RestartStrategies:
     """Makes restart strategies.
 
-    A job without one: with checkpointing on it restarts for ever, 1 s after each failure; without
-    checkpointing it fails at once.
+    A job without one: with checkpointing on it restarts for ever, after pauses that grow as those of
+    ``exponential_delay_restart()`` do; without checkpointing it fails at once.
 
     Source: pyflink.common.RestartStrategies
     """
