@@ -137,100 +137,8 @@ class ListState(MergingState[T, Iterable[T]]):
         return iter(self.get())
 
 
-class MapState(State, Generic[K, V]):
-    """A map for each key of the stream.
-
-    Source: pyflink.datastream.state.MapState
-    """
-
-    @abstractmethod
-    def get(self, key: K) -> V:
-        """The value of a map key; None when there is none."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Set the value of a map key.
-
-        Raises:
-            TypeMismatchError: either does not fit its declared type.
-        """
-
-    @abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None:
-        """Set the values of several map keys.
-
-        Raises:
-            TypeMismatchError: one does not fit its declared type.
-        """
-
-    @abstractmethod
-    def remove(self, key: K) -> None:
-        """Remove a map key; nothing happens when it is not there."""
-
-    @abstractmethod
-    def contains(self, key: K) -> bool:
-        """Whether a map key is there."""
-
-    @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]:
-        """Map keys with their values."""
-
-    @abstractmethod
-    def keys(self) -> Iterable[K]:
-        """Map keys."""
-
-    @abstractmethod
-    def values(self) -> Iterable[V]:
-        """Values."""
-
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Whether there is no map key."""
-
-    def __getitem__(self, key: K) -> V:
-        """As `get`."""
-        return self.get(key)
-
-    def __setitem__(self, key: K, value: V) -> None:
-        """As `put`."""
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        """As `remove`."""
-        self.remove(key)
-
-    def __contains__(self, key: K) -> bool:
-        """As `contains`."""
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        """As `keys`."""
-        return iter(self.keys())
-
-
-class ReducingState(MergingState[T, T]):
-    """One value for each key: all added elements combined by a reduce function.
-
-    ``get()`` gives None before the first.
-
-    Source: pyflink.datastream.state.ReducingState
-    """
-
-
-class AggregatingState(MergingState[IN, OUT]):
-    """An accumulator for each key, into which elements are added.
-
-    ``get()`` gives the result out of it, or None before the first element.
-
-    Source: pyflink.datastream.state.AggregatingState
-    """
-
-
-class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """A broadcast state as the elements of the other stream see it: to be read only.
-
-    Source: pyflink.datastream.state.ReadOnlyBroadcastState
-    """
+class _ReadableMap(State, Generic[K, V]):
+    """What can be read of a map."""
 
     @abstractmethod
     def get(self, key: K) -> V:
@@ -269,14 +177,8 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
         return iter(self.keys())
 
 
-class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """A map that every subtask has a copy of, changed by the elements of a broadcast stream.
-
-    All subtasks see the same elements, and each changes its own copy: make the change depend on the element
-    and the state alone.
-
-    Source: pyflink.datastream.state.BroadcastState
-    """
+class _WritableMap(_ReadableMap[K, V]):
+    """What changes a map."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -305,6 +207,48 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
     def __delitem__(self, key: K) -> None:
         """As `remove`."""
         self.remove(key)
+
+
+class MapState(_WritableMap[K, V]):
+    """A map for each key of the stream; the keys that its methods take and give are the map's.
+
+    Source: pyflink.datastream.state.MapState
+    """
+
+
+class ReducingState(MergingState[T, T]):
+    """One value for each key: all added elements combined by a reduce function.
+
+    ``get()`` gives None before the first.
+
+    Source: pyflink.datastream.state.ReducingState
+    """
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """An accumulator for each key, into which elements are added.
+
+    ``get()`` gives the result out of it, or None before the first element.
+
+    Source: pyflink.datastream.state.AggregatingState
+    """
+
+
+class ReadOnlyBroadcastState(_ReadableMap[K, V]):
+    """A broadcast state as the elements of the other stream see it: to be read only.
+
+    Source: pyflink.datastream.state.ReadOnlyBroadcastState
+    """
+
+
+class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
+    """A map that every subtask has a copy of, changed by the elements of a broadcast stream.
+
+    All subtasks see the same elements, and each changes its own copy: make the change depend on the element
+    and the state alone.
+
+    Source: pyflink.datastream.state.BroadcastState
+    """
 
 
 class OperatorStateStore(ABC):
