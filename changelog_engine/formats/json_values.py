@@ -70,7 +70,6 @@ def reader(
     """What turns parsed JSON into a value; None stays None.
 
     Args:
-        type_info: of the value.
         what: says in errors who asks for it.
         fail_on_missing: whether a row's fields must all be there.
         ignoring: a part that cannot be read is None, whatever holds it is read.

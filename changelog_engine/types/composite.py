@@ -253,9 +253,6 @@ class RowTypeInfo(_FieldsTypeInfo):
     def get_field_index(self, field_name: str) -> int:
         """The position of a field.
 
-        Args:
-            field_name: its name.
-
         Raises:
             UnknownFieldError: there is no such field.
         """

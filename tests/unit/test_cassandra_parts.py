@@ -86,7 +86,7 @@ def test_the_write_ahead_log_says_what_to_use(call: Any) -> None:
         (lambda: builder().set_host("db", 70_000), "port must be between"),
         (lambda: builder().set_host("db").set_cluster_builder(ClusterBuilder("db")), "set already"),
         (lambda: builder().set_cluster_builder("db"), "must be a ClusterBuilder"),  # type: ignore[arg-type]
-        (lambda: builder().set_mapper_options({}), "must be MapperOptions"),  # type: ignore[arg-type]
+        (lambda: builder().set_mapper_options({}), "must be a MapperOptions"),  # type: ignore[arg-type]
         (lambda: builder().set_failure_handler(print), "no_op"),  # type: ignore[arg-type]
         (lambda: builder().set_max_concurrent_requests(0), "must be between 1"),
         (lambda: builder().set_max_concurrent_requests(1, 5), "must be a Duration"),  # type: ignore[arg-type]

@@ -291,7 +291,7 @@ class TestCalls:
             ds.process(lambda v: v)  # error: needs a ProcessFunction
             ds.union(3)  # error: argument 1 must be a DataStream, got 3
             ds.connect("other")  # error: needs a DataStream or a BroadcastStream
-            ds.assign_timestamps_and_watermarks(5)  # error: needs a WatermarkStrategy
+            ds.assign_timestamps_and_watermarks(5)  # error: must be a WatermarkStrategy
             ds.partition_custom(3, lambda v: v)  # error: needs a Partitioner
             ds.key_by(lambda v: v).reduce(Keep(1))  # error: needs a ReduceFunction
             windows = ds.key_by(lambda v: v).window(5)  # error: must be a WindowAssigner, got 5

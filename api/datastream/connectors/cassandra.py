@@ -314,6 +314,7 @@ class CassandraSink:
                 failure_handler,
                 CassandraFailureHandler,
                 "CassandraSinkBuilder.set_failure_handler: failure_handler",
+                "CassandraFailureHandler.no_op()",
             )
             return self
 

@@ -157,11 +157,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """Whether fields that cannot be parsed are None, and lines that are no row are left out; default False.
-
-            Args:
-                ignore_parse_errors: whether.
-            """
+            """Whether fields that cannot be parsed are None, and lines that are no row are left out; default False."""
             what = "CsvRowDeserializationSchema.Builder.set_ignore_parse_errors: ignore_parse_errors"
             self._ignore_parse_errors = _arguments.flag(ignore_parse_errors, what)
             return self
@@ -250,11 +246,7 @@ class CsvRowSerializationSchema(SerializationSchema):
             return self
 
         def set_escape_character(self, c: str) -> Self:
-            """What stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled.
-
-            Args:
-                c: one character.
-            """
+            """The character that stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled."""
             return self._set("set_escape_character: c", escape=_one(c))
 
         def set_null_literal(self, s: str) -> Self:
