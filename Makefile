@@ -81,14 +81,22 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 
 test: $(STAMP) check-java  ## all tests
 	@status=0
-	# A worker waits a tenth of its time and more: for processes that it starts, and for threads. Three keep two cores busy.
-	$(PY) -m pytest -m 'not slow' -n 3 --dist worksteal || status=1
+	# Slow tests wait for processes that start or end: three at once leave a third of two cores idle. The others run in that,
+	# behind them, and show what they said at their end.
+	said=$$(mktemp)
+	nice -n 10 $(PY) -m pytest -m 'not slow' -n 2 --dist worksteal -o cache_dir=.pytest_cache/fast > "$$said" 2>&1 &
+	fast=$$!
+	trap 'kill $$fast 2>/dev/null || true; rm -f "$$said"' EXIT
+	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
+	again=
 	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
-	# Each waits a quarter of its time for processes that start or end: three at once keep two cores busy.
-	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || {
+	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || again=1
+	wait $$fast || status=1
+	cat "$$said"
+	if [ -n "$$again" ]; then
 	    echo "Once more, alone, what failed. What passes now failed by the clock or by the machine; mend it all the same."
 	    $(PY) -m pytest -m slow --last-failed --last-failed-no-failures none --maxfail 3 || status=1
-	}
+	fi
 	exit $$status
 
 test-fast: $(STAMP)  ## the tests that need no Spark

@@ -21,10 +21,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from servers.process import CACHE
+from xdist.scheduler import LoadFileScheduling
 
 from changelog_engine.config.program_options import JVM_OPTIONS
 from changelog_engine.spark import class_archive
@@ -43,6 +45,7 @@ gc.disable()  # until all tests are collected, which makes much and leaves it
 # These begin first: one that begins last keeps one worker busy while the others have nothing left to do.
 _LONG = (
     "test_everything_killed.py",
+    "test_history.py",
     "test_readme.py",
     "test_cluster.py",
     "test_golden.py",
@@ -54,7 +57,6 @@ _LONG = (
     "test_kills.py",
     "test_launcher_spark.py",
     "test_materializer_beside.py",
-    "test_history.py",
     "test_kafka_spark.py",
     "test_drivers.py",
     "test_class_archive_spark.py",
@@ -71,6 +73,43 @@ _LONG = (
     "test_files_spark.py",
     "test_hybrid_spark.py",
 )
+
+# Files that run one after the other in one worker, so that what they all use is started once and is warm: a broker; a Spark
+# session, whose first queries take most of the time.
+_TOGETHER = {
+    name: what
+    for what, names in {
+        "Kafka": (
+            "test_everything_killed.py",
+            "test_card_payments_spark.py",
+            "test_kafka_spark.py",
+            "test_hybrid_spark.py",
+            "test_hybrid_kafka.py",
+            "test_kafka_exactly_once.py",
+            "test_kafka_sinks.py",
+            "test_kafka_source.py",
+            "test_servers.py",
+        ),
+        "Spark SQL": (
+            "test_history.py",
+            "test_history_points.py",
+            "test_history_types.py",
+            "test_history_changed_types.py",
+            "test_spark_frames.py",
+            "test_data_sources.py",
+            "test_session.py",
+            "test_memory.py",
+            "test_savepoints_spark.py",
+            "test_bootstrap_spark.py",
+            "test_async_spark.py",
+            "test_rocksdb_on_spark.py",
+            "test_local_recovery_spark.py",
+            "test_stuck_worker.py",
+            "test_observing_spark.py",
+        ),
+    }.items()
+    for name in names
+}
 
 _COMMON = {
     "deadline": None,  # an example writes real files, and machines are shared
@@ -90,6 +129,7 @@ os.environ.setdefault(class_archive.CACHE_VARIABLE, str(CACHE / "cache"))
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *class_archive.archive_options(makes=False)))
 )
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS.default)
 
 
 def pytest_configure() -> None:
@@ -98,6 +138,19 @@ def pytest_configure() -> None:
         from support.backends import run_all_jobs_on
 
         run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
+
+
+class _Together(LoadFileScheduling):
+    """Gives each worker a file at a time, or the files that belong together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return _TOGETHER.get(file.rpartition("/")[2], file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | None:
+    """With ``--dist loadfile``, as `make test` runs slow tests."""
+    return _Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

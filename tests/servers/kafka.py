@@ -65,6 +65,8 @@ broker.heartbeat.interval.ms=200
 broker.session.timeout.ms=1000
 group.initial.rebalance.delay.ms=0
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+# A broker that nobody asks does little.
+metadata.max.idle.interval.ms=60000
 
 # Records keep whatever timestamps tests give them.
 log.retention.ms=-1

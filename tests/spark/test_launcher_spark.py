@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,11 +122,24 @@ def test_the_word_count_that_pyflink_ships(tmp_path: Path) -> None:
     text, out = tmp_path / "text", tmp_path / "out"
     text.write_text("to be\nor not to be\n")
     arguments = ["--input", str(text), "--output", str(out)]
+    began = _hour()
     result = CliRunner().invoke(main, ["run", str(SCRIPTS / "word_count_to_files.py"), *arguments])
+    ended = _hour()
     assert result.exit_code == 0, result.output
-    (file,) = (path for path in out.rglob("*") if path.is_file())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d--\d\d/prefix-[0-9a-f-]{36}-0\.ext", str(file.relative_to(out)))
-    assert sorted(file.read_text().splitlines()) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
+    files = [path for path in out.rglob("*") if path.is_file()]
+    hours = sorted(str(path.parent.relative_to(out)) for path in files)
+    assert hours in ([began], [ended], [began, ended]), (
+        "one file, or two of the hours between which words were written"
+    )
+    for number, file in enumerate(sorted(files)):
+        assert re.fullmatch(rf"prefix-[0-9a-f-]{{36}}-{number}\.ext", file.name)
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    assert sorted(lines) == ["(be,2)", "(not,1)", "(or,1)", "(to,2)"]
+
+
+def _hour() -> str:
+    """The folder for what is written now."""
+    return time.strftime("%Y-%m-%d--%H")
 
 
 def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None:

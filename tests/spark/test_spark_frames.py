@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +32,7 @@ from changelog_engine.connectors.spark_frames import StreamingDataFrameSource
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.testing.conformance import check_source
 from changelog_engine.types import Instant
+from patience import session
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
 PAIR = Types.ROW_NAMED(["n", "text"], [Types.LONG(), Types.STRING()])
@@ -71,32 +75,50 @@ def test_a_batch_dataframe_through_a_failure_into_a_delta_table(spark: SparkSess
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
-    """Asks delta_session.py, in a process and a folder of its own."""
+    """Asks delta_session.py, in a session and a folder of its own, and waits as long as it works."""
     folder = tmp_path_factory.mktemp("delta")
-    with (folder / "log").open("w") as log:
-        session = subprocess.Popen(
+    with (folder / "log").open("w") as log, (folder / "answers").open("w") as answers:
+        process = subprocess.Popen(
             [sys.executable, str(HERE / "delta_session.py")],
             cwd=folder,
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=answers,
             stderr=log,
             text=True,
+            start_new_session=True,
         )
-    assert session.stdin is not None
-    assert session.stdout is not None
+    assert process.stdin is not None
+    given = 0
+
+    def said() -> list[str]:
+        whole = (folder / "answers").read_text().rpartition("\n")[0]
+        return [line for line in whole.splitlines() if line.startswith("RESULT ")]
+
+    def explain() -> str:
+        return (folder / "log").read_text()[-3000:]
+
+    def works() -> object:
+        found = session(process.pid)
+        return found.processes, found.effort
 
     def ask(*request: object) -> Any:
-        session.stdin.write(json.dumps([str(each) for each in request]) + "\n")
-        session.stdin.flush()
-        for line in session.stdout:
-            if line.startswith("RESULT "):
-                return json.loads(line.removeprefix("RESULT "))
-        pytest.fail((folder / "log").read_text()[-3000:])
+        nonlocal given
+        given += 1
+        process.stdin.write(json.dumps([str(each) for each in request]) + "\n")
+        process.stdin.flush()
+        wait_for(lambda: len(said()) == given or process.poll() is not None, message=explain, works=works)
+        assert len(said()) == given, explain()
+        return json.loads(said()[-1].removeprefix("RESULT "))
 
-    yield ask
-    session.stdin.close()
-    session.stdout.close()
-    assert session.wait(120) == 0, (folder / "log").read_text()[-3000:]
+    try:
+        yield ask
+        process.stdin.close()
+        wait_for(lambda: process.poll() is not None, message=explain, works=works)
+        assert process.returncode == 0, explain()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # one that hangs has a JVM
+        process.wait()
 
 
 def test_spark_sql_counts_what_the_checkpoints_say(asked: Callable[..., Any], tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Spark installation with one jar, an empty cache, and a user who gives Java no options."""
     for name in (
         "SPARK_SUBMIT_OPTS",
+        "SPARK_LAUNCHER_OPTS",
         "JAVA_TOOL_OPTIONS",
         "JDK_JAVA_OPTIONS",
         "_JAVA_OPTIONS",
