@@ -90,7 +90,8 @@ class Page:
             return self._html("jobs.html", code=500, jobs=[], base=self._path, error=str(error))
         if len(jobs) == 1 and jobs[0].fault is None:
             return RedirectResponse(f"/job/{quote(_folder(jobs[0].path), safe='')}", 303)
-        return self._html("jobs.html", jobs=jobs, base=self._path, error=None)
+        root = open_storage(self._path).root
+        return self._html("jobs.html", jobs=jobs, base=self._path, root=root, error=None)
 
     async def _job(self, request: Request) -> Response:
         try:
@@ -102,8 +103,16 @@ class Page:
         job = self._view(request)
         asked = request.query_params
         if not job.rows:
-            failures = job_status(job.root, job.notes).failures[-_FAILURES:]
-            return self._html("empty.html", job=job.name, root=job.root, failures=failures)
+            status = job_status(job.root, job.notes)
+            failures = status.failures[-_FAILURES:]
+            return self._html(
+                "empty.html",
+                job=job.name,
+                root=job.root,
+                failures=failures,
+                status=status,
+                several=self._of_several(job),
+            )
         at = self._moment(job, asked.get("at")) if asked.get("at") else job.rows[-1].id
         checkpoint = job.checkpoint(at)
         names = [
@@ -121,7 +130,7 @@ class Page:
                 "job": job.name,
                 "folder": _folder(job.root),
                 "root": job.root,
-                "several": open_storage(self._path).root not in (job.root, f"{job.root}/{CHANGELOG}"),
+                "several": self._of_several(job),
                 "at": at,
                 "against": asked.get("against", ""),
                 "operator": chosen[0],
@@ -131,6 +140,10 @@ class Page:
                 "commands": commands_at(job.root, job.name, at),
             },
         )
+
+    def _of_several(self, job: OpenedJob) -> bool:
+        """Whether the page is of a base path, and not of this job alone."""
+        return open_storage(self._path).root not in (job.root, f"{job.root}/{CHANGELOG}")
 
     # Parts of it
 

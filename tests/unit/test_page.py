@@ -12,18 +12,20 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.graphs import keyed_job
-from support.jobs import TestJob
+from support.jobs import NO_RESTART, TestJob
 from support.script import DriverKilled, Fault, Script
 
 from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.cli.ui import page_beside, page_server
+from changelog_engine.errors import JobExecutionError
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -101,6 +103,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(base: Path) -> Iterator[str]:
     """A page over it."""
+    with served(base) as found:
+        yield found
+
+
+@contextmanager
+def served(base: Path) -> Iterator[str]:
     server = page_server(str(base))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -212,6 +220,8 @@ def test_now_and_the_commands(page: Any):
     assert "hash" in page.locator("svg.graph text.exchange").all_text_contents()
     ends = cells(page, "[data-part=now] tbody tr td:nth-child(6)")
     assert [end for end in ends if end] == ["finished", "failed", "killed", "killed"]
+    assert cells(page, "#how") == ["finished"]  # at the top, too
+    assert any("The next run begins empty: attempt 4 finished." in fact for fact in cells(page, ".facts"))
     page.locator("details.failure summary").click()
     page.evaluate("document.querySelector('details.failure').dataset.old = '1'")
     page.locator("h2").first.click()  # the part is made anew every 2 s, and what is unfolded stays so
@@ -225,6 +235,27 @@ def test_now_and_the_commands(page: Any):
     lines = cells(page, ".do code")
     assert any("changelog-engine run --restore 2 --job" in line for line in lines)
     assert all("changelog-engine" in line for line in lines)
+
+
+class FailsAtOnce(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        raise ValueError("at once")
+
+
+def test_a_job_that_failed_before_its_first_checkpoint(browser: Any, tmp_path: Path):
+    graph = keyed_job(ELEMENTS, FailsAtOnce(), key_type=Types.STRING(), uid="op", name="early")
+    for _ in range(2):
+        with pytest.raises(JobExecutionError):
+            TestJob(tmp_path, restart=NO_RESTART).run_driver(graph)
+    with served(tmp_path) as address:
+        opened = browser.new_page(viewport={"width": 390, "height": 800})
+        opened.goto(address)
+        assert cells(opened, ".pill") == ["failed"]
+        assert "do what the error says and start it again" in opened.locator("main").inner_text()
+        failures = opened.locator("details.failure")
+        assert (failures.count(), opened.locator("details.failure[open]").count()) == (2, 1)
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        opened.close()
 
 
 def test_zoom_dark_and_a_phone(page: Any):

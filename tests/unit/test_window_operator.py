@@ -228,12 +228,12 @@ def aggregated(call: str) -> WindowSpec:
         (
             spec(TumblingEventTimeWindows(10), SaysNothing()),
             True,
-            "SaysNothing of operator 'windows' returned None",
+            "SaysNothing of operator 'window' returned None",
         ),
         (
             spec(TumblingEventTimeWindows(10), None, Fails()),
             True,
-            "apply of operator 'windows', key 'a' raised Arith",
+            "apply of operator 'window', key 'a' raised Arith",
         ),
         (spec(TumblingEventTimeWindows(10)), False, "needs timestamps, and an element has none"),
         (

@@ -93,6 +93,13 @@ function start() {
     if (waiting.has(part)) load(part);
   }
 
+  // How the job is stands at the top, too: who opens the page because it stopped sees it at once.
+  function head(part) {
+    const how = $("#how"), state = $(".head .pill", part);
+    if (!how || !state) return;
+    how.className = state.className; how.textContent = state.textContent; how.hidden = false;
+  }
+
   // Put new HTML in, and keep what the person has in hand: focus, the cursor, what is scrolled and unfolded.
   function place(part, text) {
     if (part.dataset.part === "key") explaining?.abort();
@@ -103,6 +110,7 @@ function start() {
     const folds = new Set($$("details[data-fold]", part).filter((each) => each.open).map((each) => each.dataset.fold));
     const parsed = new DOMParser().parseFromString(text, "text/html");
     part.replaceChildren(...parsed.body.childNodes);
+    if (part.dataset.part === "now") head(part);
     $$(".scroll", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
     for (const each of $$("details[data-fold]", part)) each.open ||= folds.has(each.dataset.fold);
     for (const row of $$("tr[data-row]", part)) {
