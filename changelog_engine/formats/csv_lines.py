@@ -60,7 +60,7 @@ def line_reader(
         NotSupportedError: a type that CSV has no form for.
     """
     names = type_info.get_field_names()
-    fields = [_field_reader(field, options, what) for field in type_info.get_field_types()]
+    fields = [_field_reader(field, options, what, ignoring) for field in type_info.get_field_types()]
 
     def read(line: str) -> Row | None:
         if options.allow_comments and line.startswith("#"):
@@ -127,7 +127,9 @@ def _column_reader(
     return lambda texts: [single(text) for text in texts]
 
 
-def _field_reader(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[str], Any]:
+def _field_reader(
+    type_info: TypeInformation, options: CsvOptions, what: str, ignoring: bool = False
+) -> Callable[[str], Any]:
     null = options.null_literal
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
@@ -137,9 +139,11 @@ def _field_reader(type_info: TypeInformation, options: CsvOptions, what: str) ->
             if text == null:
                 return None
             parts = text.split(options.array_delimiter)
-            if len(parts) != len(inner):
+            missing = len(inner) - len(parts)
+            if missing < 0 or (missing and not ignoring):
                 raise ValueError(f"{len(parts)} fields where {len(inner)} are declared")
-            return make_row(names, [convert(part) for convert, part in zip(inner, parts, strict=True)])
+            values = [convert(part) for convert, part in zip(inner, parts, strict=False)]
+            return make_row(names, [*values, *[None] * missing])
 
         return read_row
     if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):

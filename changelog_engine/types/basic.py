@@ -6,6 +6,7 @@ Invariant: a value becomes one of another class only where nothing is lost, what
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -18,6 +19,7 @@ from changelog_engine.types.temporal import INSTANT
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
 
 _FLOAT32 = struct.Struct("<f")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 class BasicTypeInfo(TypeInformation):
@@ -258,6 +260,8 @@ class DecimalTypeInfo(BasicTypeInfo):
             return Decimal(int(value))
         if isinstance(value, (float, np.floating)) and math.isfinite(value):
             return Decimal(str(value))  # the number that is shown, as in Flink
+        if isinstance(value, str) and _DECIMAL.fullmatch(value):
+            return Decimal(value)
         raise Misfit(self, value)
 
 

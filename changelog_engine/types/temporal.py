@@ -65,12 +65,14 @@ class SqlTimeTypeInfo(TypeInformation):
             return moment.date()
         raise Misfit(self, value)
 
-    def _of_datetime(self, value: datetime.datetime) -> datetime.datetime:
+    def _of_datetime(self, value: datetime.datetime) -> datetime.date:
         """Of a class of its own, such as pandas.Timestamp."""
-        if self._class is datetime.date:
-            raise Misfit(self, value, "it would lose its time; take its date()")
         if value != value or getattr(value, "nanosecond", None):
             raise Misfit(self, value, "not a time" if value != value else "finer than a microsecond")
+        if self._class is datetime.date:
+            if value.timetz() != datetime.time():
+                raise Misfit(self, value, "it would lose its time; take its date()")
+            return value.date()
         return datetime.datetime.combine(value.date(), value.timetz()).replace(fold=value.fold)
 
     def text(self, value: Any) -> str:
