@@ -2,7 +2,7 @@
 
 A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
 times as fast as lists (docs/decisions/0002); strings as one string; rows of the same names as a column for each field; all
-others are pickled. The watermark travels in band, after the elements.
+others are pickled. Elements that are their own keys travel once. The watermark travels in band, after the elements.
 
 The receiver makes numbers and rows out of columns a piece at a time (``elements``): those of a whole epoch would have left
 the processor's caches before they are used.
@@ -62,6 +62,7 @@ class Block(NamedTuple):
         channel: the sender's subtask.
         keys: identities of the keys of a hash exchange, as the codec of their declared type gives them; else None.
         times: timestamps in ms, or None.
+        values: the elements; the column of the keys itself where each is its own key.
         watermark: the sender's watermark after these elements.
         idle: the sender no longer holds the watermark back.
     """
@@ -77,9 +78,11 @@ class Block(NamedTuple):
 
 def encode_block(block: Block) -> bytes:
     """A block as bytes."""
-    return _dump(
-        ("block", block.edge, block.channel, *[_packed(column) for column in block[2:5]], *block[5:])
-    )
+    keys, times, values = block.keys, block.times, block.values
+    packed = _packed(keys)
+    # What is there twice is pickled once, and is one object again when it is read.
+    columns = packed, _packed(times), packed if values is keys else _packed(values)
+    return _dump(("block", block.edge, block.channel, *columns, *block[5:]))
 
 
 def encode_report(report: EpochReport) -> bytes:
@@ -106,8 +109,10 @@ def decode(data: bytes) -> Block | EpochReport:
     if kind == "report":
         report: EpochReport = fields[0]
         return report
-    edge, channel, keys, times, values, watermark, idle = fields
-    return Block(edge, channel, _unpack(keys), _unpack(times), _unpack(values), watermark, idle)
+    edge, channel, packed, times, values, watermark, idle = fields
+    keys = _unpack(packed)
+    values = keys if values is packed else _unpack(values)
+    return Block(edge, channel, keys, _unpack(times), values, watermark, idle)
 
 
 def _packed(column: Column) -> Any:

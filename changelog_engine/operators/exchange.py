@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -148,7 +149,9 @@ class Exchange:
                 raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
             if identities is not keys:
                 key_column = column_of(identities)
-        value_column = column_of(values, self.parallelism)
+        # Elements that are their own keys are one column.
+        same = identities is keys and all(map(is_, keys, values))  # drives our own code
+        value_column = key_column if same else column_of(values, self.parallelism)
         if self.parallelism == 1:
             self._pieces[0].append((key_column, times, value_column))
             return
@@ -158,11 +161,12 @@ class Exchange:
             groups = key_groups(identities, self.max_parallelism)
         targets = groups.astype(np.int64) * self.parallelism // self.max_parallelism
         for target, places in _dealt(targets, self.parallelism):
+            chosen = select(key_column, places)
             self._pieces[target].append(
                 (
-                    select(key_column, places),
+                    chosen,
                     None if times is None else times[places],
-                    select(value_column, places),
+                    chosen if same else select(value_column, places),
                 )
             )
 
@@ -246,6 +250,7 @@ def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
         return None, None, []
     keys, times, values = zip(*pieces, strict=True)
     joined_keys = None if keys[0] is None else join(list(keys))
+    same = all(map(is_, keys, values))  # drives our own code
     if all(piece is None for piece in times):
         joined_times = None
     else:
@@ -254,4 +259,4 @@ def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
             for time, value in zip(times, values, strict=True)
         ]
         joined_times = np.concatenate(filled)
-    return joined_keys, joined_times, join(list(values))
+    return joined_keys, joined_times, joined_keys if same else join(list(values))

@@ -278,7 +278,9 @@ class StageRuntime:
             values = elements(block.values, step)
             times = None if block.times is None else elements(block.times, step)
             own = [values, *[separate(values) if self.copies else values for _ in heads[1:]]]
-            identities = None if block.keys is None else elements(block.keys, step)  # the sender checked them
+            identities = None  # the sender checked them
+            if block.keys is not None:
+                identities = values if block.keys is block.values else elements(block.keys, step)
             if self._batch is None or identities is None:
                 self._process_step(heads, identities, own, times)
                 if behind is not None and identities is not None and self.store is not None:
