@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import itemgetter
 from types import NoneType
@@ -22,7 +22,7 @@ from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types import TypeInformation
-from changelog_engine.types.copies import separate
+from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
 
 
@@ -119,6 +119,7 @@ class OutputType:
         self.name = name
         self.declared = declared
         self.exact = declared.exact if declared is not None else None
+        self.flat = declared is not None and declared.flat
         self.pickled = declared is None or declared.spec().get("type") == "PICKLED_BYTE_ARRAY"
 
     def check(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -166,6 +167,7 @@ class Operator:
 
     Attributes:
         ports: its inputs, of an operator with two.
+        own: what each result of its function goes through when it is given, unless its class is immutable; None: nothing.
     """
 
     ports: Sequence[Any] = ()
@@ -180,6 +182,7 @@ class Operator:
         self.copies = (
             output is None or not output.immutable
         )  # elements can be changed, and objects are not reused
+        self.own = self._own()
         self.passive = False
         self.typed = self.as_given = False
 
@@ -187,6 +190,13 @@ class Operator:
         """Add a receiver of the output, or of a side output."""
         (self.receivers if tag is None else self.side_outputs.setdefault(tag, [])).append(receiver)
         self._listeners.append(receiver)
+        self.own = self._own()
+
+    def _own(self) -> Callable[[Any], Any] | None:
+        if not self.copies:
+            return None
+        tested = all(receiver.typed and not receiver.as_given for receiver in self.receivers)
+        return own_tested if tested and self.output_type.flat else own
 
     def open(self) -> None:
         """Called once, before anything else."""

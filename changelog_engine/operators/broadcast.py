@@ -312,7 +312,7 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
         rest = iter(values)
         try:
             process = self.function.process_broadcast_element
-            out, out_times = run_elements(process, port.context, rest, times, self.copies)
+            out, out_times = run_elements(process, port.context, rest, times, self.own)
         except BaseException as error:
             raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.emit_tagged(out, out_times)

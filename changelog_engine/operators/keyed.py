@@ -12,7 +12,7 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
@@ -67,8 +67,9 @@ class KeyedOperator(FunctionOperator):
 
     def collect(self, out: list[Any], results: Iterable[Any]) -> None:
         """Add what a function gave."""
-        if self.copies:
-            take_each(out, results)
+        own = self.own
+        if own is not None:
+            take_each(out, results, own)
         else:
             append = out.append
             for result in results:  # sooner than extend, which makes room for eight of a generator
@@ -244,7 +245,7 @@ class TimerFunctionOperator(TimerOperator):
         self.emit_tagged(out, out_times)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
-        context, cursor, function, copies = self.element_context, self.cursor, self.function, self.copies
+        context, cursor, function, own = self.element_context, self.cursor, self.function, self.own
         event_time = domain is TimeDomain.EVENT_TIME
         out: list[Any] = []
         append = out.append
@@ -256,7 +257,7 @@ class TimerFunctionOperator(TimerOperator):
                 if result is None:
                     continue
                 for each in result:  # as collect: this runs for every timer
-                    append(own(each) if copies and type(each) not in IMMUTABLE else each)
+                    append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
                     if out_times is not None:
                         out_times.append(timestamp)
                 if len(out) >= _EMIT_AT:
@@ -292,7 +293,7 @@ class KeyedProcessOperator(TimerFunctionOperator):
             times,
             out,
             out_times,
-            self.copies,
+            self.own,
         )
 
 
@@ -305,9 +306,17 @@ def run_process(
     times: Sequence[int] | None,
     out: list[Any],
     out_times: list[int] | None,
-    copies: bool,
+    own: Callable[[Any], Any] | None,
 ) -> None:
-    """Call a process function for each element of a keyed stream and collect what it gives."""
+    """Call a process function for each element of a keyed stream and collect what it gives.
+
+    Args:
+        process_element, context: whom to call, and with what.
+        cursor: is put at each element's key and time.
+        identities, values, times: the elements.
+        out, out_times: what it gives is added here.
+        own: of the operator, for what the function gives.
+    """
     append = out.append
     cursor.timestamp = MIN_WATERMARK
     if times is None or out_times is None:
@@ -316,12 +325,12 @@ def run_process(
             if result is None or result is _NO_RESULTS or result is False:
                 continue
             for each in result:  # as take_each: this runs for every element
-                append(own(each) if copies and type(each) not in IMMUTABLE else each)
+                append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
         return
     for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
         result = process_element(value, context)
         if result is None or result is _NO_RESULTS or result is False:
             continue
         for each in result:
-            append(own(each) if copies and type(each) not in IMMUTABLE else each)
+            append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
             out_times.append(cursor.timestamp)

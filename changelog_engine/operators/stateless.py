@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import isgenerator
 from itertools import compress
@@ -37,9 +37,9 @@ class MapOperator(FunctionOperator):
     """One element out for each one in."""
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
-        call, rest = self.function.map, iter(values)
+        call, rest, own = self.function.map, iter(values), self.own
         try:
-            if not self.copies:
+            if own is None:
                 out = [call(value) for value in rest]
             else:
                 out = []
@@ -83,7 +83,8 @@ class FlatMapOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         out: list[Any] = []
-        collect = partial(take_each, out) if self.copies else out.extend
+        own = self.own
+        collect = out.extend if own is None else partial(take_each, out, own=own)
         out_times: list[int] | None = None if times is None else []
         flat_map, rest = self.function.flat_map, iter(values)
         try:
@@ -102,9 +103,15 @@ def run_elements(
     context: ElementContext,
     values: Iterator[Any],
     times: Sequence[int] | None,
-    copies: bool,
+    own: Callable[[Any], Any] | None,
 ) -> tuple[list[Any], list[int] | None]:
-    """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times."""
+    """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times.
+
+    Args:
+        process_element, context: whom to call, and with what.
+        values, times: the elements.
+        own: of the operator, for what the function gives.
+    """
     context.current_timestamp = MIN_WATERMARK
     out: list[Any] = []
     append = out.append
@@ -114,7 +121,7 @@ def run_elements(
             if result is None or result is False:
                 continue
             for each in result:  # sooner than by extend, which makes room for eight of a generator
-                append(own(each) if copies and type(each) not in IMMUTABLE else each)
+                append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
         return out, None
     out_times: list[int] = []
     for value, context.current_timestamp in zip(values, times, strict=True):
@@ -122,7 +129,7 @@ def run_elements(
         if result is None or result is False:
             continue
         for each in result:
-            append(own(each) if copies and type(each) not in IMMUTABLE else each)
+            append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
             out_times.append(context.current_timestamp)
     return out, out_times
 
@@ -140,7 +147,7 @@ class ProcessOperator(FunctionOperator):
         rest = iter(values)
         try:
             out, out_times = run_elements(
-                self.function.process_element, self.element_context, rest, times, self.copies
+                self.function.process_element, self.element_context, rest, times, self.own
             )
         except BaseException as error:
             failed = element_at(values, rest)

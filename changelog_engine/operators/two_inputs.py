@@ -89,7 +89,7 @@ class TwoInputs(FunctionOperator):
         rest = iter(values)
         try:
             call = call_of(self.kind, self.function, port.call, self.name)
-            out, out_times = run_elements(call, port.context, rest, times, self.copies)
+            out, out_times = run_elements(call, port.context, rest, times, self.own)
         except BaseException as error:
             raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.emit_tagged(out, out_times)
@@ -130,7 +130,7 @@ class KeyedTwoInputs(TimerFunctionOperator):
         rest = iter(values)
         try:
             call = call_of(self.kind, self.function, port.call, self.name)
-            run_process(call, port.context, self.cursor, identities, rest, times, out, out_times, self.copies)
+            run_process(call, port.context, self.cursor, identities, rest, times, out, out_times, self.own)
         except BaseException as error:
             raise self.failure(error, port.call, element_at(values, rest)) from error
         finally:

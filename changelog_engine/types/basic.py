@@ -25,6 +25,8 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 class BasicTypeInfo(TypeInformation):
     """Base of the types that have no parts. Documented source: ``pyflink.common.typeinfo.BasicTypeInfo``."""
 
+    firm = True
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.name = kind

@@ -240,6 +240,7 @@ class RowTypeInfo(_FieldsTypeInfo):
                 f"a row of {len(field_types)} types needs as many different field names, got {names!r}"
             )
         super().__init__(field_types, names)
+        self.flat = all(field_type.firm for field_type in field_types)
         self._unnamed = names == default
         fields = [
             t.name if self._unnamed else f"{n} {t.name}" for n, t in zip(names, field_types, strict=True)

@@ -64,6 +64,15 @@ def own(value: Any, others: int = 0) -> Any:
     return copied(value)
 
 
+def own_tested(value: Any) -> Any:
+    """As ``own``, of what a ``flat`` type's test sees before anybody else does: of a Row it is an error, or holds no value
+    that can be changed.
+    """
+    if type(value) is Row and getrefcount(value) <= _ALONE:
+        return value
+    return own(value)  # which finds one holder more, and copies
+
+
 def copied(value: Any) -> Any:
     """A private copy; the value itself when it is immutable, or cannot be copied."""
     try:
@@ -72,8 +81,14 @@ def copied(value: Any) -> Any:
         return _deeply(value)
 
 
-def take_each(out: list[Any], results: Iterable[Any]) -> None:
-    """As ``out.extend(results)``, each as it is when it is given."""
+def take_each(out: list[Any], results: Iterable[Any], own: Callable[[Any], Any] = own) -> None:
+    """As ``out.extend(results)``, each as it is when it is given.
+
+    Args:
+        out: where to.
+        results: of a function.
+        own: the ``own`` of this module that goes with them.
+    """
     append = out.append
     for result in results:
         append(result if type(result) in IMMUTABLE else own(result))

@@ -22,6 +22,8 @@ class SqlTimeTypeInfo(TypeInformation):
         python_class: the class of the values.
     """
 
+    firm = True
+
     def __init__(self, kind: str, python_class: type) -> None:
         self.kind = kind
         self.name = kind

@@ -81,6 +81,8 @@ class TypeInformation(JavaMembers, ABC):
         sure: the Python class whose instances are always valid, or None.
         immutable: every valid value is deeply immutable.
         copied_whole: a copy shares nothing with the value that can be changed.
+        firm: it takes nothing that can be changed, to convert it neither.
+        flat: a value can be changed, and nothing in it that the type takes.
     """
 
     name: str
@@ -88,6 +90,8 @@ class TypeInformation(JavaMembers, ABC):
     sure: type | None = None
     immutable: bool = True
     copied_whole: bool = True
+    firm: bool = False
+    flat: bool = False
     kind: str
 
     @abstractmethod

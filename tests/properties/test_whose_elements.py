@@ -17,6 +17,7 @@ from api.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
+from changelog_engine.errors import JobExecutionError
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 
 COUNT = 6
@@ -177,6 +178,49 @@ def test_case_49_what_was_given_does_not_change_any_more(tmp_path, keyed, behind
         refilled = (refilled if behind == "chained" else refilled.key_by(lambda value: 1)).map(str)
         cleared = (cleared if behind == "chained" else cleared.rebalance()).map(str)
     assert results(tmp_path, refilled, cleared) == [REFILLED, CLEARED]
+
+
+class RefillsRows(FlatMapFunction):
+    """Gives a new Row, and two that it keeps: one is the same Row again, the other has the same buffer in it."""
+
+    def __init__(self):
+        self.row, self.buffer = Row(x=None, data=None), bytearray(1)
+
+    def flat_map(self, value):
+        self.row["x"] = self.buffer[0] = value
+        self.row["data"] = bytes(self.buffer)
+        yield Row(x=value, data=bytes(self.buffer))
+        yield self.row
+        yield Row(x=value, data=self.buffer)
+
+
+@pytest.mark.parametrize("data", [Types.PRIMITIVE_ARRAY(Types.BYTE()), None], ids=["converted", "refused"])
+def test_case_49_rows_that_are_tested_before_they_are_seen(tmp_path, data):
+    """A declared type that converts what can be changed gets it as it was; one that refuses it may look later."""
+    kinds = [Types.LONG(), data or Types.STRING()]
+    stream = environment().from_collection(list(range(COUNT)), Types.LONG())
+    stream = stream.flat_map(RefillsRows(), Types.ROW_NAMED(["x", "data"], kinds)).key_by(lambda row: 1)
+    if data is None:
+        with pytest.raises(JobExecutionError, match="field 'data' of value is declared STRING but got b'"):
+            results(tmp_path, stream.map(str))
+    else:
+        rows = [f"Row(x={n}, data={bytes([n])})" for n in range(COUNT) for _ in range(3)]
+        assert results(tmp_path, stream.map(str)) == [rows]
+
+
+def test_case_49_rows_of_plain_fields(tmp_path):
+    """The same Row again and again, of a type whose fields cannot be changed; and one that the sender changes later."""
+    row = Row(x=None)
+
+    def refilled(number):
+        row["x"] = number
+        return row
+
+    plain = Types.ROW_NAMED(["x"], [Types.LONG()])
+    stream = environment().from_collection(list(range(COUNT)), Types.LONG()).map(refilled, plain)
+    keyed = stream.key_by(lambda row: 1).map(str)
+    both = results(tmp_path, keyed, stream.rebalance().map(str))
+    assert both == [[f"Row(x={n})" for n in range(COUNT)]] * 2
 
 
 def test_case_49_side_outputs_and_timers(tmp_path):
