@@ -14,6 +14,7 @@ from changelog_engine.types.row import (
     can_be_spread,
     copy_of_row,
     field_names_of,
+    lines_of_a_compact_row,
     lines_of_a_row,
     make_row,
     values_of,
@@ -68,21 +69,25 @@ def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
     if terms is None:
         return None
     fields = _variables(type_info)
+    unpacked = f"[{', '.join(fields)}]"
+    by_name = ", ".join([f"fields[{name!r}]" for name in names])
+    # Without names of its own a type goes by the places of fields, else by their names.
+    others = "[*fields] != names" if type_info._unnamed else f"len(fields) != {len(fields)}"
     lines = [
         "if type(v) is not Row: return None",
         "values = v._list",
         "if values is None:",
         " fields = v._own",
-        " if [*fields] != names: return None",
-        " values, kind = [*fields.values()], INSERT",
+        f" if {others}: return None",
+        f" try: {unpacked} = values = [{by_name}]",
+        " except KeyError: return None",
+        " kind = INSERT",
         f"elif v._names != names or len(values) != {len(fields)}: return None",
-        "else: values, kind = values.copy(), v._kind",
-        f"[{', '.join(fields)}] = values",
+        "else:",
+        f" {unpacked} = values = values.copy()",
+        " kind = v._kind",
         f"if not ({terms}): return None",
-        "row = new(Row)",
-        "set_names(row, names)",
-        "set_list(row, values)",
-        "set_kind(row, kind)",
+        *lines_of_a_compact_row("names", "values", "kind"),
         "return row",
     ]
     exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here

@@ -326,10 +326,6 @@ PARTS_OF_ROWS: dict[str, Any] = {
     "Parts": _Parts,
     "Row": Row,
     "INSERT": _INSERT,
-    "new": _NEW,
-    "set_kind": _set_kind,
-    "set_list": _set_list,
-    "set_names": _set_names,
 }
 # A field of such a name must not stand in front of what is called so.
 _TAKEN = frozenset((*dir(Row), *_PROBED))
@@ -474,6 +470,20 @@ def lines_of_a_row(names: Sequence[str], values: Sequence[str]) -> list[str]:
     fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
     # Of a class without __setattr__ Python sets attributes by itself, sooner than a call does.
     return ["row = Parts()", f"row.__dict__ = {{{fields}}}", "row._list = None", "row.__class__ = Row"]
+
+
+def lines_of_a_compact_row(names: str, values: str, kind: str) -> list[str]:
+    """As ``lines_of_a_row``, of a compact ``row``: instead of ``make_row``.
+
+    Args:
+        names, values, kind: expressions of its parts.
+    """
+    parts = {"_names": names, "_list": values, "_kind": kind}
+    return [
+        "row = Parts()",
+        *[f"row.{part} = {value}" for part, value in parts.items()],
+        "row.__class__ = Row",
+    ]
 
 
 @lru_cache(maxsize=256)

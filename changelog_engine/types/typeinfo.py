@@ -151,7 +151,7 @@ class TypeInformation(JavaMembers, ABC):
         return None if sure is None else lambda value: type(value) is sure
 
     def quick_copy(self) -> Callable[[Any], Any] | None:
-        """``quick_test`` and ``copy`` in one call: gives the copy of a value that fits as it is, else None.
+        """``check`` and ``copy`` in one call: gives the copy of a value that fits as it is, else that or None.
 
         Returns:
             None when the type has no such function.

@@ -173,7 +173,6 @@ def test_what_a_compiled_handle_gives_is_the_callers_own() -> None:
         copy.copy(Row(a=1, b="x")),
         Row.of_kind(RowKind.DELETE, a=1, b="x"),
         Row(1, "x"),
-        Row(b="x", a=1),
         Row(a=1),
         Row(a=1, b=2),
         Row(a=2**63, b="x"),
@@ -191,6 +190,13 @@ def test_a_quick_copy_is_the_copy_of_what_fits(row: Any) -> None:
         found["a"] = 7
         assert row["a"] != 7
         assert quick_copy(Row(a=1, b="x"))["a"] == 1
+
+
+def test_a_quick_copy_has_its_fields_in_the_types_order() -> None:
+    row, unnamed = Row(b="x", a=1), Types.ROW([Types.LONG(), Types.LONG()])
+    assert ROWS.quick_copy()(row) == ROWS.check(row) == Row(a=1, b="x")
+    assert unnamed.quick_copy()(Row(f1=1, f0=2)) is None  # such a type goes by places
+    assert unnamed.quick_copy()(Row(f0=2, f1=1)) == unnamed.check(Row(f1=2, f0=1)) == Row(f0=2, f1=1)
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["keys", "b"], ["__dict__", "_list"]])
