@@ -146,11 +146,12 @@ def string_texts(values: list[Any]) -> pa.Array:
     return _joined(pieces)
 
 
-def array_texts(values: list[Any]) -> pa.Array | None:
+def array_texts(values: list[Any], with_null: bool = True) -> pa.Array | None:
     """Texts of tuples, lists or dicts that JSON's own writer takes, written in one call.
 
     Args:
         values: any objects; not more than a chunk.
+        with_null: whether one may have a null, which JSON's writer gives for a float that is not finite, too.
 
     Returns:
         An array of string; None when the values are others, or when their closing bracket is inside one: each has to be
@@ -166,7 +167,10 @@ def array_texts(values: list[Any]) -> pa.Array | None:
         bracket = b"]"
     else:
         return None
-    line = memoryview(orjson.dumps(values))[1:-1]
+    text = orjson.dumps(values)
+    if not with_null and b"null" in text:
+        return None
+    line = memoryview(text)[1:-1]
     raw = np.frombuffer(line, np.uint8)
     ends = np.flatnonzero(raw == bracket[0])
     if len(ends) != len(values) or len(line) >= 2**31:

@@ -130,13 +130,20 @@ def _columns(values: list[Any], width: int) -> list[list[Any]]:
 
 
 class RowForm(JsonForm):
-    """JSON objects; a row that is not an insert is not exact."""
+    """JSON objects; a row that is not an insert is not exact.
+
+    Attributes:
+        direct_fields: all fields are direct, or floats.
+        floats: some fields are.
+    """
 
     python = Row
 
     def __init__(self, names: list[str], fields: list[JsonForm]) -> None:
         self.names = names
         self.tuples = TupleForm(fields)
+        self.floats = any(isinstance(field, forms.FloatForm) for field in fields)
+        self.direct_fields = all(field.direct or isinstance(field, forms.FloatForm) for field in fields)
         # itemgetter of one name gives no tuple
         self._in_order = itemgetter(*names) if len(names) > 1 else None
 

@@ -35,6 +35,7 @@ from changelog_engine.codec.forms import (
 )
 from changelog_engine.codec.payload import dump_payload, load_payload, readable_text
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.row import dicts_of_rows
 
 _NONE = type(None)
 
@@ -67,6 +68,7 @@ class Encoded(NamedTuple):
 
 
 _WORTH_A_LOOK = 1024
+_OBJECTS = 4_096  # made at a time: those of more leave the processor's caches before they are written
 # What the JSON writer and the forms raise for values that need a closer look.
 _HARD = (NotExact, TypeError, ValueError, RecursionError)
 
@@ -83,7 +85,9 @@ class Codec:
         self._form = form_of(type_info)
         self._any = isinstance(self._form, AnyForm)
         # What a type without an exact class admitted was looked at, field by field.
-        self._as_admitted = self._form.direct and type_info.exact is None
+        form = self._form
+        direct = form.direct_fields if isinstance(form, RowForm) else form.direct
+        self._as_admitted = direct and type_info.exact is None
 
     def encode(self, value: Any) -> Encoded:
         """The value as it is now.
@@ -279,14 +283,29 @@ def _scalar_texts(form: JsonForm, values: list[Any], kinds: set[type]) -> pa.Arr
 def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Array:
     """The texts of not more than a chunk of values, written all at once where that can be."""
     if isinstance(form, RowForm) and form.names and _NONE not in set(map(type, chunk)):
+        whole = _texts_of_rows(form, chunk) if as_they_are else None
+        if whole is not None:
+            return whole
         fields = zip(form.tuples.fields, form.columns_of(chunk), strict=True)
         of_fields = [_field_texts(field, column, as_they_are) for field, column in fields]
         whole = columns.object_texts([dumps(name) for name in form.names], of_fields)
         if whole is not None:
             return whole
-    written = chunk if as_they_are else form.to_json(chunk)
+    written = chunk if as_they_are and form.direct else form.to_json(chunk)
     texts = columns.array_texts(written)
     return columns.one_array([dumps(value) for value in written], pa.string()) if texts is None else texts
+
+
+def _texts_of_rows(form: RowForm, rows: list[Any]) -> pa.Array | None:
+    """The texts of rows as state keeps them whose fields are direct or floats; None where they cannot be written at once."""
+    pieces = []
+    for start in range(0, len(rows), _OBJECTS):
+        objects = dicts_of_rows(rows[start : start + _OBJECTS], form.names)
+        texts = None if objects is None else columns.array_texts(objects, with_null=not form.floats)
+        if texts is None:
+            return None
+        pieces.append(texts)
+    return pa.concat_arrays(pieces)
 
 
 def _field_texts(form: JsonForm, values: list[Any], as_they_are: bool) -> pa.Array:

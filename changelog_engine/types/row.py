@@ -428,6 +428,11 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         if set(map(tuple, fields)) != {tuple(names)}:
             return None
         return names, [list(map(itemgetter(name), fields)) for name in names]  # drives our own code
+    if not fields:
+        found = _lists_of_compact(rows)
+        if found is None or set(map(len, found[1])) != {len(found[0])}:
+            return None
+        return found[0], [list(map(itemgetter(index), found[1])) for index in range(len(found[0]))]
     first, insert = field_names_of(rows[0]), RowKind.INSERT
     if first is None:
         return None
@@ -437,10 +442,40 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
                 return None
         elif row._kind is not insert or row._names != first:
             return None
-    values = [values_of(row) for row in rows] if fields else [row._list for row in rows]
+    values = [values_of(row) for row in rows]
     if set(map(len, values)) != {len(first)}:
         return None
     return first, [list(map(itemgetter(index), values)) for index in range(len(first))]
+
+
+def _lists_of_compact(rows: list[Any]) -> tuple[list[str], list[Any]] | None:
+    """The names of compact rows and the list of each; None unless all have kind INSERT and the same names."""
+    names = [row._names for row in rows]
+    first = names[0]
+    if first is None or names.count(first) < len(rows) or [row._kind for row in rows].count(_INSERT) < len(rows):
+        return None
+    return first, [row._list for row in rows]
+
+
+def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | None:
+    """The fields of compact rows, as state keeps them, one new dict a row.
+
+    Args:
+        rows: any objects.
+        names: of the fields, at least one.
+
+    Returns:
+        None unless all are compact rows of kind INSERT with these names.
+    """
+    if set(map(type, rows)) != {Row} or any([row._list is None for row in rows]):
+        return None
+    found = _lists_of_compact(rows)
+    if found is None or found[0] != names:
+        return None
+    try:
+        return _dicts_maker_of(tuple(names))(found[1])
+    except ValueError:  # more values than names, or fewer
+        return None
 
 
 def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[Row]:
@@ -501,6 +536,17 @@ def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], lis
     given = {**PARTS_OF_ROWS}
     exec("\n".join(lines), given)  # of names as literals, and of names made here
     make: Callable[[Sequence[Sequence[Any]]], list[Row]] = given["rows_of"]
+    return make
+
+
+@lru_cache(maxsize=256)
+def _dicts_maker_of(names: tuple[str, ...]) -> Callable[[list[Any]], list[dict[str, Any]]]:
+    """Makes dicts of lists of values, compiled for their names."""
+    values = [f"v{index}" for index in range(len(names))]
+    fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
+    given: dict[str, Any] = {}
+    exec(f"def dicts_of(lists): return [{{{fields}}} for [{', '.join(values)}] in lists]", given)  # as _maker_of
+    make: Callable[[list[Any]], list[dict[str, Any]]] = given["dicts_of"]
     return make
 
 
