@@ -308,15 +308,7 @@ def run_process(
     out_times: list[int] | None,
     own: Callable[[Any], Any] | None,
 ) -> None:
-    """Call a process function for each element of a keyed stream and collect what it gives.
-
-    Args:
-        process_element, context: whom to call, and with what.
-        cursor: is put at each element's key and time.
-        identities, values, times: the elements.
-        out, out_times: what it gives is added here.
-        own: of the operator, for what the function gives.
-    """
+    """Call a process function for each element of a keyed stream and collect what it gives. ``own`` is the operator's."""
     append = out.append
     cursor.timestamp = MIN_WATERMARK
     if times is None or out_times is None:

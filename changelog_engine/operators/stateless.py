@@ -107,10 +107,7 @@ def run_elements(
 ) -> tuple[list[Any], list[int] | None]:
     """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times.
 
-    Args:
-        process_element, context: whom to call, and with what.
-        values, times: the elements.
-        own: of the operator, for what the function gives.
+    ``own`` is the operator's.
     """
     context.current_timestamp = MIN_WATERMARK
     out: list[Any] = []

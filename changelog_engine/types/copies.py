@@ -65,8 +65,9 @@ def own(value: Any, others: int = 0) -> Any:
 
 
 def own_tested(value: Any) -> Any:
-    """As ``own``, of what a ``flat`` type's test sees before anybody else does: of a Row it is an error, or holds no value
-    that can be changed.
+    """As ``own``, of what a ``flat`` type's test sees before anybody else does.
+
+    A Row that holds a value that can be changed is an error there.
     """
     if type(value) is Row and getrefcount(value) <= _ALONE:
         return value

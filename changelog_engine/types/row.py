@@ -452,7 +452,11 @@ def _lists_of_compact(rows: list[Any]) -> tuple[list[str], list[Any]] | None:
     """The names of compact rows and the list of each; None unless all have kind INSERT and the same names."""
     names = [row._names for row in rows]
     first = names[0]
-    if first is None or names.count(first) < len(rows) or [row._kind for row in rows].count(_INSERT) < len(rows):
+    if (
+        first is None
+        or names.count(first) < len(rows)
+        or [row._kind for row in rows].count(_INSERT) < len(rows)
+    ):
         return None
     return first, [row._list for row in rows]
 
@@ -467,14 +471,16 @@ def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | N
     Returns:
         None unless all are compact rows of kind INSERT with these names.
     """
-    if set(map(type, rows)) != {Row} or any([row._list is None for row in rows]):
-        return None
-    found = _lists_of_compact(rows)
-    if found is None or found[0] != names:
+    if set(map(type, rows)) != {Row}:
         return None
     try:
-        return _dicts_maker_of(tuple(names))(found[1])
-    except ValueError:  # more values than names, or fewer
+        found = _lists_of_compact(rows)
+        return None if found is None or found[0] != names else _dicts_maker_of(tuple(names))(found[1])
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # a spread one, or one with more values than names, or fewer
         return None
 
 
@@ -508,11 +514,7 @@ def lines_of_a_row(names: Sequence[str], values: Sequence[str]) -> list[str]:
 
 
 def lines_of_a_compact_row(names: str, values: str, kind: str) -> list[str]:
-    """As ``lines_of_a_row``, of a compact ``row``: instead of ``make_row``.
-
-    Args:
-        names, values, kind: expressions of its parts.
-    """
+    """As ``lines_of_a_row``, of a compact ``row`` with these expressions for its parts: what ``make_row`` does."""
     parts = {"_names": names, "_list": values, "_kind": kind}
     return [
         "row = Parts()",
@@ -545,7 +547,9 @@ def _dicts_maker_of(names: tuple[str, ...]) -> Callable[[list[Any]], list[dict[s
     values = [f"v{index}" for index in range(len(names))]
     fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
     given: dict[str, Any] = {}
-    exec(f"def dicts_of(lists): return [{{{fields}}} for [{', '.join(values)}] in lists]", given)  # as _maker_of
+    exec(
+        f"def dicts_of(lists): return [{{{fields}}} for [{', '.join(values)}] in lists]", given
+    )  # as _maker_of
     make: Callable[[list[Any]], list[dict[str, Any]]] = given["dicts_of"]
     return make
 

@@ -101,6 +101,9 @@ KEYS: list[tuple[Any, Any]] = [
     (Types.LONG(), lambda value: value % 7),
     (Types.STRING(), lambda value: f"k{value % 7}"),
     (Types.LONG(), lambda value: value % 2 == 0),  # become whole numbers
+    (Types.LONG(), lambda value: value),  # each is its own
+    (Types.LONG(), abs),  # of some batches each is
+    (None, lambda value: value),
     (Types.TUPLE([Types.LONG(), Types.STRING()]), lambda value: (value % 7, "x")),
     (None, lambda value: [value % 7, 0.5][value % 2]),
 ]
@@ -153,6 +156,27 @@ def test_hash_exchange_sends_each_key_to_its_owner_in_order(
     for key in {key_of(value) for value in sent}:
         arrived = [value for got in recorder.got.values() for k, _, value in got if k == key]
         assert arrived == [value for value in sent if key_of(value) == key]
+
+
+@pytest.mark.parametrize("values", [[f"word {number}" for number in range(1000)], list(range(1000))])
+def test_elements_that_are_their_own_keys_travel_once(values: list[Any]) -> None:
+    key_by = Node(1, NodeKind.KEY_BY, "key", (0,))
+
+    def sent(selector: Any) -> bytes:
+        exchange = Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by), 0, 2, 16, selector)
+        exchange.process(values[:600], None)
+        exchange.process(values[600:], None)
+        return exchange.blocks()[0][1]
+
+    own, others = (
+        sent(lambda value: value),
+        sent(lambda value: 1000 + value if value in range(1000) else value + "!"),
+    )
+    assert len(own) < 0.6 * len(others)
+    block = decode(own)
+    assert isinstance(block, Block)
+    assert block.keys is block.values
+    assert elements(block.values) == [value for value in values if key_group(value, 16) < 8]
 
 
 @given(st.lists(BATCHES, max_size=3), st.sampled_from([1, 3, 4, 11]), st.integers(0, 3))
