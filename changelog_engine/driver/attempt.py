@@ -26,9 +26,9 @@ from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.orders import EpochOrders
 from changelog_engine.driver.pace import Pace, work_ms
-from changelog_engine.driver.plan_traits import acknowledges, can_read_ahead, closes
+from changelog_engine.driver.plan_traits import acknowledges, closes, stages_ahead
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.protocols import EpochStats, Orders
+from changelog_engine.driver.protocols import EpochStats, Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.operators.messages import EpochKind, EpochReport
@@ -68,9 +68,9 @@ class AttemptRun:
         self._epoch = 0
         self._next_timer_ms: int | None = None
         self._sinks_wait = False  # something is prepared that the next epoch commits
-        self._can_read_ahead = can_read_ahead(job.plan, job.settings)
-        self._slots = job.runner.slots() if self._can_read_ahead else None
-        self._ahead: EpochKind | None = None  # of the next epoch, whose sources have begun to read
+        self._stages_ahead = stages_ahead(job.plan, job.settings)
+        self._slots = job.runner.slots() if self._stages_ahead else None
+        self._ahead: EpochKind | None = None  # of the next epoch, which sources have begun to read
         self.rescale: Request | None = None
         self.paused_ms = job.clock.monotonic_ms()
 
@@ -129,22 +129,25 @@ class AttemptRun:
         return EpochKind.CHECKPOINT if due else EpochKind.READ
 
     def _following(self, epoch: Epoch) -> Orders | None:
-        """The orders with which sources read the next epoch while the stages behind them run this one; None: they wait.
+        """The orders with which stages run the next epoch while those behind them run this one; None: they wait.
 
         They wait where something must come between the two epochs. What is asked for later comes behind the next one.
         """
-        pace, control = self._pace, self._control
+        pace, control, checkpointer = self._pace, self._control, self._checkpointer
         asked = control.stopping or control.savepoints.waiting or control.rescales.waiting is not None
         if (
             asked
+            or self._progress.finished
             or not pace.reads_ahead(self._slots)
             or self._progress.discovery_due(self._job.clock.monotonic_ms())
         ):
             return None
-        due = self._checkpointer is not None and pace.checkpoint_due_behind(epoch.kind.barrier)
+        due = checkpointer is not None and pace.checkpoint_due_behind(epoch.kind.barrier)
         self._ahead = EpochKind.CHECKPOINT if due else EpochKind.READ
         following = Epoch(epoch.number + 1, self._ahead, False, self._job.clock.monotonic_ms())
-        return self._orders.of(following, ahead=True)
+        if checkpointer is not None and epoch.kind.barrier:
+            checkpointer.changed = True  # the parts of the next epoch count on this one's checkpoint
+        return self._orders.of(following, before=epoch)
 
     def _last_kind(self) -> EpochKind:
         if self._checkpointer is None:
@@ -207,8 +210,9 @@ class AttemptRun:
         """Steps 1 and 2. In its first epoch the subtasks take their state."""
         orders = self._orders.of(epoch)
         if epoch.number > 1:
-            reads = self._can_read_ahead and epoch.kind.reads and not self._careful
-            following = partial(self._following, epoch) if reads else None
+            following = None
+            if self._stages_ahead and epoch.kind.reads and not self._careful:
+                following = Following(self._stages_ahead, partial(self._following, epoch))
             return self._job.runner.run(orders, timeout_s, following)
         point = None if self._checkpointer is None else self._checkpointer.point
         with RestoreNotice(self._job.name, point, self._job.monitor) as notice:

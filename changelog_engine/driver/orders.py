@@ -47,12 +47,14 @@ class EpochOrders:
             self._folder = job.journal.identity
             self._branches = job.journal.branches(start.checkpoint)
 
-    def of(self, epoch: Epoch, ahead: bool = False) -> Callable[[int, int], EpochOrder]:
+    def of(self, epoch: Epoch, before: Epoch | None = None) -> Callable[[int, int], EpochOrder]:
         """The orders of an epoch: (stage, subtask) to what it is asked to do.
 
         Args:
-            ahead: its sources read while the epoch before it runs, and go on from where that one's did.
+            before: the epoch before it, where it still runs. Sources then go on from where that one's did, and a checkpoint
+                that it ends with takes the number before.
         """
+        ahead = before is not None
         job, start, pace, checkpointer = self._job, self._start, self._pace, self._checkpointer
         last = start.checkpoint if checkpointer is None else checkpointer.last
         committed = 0 if checkpointer is None else checkpointer.committed_epoch
@@ -70,7 +72,7 @@ class EpochOrders:
             restored_operators=[] if last is None or not restores else last.operators,
             operator_state={},
             shared_state={},
-            checkpoint_id=0 if checkpointer is None else checkpointer.next_id,
+            checkpoint_id=0 if checkpointer is None else checkpointer.next_id + _checkpoints(before),
             positions={},
             max_records=pace.records if epoch.kind.reads else 0,
             budget_ms=pace.budget_ms,
@@ -96,3 +98,8 @@ class EpochOrders:
             )
 
         return order
+
+
+def _checkpoints(epoch: Epoch | None) -> int:
+    """How many checkpoints an epoch ends with."""
+    return int(epoch is not None and epoch.kind.barrier)

@@ -7,7 +7,7 @@ from typing import Any
 from changelog_engine.connectors.protocols import CommittingSink, Sink, SourceOfParts
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import JobSettings, Node, NodeKind
-from changelog_engine.graph.plan import JobPlan
+from changelog_engine.graph.plan import JobPlan, Stage
 
 
 def acknowledges(plan: JobPlan) -> bool:
@@ -20,23 +20,37 @@ def closes(plan: JobPlan, settings: JobSettings) -> bool:
     return settings.state_backend != "hashmap" or any(_closes(node) for node in plan.graph.nodes)
 
 
-def can_read_ahead(plan: JobPlan, settings: JobSettings) -> bool:
-    """Whether sources may read an epoch while the stages behind them run the one before.
+def stages_ahead(plan: JobPlan, settings: JobSettings) -> frozenset[int]:
+    """The stages that may run an epoch while others still run the one before: those with sources, and others behind them.
 
-    Not where what they read then depends on what that epoch makes durable (messages are acknowledged, a sink in their stage
-    commits), or on a decision of the driver after it (the next part of a source). In BATCH mode there is nothing to win.
+    None where what sources read then depends on what that epoch makes durable (messages are acknowledged, a sink in their
+    stage commits), or on a decision of the driver after it (the next part of a source). In BATCH mode there is nothing to
+    win. A stage behind them waits where a sink in it commits, as do the stages behind it. All of them wait where they can't
+    tell the number of the next checkpoint (a failed one is tolerated), keep their state over a failure (which checkpoint it
+    follows would not be known), or write their parts together.
     """
     nodes = {node.id: node for node in plan.graph.nodes}
     sources = [stage for stage in plan.stages if not stage.inputs]
-    return (
-        settings.read_ahead
-        and not settings.batch
-        and all(stage.outputs for stage in sources)
-        and all(_may_run_ahead(nodes[node]) for stage in sources for node in stage.nodes)
-    )
+    if not settings.read_ahead or settings.batch:
+        return frozenset()
+    if not all(stage.outputs and _may_run_ahead(stage, nodes) for stage in sources):
+        return frozenset()
+    ahead = {stage.id for stage in sources}
+    if settings.tolerable_failures or settings.local_recovery or settings.packs:
+        return frozenset(ahead)
+    for stage in plan.stages:
+        fed = all(edge.from_stage in ahead for edge in stage.inputs)
+        if fed and stage.outputs and _may_run_ahead(stage, nodes):
+            ahead.add(stage.id)
+    return frozenset(ahead)
 
 
-def _may_run_ahead(node: Node) -> bool:
+def _may_run_ahead(stage: Stage, nodes: dict[int, Node]) -> bool:
+    """Whether what a stage does in an epoch depends on nothing that is decided after the epoch before."""
+    return all(_needs_no_end(nodes[node]) for node in stage.nodes)
+
+
+def _needs_no_end(node: Node) -> bool:
     if node.kind is NodeKind.SOURCE:
         source = node.function
         return source.replayable and not source.acknowledges and not isinstance(source, SourceOfParts)

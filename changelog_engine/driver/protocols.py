@@ -14,21 +14,30 @@ Orders = Callable[[int, int], EpochOrder]
 """Of an epoch: (stage, subtask) to what it is asked to do."""
 
 
+class Following(NamedTuple):
+    """The epoch behind the one that runs, for stages that run it while others still run this one.
+
+    Args:
+        stages: those that may; whatever sends to one of them is one of them.
+        orders: gives the epoch's orders, or None when all of it must wait. It may be called once, from another thread,
+            between the moment when all stages without inputs have run this epoch and the end of this one.
+    """
+
+    stages: frozenset[int]
+    orders: Callable[[], Orders | None]
+
+
 class EpochRunner(Protocol):
     """Runs one epoch: on Spark, or in this process for tests."""
 
-    def run(
-        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
-    ) -> list[EpochReport]:
+    def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         """Run an epoch; see spark.epoch_job.
 
         Args:
             orders: (stage, subtask) to what it is asked to do.
             timeout_s: the epoch is cancelled after this time.
-            following: gives the orders of the epoch behind it, or None when that must wait. It may be called once, from
-                another thread, between the moment when all stages without inputs have run this epoch and the return. When
-                it gives orders, these stages run them meanwhile; the next call is of that epoch, and takes what they sent.
-                A call of another epoch lets go of it.
+            following: the epoch behind it. When it gives orders, its stages may run them meanwhile, each when it has run
+                this epoch; the next call is of that epoch, and takes what they sent. A call of another epoch lets go of it.
         """
 
     def prepare(self, plan: JobPlan) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.mistakes import in_engine
-from changelog_engine.driver.protocols import Orders
+from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.blocks import decode
@@ -33,9 +33,10 @@ class _Epoch:
 
 
 class _Ahead(NamedTuple):
-    """The next epoch (run, attempt, number), whose sources have read; or what failed there."""
+    """The next epoch (run, attempt, number), and the stages that have run it; or what failed there."""
 
     of: tuple[str, int, int]
+    stages: frozenset[int]
     epoch: _Epoch
     failure: ChangelogEngineError | None
 
@@ -66,9 +67,7 @@ class InProcessRunner:
         self.epochs = 0
         self._ahead: _Ahead | None = None
 
-    def run(
-        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
-    ) -> list[EpochReport]:
+    def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         """See EpochRunner; the timeout is not kept, because nothing here runs in the background."""
         self.epochs += 1
         stages = [stage for stage in self.job.plan.stages if stage.id in self.stages]
@@ -77,24 +76,24 @@ class InProcessRunner:
         if ahead is not None and ahead.of == orders(0, 0).of_epoch:
             if ahead.failure is not None:
                 raise ahead.failure
-            epoch, stages = ahead.epoch, [stage for stage in stages if stage.inputs]
+            epoch, stages = ahead.epoch, [stage for stage in stages if stage.id not in ahead.stages]
         if following is not None:
-            sources = [stage for stage in self.job.plan.stages if not stage.inputs]
-            self._run_stages([stage for stage in stages if not stage.inputs], orders, epoch)
-            stages = [stage for stage in stages if stage.inputs]
-            if (next_orders := following()) is not None:
-                self._ahead = self._read_ahead(sources, next_orders)
+            first = [stage for stage in stages if stage.id in following.stages]
+            self._run_stages(first, orders, epoch)
+            stages = [stage for stage in stages if stage.id not in following.stages]
+            if (next_orders := following.orders()) is not None:
+                self._ahead = self._run_ahead(following.stages, next_orders)
         self._run_stages(stages, orders, epoch)
         return sorted(epoch.reports, key=lambda report: (report.stage, report.subtask))
 
-    def _read_ahead(self, sources: list[Stage], orders: Orders) -> _Ahead:
-        """Run the sources' stages in the next epoch; that one fails of what fails here."""
+    def _run_ahead(self, stages: frozenset[int], orders: Orders) -> _Ahead:
+        """Run stages in the next epoch; that one fails of what fails here."""
         epoch, failure = _Epoch(), None
         try:
-            self._run_stages(sources, orders, epoch)
+            self._run_stages([stage for stage in self.job.plan.stages if stage.id in stages], orders, epoch)
         except ChangelogEngineError as error:
             failure = error
-        return _Ahead(orders(0, 0).of_epoch, epoch, failure)
+        return _Ahead(orders(0, 0).of_epoch, stages, epoch, failure)
 
     def _run_stages(self, stages: list[Stage], orders: Orders, epoch: _Epoch) -> None:
         for stage in stages:

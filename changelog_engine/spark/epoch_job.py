@@ -16,7 +16,7 @@ import logging
 import os
 import pickle
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark import SparkContext
@@ -24,7 +24,7 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
-from changelog_engine.driver.protocols import Orders
+from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import EpochReport
@@ -36,7 +36,7 @@ from changelog_engine.spark.own_executors import ExecutorsWanted, OwnExecutors
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement, Setting
 from changelog_engine.spark.printed import printed_output
-from changelog_engine.spark.read_ahead import ReadAhead, Shuffled, SourceJobs
+from changelog_engine.spark.read_ahead import Begun, ReadAhead, Shuffled
 from changelog_engine.spark.session import epoch_slots
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.task import StageTask, WarmUp, failure_of, failure_of_spark, is_failure, pickled
@@ -111,16 +111,14 @@ class SparkEpochRunner:
         self._starts: dict[tuple[int, ...], Any] = {}
         self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
-        self._ahead = ReadAhead(context, self._read, self._forget)
+        self._ahead = ReadAhead(context, self._run_ahead, self._forget)
         # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
         self._reads_ahead = self._functions.routed and self._placement is None
         self._cancel_lock = threading.Lock()
         self._cancelled: str | None = None
         self._start_workers(job.plan)
 
-    def run(
-        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
-    ) -> list[EpochReport]:
+    def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         """Run one epoch.
 
         Args:
@@ -147,36 +145,32 @@ class SparkEpochRunner:
             if self._printed is not None:
                 self._printed.show()
 
-    def _read(self, orders: Orders) -> SourceJobs:
-        """Have the stages without inputs run an epoch."""
+    def _run_ahead(self, stages: Iterable[int], orders: Orders, begun: Begun) -> None:
+        """Have stages run an epoch."""
         self._describe(orders)
-        shuffled: dict[int, Shuffled] = {}
-        for stage in self.plan.stages:
-            if not stage.inputs:
-                self._add(stage, orders, shuffled)
-        return self._submitted(orders, shuffled)
+        for stage in stages:
+            self._add(self.plan.stages[stage], orders, begun.shuffled)
+        self._submit(stages, begun)
 
-    def _submitted(self, orders: Orders, shuffled: dict[int, Shuffled]) -> SourceJobs:
-        """Run the stages without inputs as jobs of their own."""
-        stages = self.plan.stages
-        mine = {stage: sent for stage, sent in shuffled.items() if not stages[stage].inputs}
-        jobs = [self._scala_context.submitMapStage(sent.dependency) for sent in mine.values()]
-        return SourceJobs(orders(0, 0).of_epoch, mine, jobs)
+    def _submit(self, stages: Iterable[int], begun: Begun) -> None:
+        """Run stages as jobs of their own, those that have not begun."""
+        for stage in stages:
+            if stage not in begun.jobs:
+                begun.jobs[stage] = self._scala_context.submitMapStage(begun.shuffled[stage].dependency)
 
-    def _run(
-        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None
-    ) -> list[EpochReport]:
+    def _run(self, orders: Orders, timeout_s: float, following: Following | None) -> list[EpochReport]:
         self._cancelled = None
-        begun = self._ahead.take(orders)
+        begun = self._ahead.take(orders) or Begun(orders(0, 0).of_epoch, {}, {})
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
-        shuffled = {} if begun is None else begun.shuffled
+        shuffled = begun.shuffled
         ended, at_rest = threading.Event(), False
         threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
         try:
             ends = self._build(orders, shuffled)
             if following is not None:
-                self._ahead.begin(begun or self._submitted(orders, shuffled), following)
+                self._submit(sorted(following.stages), begun)
+                self._ahead.begin(begun, self._steps(following.stages), following.orders)
             served = self._python_rdd.collectAndServe(ends)
             with _load_from_socket(served, NoOpSerializer()) as stream:
                 collected = list(stream)
@@ -194,6 +188,17 @@ class SparkEpochRunner:
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
             raise EpochFailedError(_lost_words(lost))
         return self._reports(collected)
+
+    def _steps(self, stages: frozenset[int]) -> list[list[int]]:
+        """Some stages, as they begin an epoch: all without inputs, and each of the others by itself."""
+        steps: list[list[int]] = [[]]
+        for stage in self.plan.stages:
+            if stage.id in stages:
+                if stage.inputs:
+                    steps.append([stage.id])
+                else:
+                    steps[0].append(stage.id)
+        return steps
 
     def _watch(self, ended: threading.Event, timeout_s: float) -> None:
         """Cancel an epoch that takes too long, or whose executors are lost: Spark would have tasks wait for these.

@@ -1,13 +1,13 @@
-"""Sources that read the next epoch while the stages behind them run this one.
+"""Stages that run the next epoch while those behind them run this one: sources read it, and others follow.
 
-The stages without inputs run as Spark jobs of their own then, each of which makes a shuffle. When those of an epoch have
-ended, a thread submits those of the next one, behind the epoch's own job. The next epoch's job finds their shuffles: Spark
-waits for them, or passes over what is there.
+They run as Spark jobs of their own then, each of which makes a shuffle. When those with sources have run an epoch, a thread
+submits them for the next one, behind the epoch's own job, and each of the others when it has run the epoch. The next
+epoch's job finds their shuffles: Spark waits for them, or passes over what is there.
 
 Invariants:
-    * A subtask runs its epochs one after the other: what reads an epoch is submitted when all of the epoch before have
-      read theirs.
-    * What was read ahead is the next epoch's or nobody's.
+    * A subtask runs its epochs one after the other: a stage is submitted for an epoch when all of its subtasks have run the
+      epoch before.
+    * What ran ahead is the next epoch's or nobody's.
     * What a stage sends is forgotten when Spark expects no more of it: the output of a task whose shuffle is gone would end
       the SparkContext.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from pyspark import SparkContext
@@ -39,66 +39,67 @@ class Shuffled(NamedTuple):
     dependency: Any
 
 
-class SourceJobs(NamedTuple):
-    """The stages without inputs in one epoch.
+class Begun(NamedTuple):
+    """An epoch that stages have begun to run, each as a job of its own.
 
     Args:
         epoch: run, attempt and number.
-        shuffled: what they send, by stage.
-        jobs: Scala's futures.
+        shuffled: what stages send, by stage.
+        jobs: Scala's futures, by stage.
     """
 
     epoch: tuple[str, int, int]
     shuffled: dict[int, Shuffled]
-    jobs: list[Any]
+    jobs: dict[int, Any]
 
 
 class ReadAhead:
-    """Begins the next epoch's reading; one thread calls its methods.
+    """Begins the next epoch; one thread calls its methods.
 
     Args:
-        submit: submits the stages without inputs with these orders; called in a thread of this object.
+        submit: has some stages run an epoch with these orders; called in a thread of this object.
         forget: lets go of what stages sent.
     """
 
     def __init__(
         self,
         context: SparkContext,
-        submit: Callable[[Orders], SourceJobs],
+        submit: Callable[[Iterable[int], Orders, Begun], None],
         forget: Callable[[dict[int, Shuffled]], None],
     ) -> None:
         self._jvm: Any = context._jvm
         self._submit = submit
         self._forget = forget
         self._lock = threading.Lock()
-        self._now: SourceJobs | None = None  # of the epoch that runs
-        self._ahead: SourceJobs | None = None
-        self._open = False  # whether the epoch behind the one that runs may begin
+        self._now: Begun | None = None  # of the epoch that runs
+        self._ahead: Begun | None = None
+        self._open = False  # whether stages may begin the epoch behind the one that runs
         self._failure: BaseException | None = None
-        self._asked: queue.SimpleQueue[tuple[SourceJobs, Callable[[], Orders | None]] | None] = (
+        self._asked: queue.SimpleQueue[tuple[Begun, list[list[int]], Callable[[], Orders | None]] | None] = (
             queue.SimpleQueue()
         )
         self._thread: threading.Thread | None = None
 
-    def take(self, orders: Orders) -> SourceJobs | None:
-        """What was read ahead of an epoch that begins; what was read of another one is given up."""
+    def take(self, orders: Orders) -> Begun | None:
+        """What ran ahead of an epoch that begins; what did of another one is given up."""
         if self._ahead is not None and self._ahead.epoch != orders(0, 0).of_epoch:
             self.drop()
         self._now, self._ahead, self._open = self._ahead, None, True
         return self._now
 
-    def begin(self, reading: SourceJobs, following: Callable[[], Orders | None]) -> None:
-        """When an epoch's sources have read, have them read the next one.
+    def begin(self, now: Begun, steps: list[list[int]], following: Callable[[], Orders | None]) -> None:
+        """When stages have run an epoch, have them run the next one.
 
         Args:
-            reading: of the epoch that runs.
-            following: see EpochRunner.
+            now: the epoch that runs.
+            steps: stages that begin together, those with sources first.
+            following: see ``Following.orders``.
         """
-        self._now = reading
+        self._now = now
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="read-ahead", daemon=True)
             self._thread.start()
-        self._asked.put((reading, following))
+        self._asked.put((now, steps, following))
 
     def end(self) -> None:
         """The epoch has ended: nothing is begun beside it any more.
@@ -113,18 +114,18 @@ class ReadAhead:
             raise failure
 
     def failure(self) -> str | None:
-        """What Spark says of why the sources that had begun with the epoch that runs failed; None where they did not."""
-        for job in () if self._now is None else self._now.jobs:
+        """What Spark says of why the stages that had begun the epoch that runs ahead failed; None where they did not."""
+        for job in () if self._now is None else self._now.jobs.values():
             if job.isCompleted() and job.value().get().isFailure():
                 return str(job.value().get().failed().get().getMessage())
         return None
 
     def cancel(self) -> bool:
-        """Cancel what reads; whether Spark has taken note of it, and takes nothing of what it sends any more."""
+        """Cancel what runs; whether Spark has taken note of it, and takes nothing of what it sends any more."""
         with self._lock:
             self._open = False
             begun = [
-                job for reading in (self._now, self._ahead) if reading is not None for job in reading.jobs
+                job for each in (self._now, self._ahead) if each is not None for job in each.jobs.values()
             ]
         try:
             for job in begun:
@@ -137,7 +138,7 @@ class ReadAhead:
         return True
 
     def drop(self) -> None:
-        """Give up what reads, or has read, for an epoch that will not be."""
+        """Give up what runs, or has run, for an epoch that will not be."""
         cancelled = self.cancel()
         with self._lock:
             ahead = self._ahead
@@ -152,21 +153,34 @@ class ReadAhead:
 
     def _serve(self) -> None:
         while (asked := self._asked.get()) is not None:
-            reading, following = asked
+            now, steps, following = asked
             try:
-                if not self._has_ended(reading):
-                    continue
-                with self._lock:
-                    if self._open and self._now is reading and (orders := following()) is not None:
-                        self._ahead = self._submit(orders)
+                self._follow(now, steps, following)
             except LOST:
                 pass  # the epoch's own failure says more
             except BaseException as error:
                 self._failure = error
 
-    def _has_ended(self, reading: SourceJobs) -> bool:
-        """Wait for the stages' end; whether all of them succeeded."""
+    def _follow(self, now: Begun, steps: list[list[int]], following: Callable[[], Orders | None]) -> None:
+        """Have each step begin the next epoch when it has run this one, as long as this one runs."""
+        orders: Orders | None = None
+        for stages in steps:
+            if not self._have_ended([now.jobs[stage] for stage in stages]):
+                return
+            with self._lock:
+                if not self._open or self._now is not now:
+                    return
+                if orders is None:
+                    orders = following()
+                if orders is None:
+                    return
+                if self._ahead is None:
+                    self._ahead = Begun(orders(0, 0).of_epoch, {}, {})
+                self._submit(stages, orders, self._ahead)
+
+    def _have_ended(self, jobs: list[Any]) -> bool:
+        """Wait for stages' end; whether all of them succeeded."""
         forever = self._jvm.scala.concurrent.duration.Duration.Inf()
-        for job in reading.jobs:
+        for job in jobs:
             self._jvm.scala.concurrent.Await.ready(job, forever)
-        return all(job.value().get().isSuccess() for job in reading.jobs)
+        return all(job.value().get().isSuccess() for job in jobs)

@@ -1,6 +1,6 @@
-"""Sources that read the next epoch while the stages behind them run this one: no checkpoint shows it.
+"""Stages that run the next epoch while those behind them run this one: no checkpoint shows it.
 
-Property tests draw the setting; here is what they can't see: that something is read ahead, and when it is not.
+Property tests draw the setting; here is what they can't see: that something runs ahead, and when it does not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.hybrid import HybridSource
 from changelog_engine.connectors.sinks import CollectSink
 from changelog_engine.driver.pace import Pace
-from changelog_engine.driver.plan_traits import can_read_ahead
+from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
@@ -44,13 +44,13 @@ BROKEN = 150
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The numbers of the epochs that were read ahead."""
     epochs: list[int] = []
-    read_ahead = InProcessRunner._read_ahead
+    run_ahead = InProcessRunner._run_ahead
 
     def noted(self: InProcessRunner, stages: Any, orders: Any) -> Any:
         epochs.append(orders(0, 0).epoch)
-        return read_ahead(self, stages, orders)
+        return run_ahead(self, stages, orders)
 
-    monkeypatch.setattr(InProcessRunner, "_read_ahead", noted)
+    monkeypatch.setattr(InProcessRunner, "_run_ahead", noted)
     return epochs
 
 
@@ -133,15 +133,24 @@ def test_a_failure_ahead_is_the_next_epochs(tmp_path: Path, begun: list[int]) ->
 @pytest.mark.parametrize(
     "fault", [Fault.SUBTASK, Fault.WORKER, Fault.GONE, Fault.COMMIT_FAILS, Fault.COMMIT_LIES]
 )
-def test_what_was_read_ahead_of_a_failure_is_read_again(
-    tmp_path: Path, begun: list[int], fault: Fault
-) -> None:
-    failures = tuple(Failure(epoch, fault, stage) for epoch in (4, 9, 14) for stage in (0, 2))
+def test_what_ran_ahead_of_a_failure_runs_again(tmp_path: Path, begun: list[int], fault: Fault) -> None:
+    """Also what fails there: in a source's stage, a keyed one that runs ahead, and the last one."""
+    failures = tuple(Failure(epoch, fault, stage) for epoch in (4, 9, 14) for stage in (0, 2, 3))
     job = run(tmp_path, True, two_sources(), Script((7,), (True, False), failures))
     undisturbed = run(tmp_path / "undisturbed", False, two_sources(), Script((7,), (True, False)))
     assert begun
     assert sorted(job.output) == sorted(undisturbed.output)
     assert logged_state(job.settings.base_path) == logged_state(undisturbed.settings.base_path)
+
+
+def test_an_epoch_that_changes_nothing_keeps_its_checkpoint(tmp_path: Path, begun: list[int]) -> None:
+    """The parts of the next one count on it: they have the number behind its own."""
+    script = Script((7, 0))
+    with_, without = (run(tmp_path / str(ahead), ahead, two_sources(), script) for ahead in (True, False))
+    assert len(begun) > 10
+    assert len(with_.commits) > len(without.commits)
+    assert with_.output == without.output
+    assert logged_state(with_.settings.base_path) == logged_state(without.settings.base_path)
 
 
 def test_sources_wait_for_what_comes_between(
@@ -185,15 +194,28 @@ def plan_of(source: Any, keyed: bool = True, sink: Any = None) -> JobPlan:
     return plan_job(build.graph())
 
 
-def test_sources_that_can_read_ahead() -> None:
+def test_stages_that_run_ahead() -> None:
     settings = JobSettings(read_ahead=True)
     numbers = NumberSequenceSource(1, 9)
-    assert can_read_ahead(plan_of(ELEMENTS), settings)
-    assert can_read_ahead(plan_of(ELEMENTS, sink=CollectSink()), settings)
-    assert not can_read_ahead(plan_of(ELEMENTS), replace(settings, read_ahead=False))
-    assert not can_read_ahead(plan_of(ELEMENTS), replace(settings, batch=True))
-    assert not can_read_ahead(plan_of(ELEMENTS, keyed=False), settings)
-    assert not can_read_ahead(plan_of(ELEMENTS, sink=FolderSink("out")), settings)
-    assert not can_read_ahead(plan_of(Acknowledged(ELEMENTS)), settings)
-    assert not can_read_ahead(plan_of(Queue(ELEMENTS)), settings)
-    assert not can_read_ahead(plan_of(HybridSource([numbers, numbers])), settings)
+    assert stages_ahead(plan_of(ELEMENTS), settings)
+    assert stages_ahead(plan_of(ELEMENTS, sink=CollectSink()), settings)
+    assert not stages_ahead(plan_of(ELEMENTS), replace(settings, read_ahead=False))
+    assert not stages_ahead(plan_of(ELEMENTS), replace(settings, batch=True))
+    assert not stages_ahead(plan_of(ELEMENTS, keyed=False), settings)
+    assert not stages_ahead(plan_of(ELEMENTS, sink=FolderSink("out")), settings)
+    assert not stages_ahead(plan_of(Acknowledged(ELEMENTS)), settings)
+    assert not stages_ahead(plan_of(Queue(ELEMENTS)), settings)
+    assert not stages_ahead(plan_of(HybridSource([numbers, numbers])), settings)
+    plan = plan_job(two_sources())
+    last = len(plan.stages) - 1
+    assert stages_ahead(plan, settings) == frozenset(range(last))
+    sources = frozenset(stage.id for stage in plan.stages if not stage.inputs)
+    assert len(sources) == last - 1
+    for bound in ({"tolerable_failures": 1}, {"local_recovery": True}, {"packs": True}):
+        assert stages_ahead(plan, replace(settings, **bound)) == sources
+    build = GraphBuilder()
+    counts = build.process(build.key_by(build.source(ELEMENTS), lambda element: element[0]), Count())
+    build.add(NodeKind.SINK, "sink", counts, function=FolderSink("out"))
+    again = build.process(build.key_by(counts, lambda element: element[0]), Count())
+    build.collect(build.process(build.key_by(again, lambda element: element[0]), Count()))
+    assert stages_ahead(plan_job(build.graph()), settings) == {0}

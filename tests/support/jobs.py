@@ -22,7 +22,7 @@ from changelog_engine.driver import pace as pace_module
 from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.driver.protocols import EpochStats, JobOutcome, Orders
+from changelog_engine.driver.protocols import EpochStats, Following, JobOutcome, Orders
 from changelog_engine.driver.starting import start_job
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
@@ -234,9 +234,7 @@ class _Runner(InProcessRunner):
             super().__init__(job, outside.clock.wall_ms, self._crash)
         self.outside = outside
 
-    def run(
-        self, orders: Orders, timeout_s: float, following: Callable[[], Orders | None] | None = None
-    ) -> list[EpochReport]:
+    def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         if self.outside.progress is not None:
             self.outside.progress.epoch += 1
         reports = super().run(orders, timeout_s, following)
