@@ -401,7 +401,8 @@ EPOCH_READ_AHEAD = Option(
     "changelog.epoch.read-ahead",
     "bool",
     False,
-    "Where more waits, sources that leave cores idle read the next epoch while the stages behind them run this one.",
+    "Where more waits, sources that leave cores idle read the next epoch, and stages that send to others run it, while the "
+    "stages behind them run this one.",
 )
 EPOCH_TIMEOUT = Option(
     "changelog.epoch.timeout",

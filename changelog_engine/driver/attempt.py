@@ -94,10 +94,11 @@ class AttemptRun:
             self._job.sinks.commit_all(self._start.prepared, self._job.id, self.id)
         while True:
             self._control.check()
-            kind, self._ahead = self._ahead or self._next_kind(), None
+            ahead, self._ahead = self._ahead, None
+            kind = ahead or self._next_kind()
             if kind is None:
                 return
-            records = self._run_epoch(kind)
+            records = self._run_epoch(kind, ahead is not None)
             if kind in _CONFIRMED:
                 self._confirm()
             if kind.ends or kind.hands_over:
@@ -182,8 +183,13 @@ class AttemptRun:
         drains = kind.ends and self._control.draining
         return Epoch(self._epoch, kind, drains, self._job.clock.monotonic_ms())
 
-    def _run_epoch(self, kind: EpochKind) -> int:
-        """Run one epoch (steps 1 to 4); returns how many records the sources read."""
+    def _run_epoch(self, kind: EpochKind, begun: bool) -> int:
+        """Run one epoch (steps 1 to 4); returns how many records the sources read.
+
+        Args:
+            kind: what it is for.
+            begun: its sources have begun to read it.
+        """
         job = self._job
         # An epoch that restores may take longer than a checkpoint may.
         timeout_s = self._timeout_s(kind.barrier and not self._careful)
@@ -198,7 +204,7 @@ class AttemptRun:
         if acknowledged is not None:
             job.sinks.commit_all(acknowledged.checkpoint, job.id, self.id)
         duration_ms = job.clock.monotonic_ms() - epoch.began_ms
-        self._pace.observe(kind.reads, duration_ms, records, reports)
+        self._pace.observe(kind.reads, duration_ms, records, reports, begun or self._ahead is not None)
         job.monitor.end_epoch(duration_ms)
         if job.observer is not None:
             job.observer(_figures(epoch, records, duration_ms, acknowledged, reports))

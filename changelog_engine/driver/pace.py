@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from changelog_engine.clock import Clock, MonotonicMs
-from changelog_engine.driver.pacing import FIRST_RECORDS, BarrierClock, EpochSizer
+from changelog_engine.driver.pacing import FIRST_RECORDS, OVERLAPPING, BarrierClock, EpochSizer
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.operators.messages import EpochReport
@@ -49,6 +50,8 @@ class Pace:
         self._slow_start = settings.thread_mode and _reads_one_by_one(plan)
         self._read_records = 0
         self._last_ms = 0.0
+        # Of late; of an epoch that overlaps no other its own.
+        self._durations_ms: deque[float] = deque(maxlen=OVERLAPPING)
         self._readers = 0  # subtasks that read something in the last epoch
         self._idle_ms = 0
         self._alone = 0
@@ -74,7 +77,7 @@ class Pace:
 
     def checkpoint_due(self) -> bool:
         """Whether the epoch that begins now shall end with a checkpoint."""
-        return self._barriers.due(self._clock.monotonic_ms(), self._last_ms)
+        return self._barriers.due(self._clock.monotonic_ms(), self._expected_ms)
 
     def checkpoint_due_behind(self, barrier: bool) -> bool:
         """Whether the epoch behind the one that runs shall end with a checkpoint.
@@ -82,7 +85,12 @@ class Pace:
         Args:
             barrier: whether the one that runs does.
         """
-        return self._barriers.due_behind(self._clock.monotonic_ms(), self._last_ms, barrier)
+        return self._barriers.due_behind(self._clock.monotonic_ms(), self._expected_ms, barrier)
+
+    @property
+    def _expected_ms(self) -> float:
+        """How long the next epoch takes; of those that overlap, a long one is followed by a short one."""
+        return sum(self._durations_ms) / max(1, len(self._durations_ms))
 
     def reads_ahead(self, slots: int | None) -> bool:
         """Whether it pays that sources read the next epoch while the stages behind them run this one.
@@ -106,7 +114,14 @@ class Pace:
         self._barriers.completed(barrier_ms, now_ms)
         self._covered = True
 
-    def observe(self, reads: bool, duration_ms: float, records: int, reports: Sequence[EpochReport]) -> None:
+    def observe(
+        self,
+        reads: bool,
+        duration_ms: float,
+        records: int,
+        reports: Sequence[EpochReport],
+        overlaps: bool = False,
+    ) -> None:
         """An epoch has ended.
 
         Args:
@@ -114,8 +129,12 @@ class Pace:
             duration_ms: how long it took.
             records: how many they read.
             reports: its subtasks' reports.
+            overlaps: see EpochSizer.
         """
         self._last_ms = duration_ms
+        if not overlaps:
+            self._durations_ms.clear()
+        self._durations_ms.append(duration_ms)
         changed = self._uncommitted or records > 0 or any(report.mutations for report in reports)
         self._uncommitted, self._covered = changed and not self._covered, False
         self._readers = sum(1 for report in reports if report.sources and report.records_in)
@@ -123,7 +142,7 @@ class Pace:
         self._caught_up, self._more_waits = all(each == 0 for each in behind), any(behind)
         if reads and not self.one_by_one:
             share = max((report.records_in for report in reports if report.sources), default=0)
-            self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000)
+            self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000, overlaps)
         self._read_records += records
 
     def rest_ms(self, records: int, next_timer_ms: int | None) -> float:

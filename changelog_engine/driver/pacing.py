@@ -16,6 +16,7 @@ from changelog_engine.clock import MonotonicMs
 
 FIRST_RECORDS = 1_000
 LARGEST_RECORDS = 4_000_000
+OVERLAPPING = 3  # epochs that overlap, which count together
 _GROWTH = 8
 _REMEMBERED = 16  # epochs
 
@@ -30,6 +31,9 @@ class EpochSizer:
 
     The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
 
+    Where stages run the next epoch while this one runs, part of an epoch's work lies in the time of the one before, and its
+    size was decided two epochs before: so the rate of the last few together counts, or sizes would swing.
+
     Args:
         target_s: wanted duration.
         first: records of the first epoch, for each source subtask.
@@ -41,32 +45,42 @@ class EpochSizer:
         self.bound = LARGEST_RECORDS if bound is None else bound
         self.records = min(first, self.bound)
         self._warm = False
+        self._before = self.records  # until the last epoch was taken in
+        self._overlapping: deque[tuple[int, float, float]] = deque(maxlen=OVERLAPPING)
         self._waits_s: deque[float] = deque(
             maxlen=_REMEMBERED
         )  # of late: time in which certainly nobody worked
 
-    def observe(self, records: int, seconds: float, work_s: float) -> None:
+    def observe(self, records: int, seconds: float, work_s: float, overlaps: bool = False) -> None:
         """Take in the last epoch.
 
         Args:
             records: what the busiest source subtask read.
             seconds: how long the epoch took.
             work_s: how much of it its subtasks worked on records, one stage after the other.
+            overlaps: stages ran it before it began, or ran the next one before it ended.
         """
+        asked, self._before = self._before if overlaps else self.records, self.records
         warm, self._warm = self._warm, True
         if not warm:
             return
         self._waits_s.append(max(0.0, seconds - 2 * work_s))
         factor = self.target_s / max(seconds, 1e-3)
-        if not records or (records < self.records / 2 and factor > 1):
+        if not records or (records < asked / 2 and factor > 1):
             return  # there was no more to read: a short epoch says nothing
-        if 0.5 < factor < 2:
-            factor = factor**0.5  # near the target, follow half of each change: single epochs are noisy
-        base = min(self.records, max(records, 1)) if factor < 1 else self.records
+        base: float = min(self.records, records) if factor < 1 else self.records
+        if overlaps:
+            self._overlapping.append((records, seconds, work_s))
+            base, seconds, work_s = (sum(each) / len(each) for each in zip(*self._overlapping, strict=True))
+            records, factor = int(base), self.target_s / max(seconds, 1e-3)
+        else:
+            self._overlapping.clear()
+            if 0.5 < factor < 2:
+                factor = factor**0.5  # near the target, follow half of each change: single epochs are noisy
         least_work_s = max(self.target_s / 2, min(self._waits_s))
         factor = max(factor, least_work_s / max(work_s, 1e-3) * records / base)
         wanted = base * min(max(factor, 1 / _GROWTH), _GROWTH)
-        self.records = int(min(max(wanted, 1), self.bound))
+        self.records = int(min(max(wanted, 1), self.records * _GROWTH, self.bound))
 
 
 class BarrierClock:

@@ -36,14 +36,31 @@ def test_epochs_come_to_their_target_time(
     assert work_s >= min(0.3 * seconds, 0.45 * target_s) / (1 + unseen)
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 100)), max_size=30), st.integers(1, 10**5))
-def test_sizes_stay_within_bounds_and_grow_by_steps(epochs: list[tuple[int, float]], bound: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 10**7), st.floats(0, 100), st.booleans()), max_size=30),
+    st.integers(1, 10**5),
+)
+def test_sizes_stay_within_bounds_and_grow_by_steps(
+    epochs: list[tuple[int, float, bool]], bound: int
+) -> None:
     sizer = EpochSizer(1.0, 1_000, bound)
-    for records, seconds in epochs:
+    for records, seconds, overlaps in epochs:
         before = sizer.records
-        sizer.observe(min(records, before), seconds, seconds)
+        sizer.observe(records if overlaps else min(records, before), seconds, seconds, overlaps)
         assert 1 <= sizer.records <= bound
         assert sizer.records <= before * 8
+
+
+def test_epochs_that_overlap_come_to_their_target_together() -> None:
+    """A long one, in which most of the next one is done, and a short one; their sizes were decided two epochs before."""
+    sizer = EpochSizer(1.0)
+    sizes = [sizer.records, sizer.records]
+    for number in range(40):
+        seconds = 0.05 + sizes[number] / 40_000 * (1.4 if number % 2 else 0.6)
+        sizer.observe(sizes[number], seconds, sizes[number] / 40_000, overlaps=True)
+        sizes.append(sizer.records)
+    assert 30_000 <= min(sizes[12:])
+    assert max(sizes[12:]) <= 50_000
 
 
 def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:

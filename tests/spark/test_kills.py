@@ -66,7 +66,9 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     plain = {"spark.eventLog.compress": False, "spark.eventLog.rolling.enabled": False}
     with Driver(*job, options={**options, **shown, **plain}, work=tmp_path) as driver:
         assert driver.end() == 0, driver.output
-    assert _jobs_of_sources(events) > 1, "nothing was read ahead"
+    source, aircraft, everything = 1, 2, 3  # stages of a Spark job: those that it waits for, and its own
+    assert _begun_beside(events, source, everything) > 1, "nothing was read ahead"
+    assert _begun_beside(events, aircraft, everything) > 1, "no keyed stage ran ahead"
 
     assert workers_killed == DRIVER_KILLS * WORKER_KILLS_A_DRIVER
     compared, wrong = differences(table, flights)
@@ -81,11 +83,20 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     assert (seen.position, seen.finished) == (flights.stat().st_size, True)
 
 
-def _jobs_of_sources(events: Path) -> int:
-    """How many Spark jobs had one stage alone, which reads."""
+def _begun_beside(events: Path, stages: int, of_others: int) -> int:
+    """How many Spark jobs with so many stages began while one with so many others ran."""
     (log,) = events.iterdir()
-    begun = [json.loads(line) for line in log.read_text().splitlines() if '"SparkListenerJobStart"' in line]
-    return sum(len(job["Stage IDs"]) == 1 for job in begun)
+    running: set[int] = set()
+    found = 0
+    for line in log.read_text().splitlines():
+        if '"SparkListenerJobStart"' in line:
+            job = json.loads(line)
+            found += bool(running) and len(job["Stage IDs"]) == stages
+            if len(job["Stage IDs"]) == of_others:
+                running.add(job["Job ID"])
+        elif '"SparkListenerJobEnd"' in line:
+            running.discard(json.loads(line)["Job ID"])
+    return found
 
 
 def _wait_for_checkpoint(driver: Driver, table: Path) -> None:

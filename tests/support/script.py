@@ -98,7 +98,7 @@ class ScriptedSizer:
         self._progress = progress
         self.records = progress.size()
 
-    def observe(self, records: int, seconds: float, work_s: float) -> None:
+    def observe(self, records: int, seconds: float, work_s: float, overlaps: bool = False) -> None:
         """The next epoch's size comes from the script."""
         self.records = self._progress.size()
 
