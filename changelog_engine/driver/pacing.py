@@ -29,7 +29,8 @@ class EpochSizer:
     waiting is not quite known: writing grows with the records and is not work that subtasks see. As much time as they saw
     may be that.
 
-    The first epoch also starts processes and opens functions, so it says nothing about speed and changes nothing.
+    The first epoch also starts processes and opens functions, so how long it took says nothing about speed. But a warm one
+    works no longer on as many records: where that was little, the next one grows.
 
     Where stages run the next epoch while this one runs, part of an epoch's work lies in the time of the one before, and its
     size was decided two epochs before: so the rate of the last few together counts, or sizes would swing.
@@ -63,6 +64,9 @@ class EpochSizer:
         asked, self._before = self._before if overlaps else self.records, self.records
         warm, self._warm = self._warm, True
         if not warm:
+            if records >= asked / 2:
+                growth = self.target_s / 2 / max(work_s, 1e-3)
+                self.records = int(min(self.records * min(max(growth, 1), _GROWTH), self.bound))
             return
         self._waits_s.append(max(0.0, seconds - 2 * work_s))
         factor = self.target_s / max(seconds, 1e-3)

@@ -67,6 +67,12 @@ def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:
     sizer = EpochSizer(1.0, 1_000)
     sizer.observe(1_000, 30.0, 30.0)
     assert sizer.records == 1_000
+    little = EpochSizer(1.0, 1_000)
+    little.observe(1_000, 30.0, 0.25)
+    assert little.records == 2_000, "it may work for half a second"
+    little = EpochSizer(1.0, 1_000)
+    little.observe(10, 30.0, 0.001)
+    assert little.records == 1_000
     sizer.observe(10, 0.001, 0.001)
     assert sizer.records == 1_000
     sizer.observe(0, 30.0, 0.0)
