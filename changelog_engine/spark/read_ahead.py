@@ -91,7 +91,6 @@ class ReadAhead:
         """When stages have run an epoch, have them run the next one.
 
         Args:
-            now: the epoch that runs.
             steps: stages that begin together, those with sources first.
             following: see ``Following.orders``.
         """
