@@ -21,6 +21,7 @@ _LONGEST_APART_MS = 1_000
 _REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, and for both together at most this
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 _IDLE_SHARE = 20  # where records are rare, epochs take a twentieth of the time, as far as their target allows
+_FEW = 10  # records that an epoch may read where they are rare
 _ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
 
 
@@ -150,8 +151,9 @@ class Pace:
 
         Where nothing waits to be read, epochs are as far apart as their target, where one was asked for; else twice as far
         as they are long, up to a tenth of a second, so that a job with little to do keeps no machine busy, and a thousandth
-        of the time between checkpoints. Where of late an epoch that read something had one behind it that found nothing,
-        each time, they are twenty times as far apart as they are long, or as far as their target. A checkpoint that is due
+        of the time between checkpoints. Where of late an epoch that read something read ten records at most and had one
+        behind it that found nothing, each time, they are twenty times as far apart as they are long, or as far as their
+        target, for as long as none reads more. A checkpoint that is due
         does not wait, nor is the rest so long that Spark ends an idle worker.
 
         Args:
@@ -161,7 +163,8 @@ class Pace:
         last_ms, before_ms = self._last_ms, self._idle_ms
         if records:
             self._idle_ms, rest_ms = 0, 0.0
-            self._alone = self._alone if before_ms else 0
+            # Behind a long rest, a record in each epoch is no sign of many.
+            self._alone = self._alone if records <= _FEW and (before_ms or self._alone >= _ALONE) else 0
             if self._caught_up:
                 rest_ms = max(self._apart_ms, min(2 * last_ms, self._rest_up_to_ms)) - last_ms
         else:

@@ -121,27 +121,16 @@ def rests(
 
 
 def test_where_records_are_rare_epochs_are_few() -> None:
-    """As soon as one comes right behind another, epochs follow each other as before."""
-    each_alone = [1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0, 0]
-    assert rests(0, each_alone) == [30, 20, 30, 20, 40, 30, 570, 570, 570, 570, 30, 30, 20, 40]
-    assert rests(None, each_alone) == [0, 20, 0, 20, 40, 0, 570, 570, 570, 570, 0, 0, 20, 40]
-    assert rests(7, each_alone) == [0, 20, 0, 20, 40, 0, 20, 0, 20, 0, 0, 0, 20, 40]  # more waits
-    assert rests(0, each_alone, interval_ms=100) == [
-        30,
-        20,
-        30,
-        20,
-        40,
-        30,
-        170,
-        170,
-        170,
-        170,
-        30,
-        30,
-        20,
-        40,
-    ]
+    """As soon as one reads many, epochs follow each other as before."""
+    rare = [1, 0, 1, 0, 0, 1, 0, 10, 0, 1, 1, 1, 0, 11, 0, 1, 1, 0]
+    slow = [570] * 7
+    assert rests(0, rare) == [30, 20, 30, 20, 40, 30, *slow, 30, 20, 30, 30, 20]
+    assert rests(None, rare) == [0, 20, 0, 20, 40, 0, *slow, 0, 20, 0, 0, 20]
+    assert rests(7, rare) == [0, 20, 0, 20, 40, 0, 20, 0, 20, 0, 0, 0, 20, 0, 20, 0, 0, 20]  # more waits
+    slow = [170] * 7
+    assert rests(0, rare, interval_ms=100) == [30, 20, 30, 20, 40, 30, *slow, 30, 20, 30, 30, 20]
+    assert rests(0, [1, 1, 0] * 5) == [30, 30, 20] * 5  # one right behind the other
+    assert rests(0, [11, 0] * 5) == [30, 20] * 5
 
 
 def test_what_was_read_has_its_checkpoint_in_time() -> None:
