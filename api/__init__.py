@@ -4,6 +4,9 @@
 ``api`` is a shorter name for the same modules, where no other package is called so. A job moves by replacing the word
 ``pyflink`` in its imports, or as it is with ``changelog-engine run``. Importing and building run nothing; ``execute()``
 loads the engine.
+
+``Source:`` in a docstring names the class of PyFlink that is documented there. A class inside of another one has its source
+below that one's, and a module without a line has that of its own path.
 """
 
 import importlib

@@ -1,7 +1,4 @@
-"""Serializers of whole objects.
-
-Source: pyflink.serializers
-"""
+"""Serializers of whole objects."""
 
 from __future__ import annotations
 

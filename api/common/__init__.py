@@ -1,7 +1,4 @@
-"""What programs of every kind use: types, configuration, time, job handles.
-
-Source: pyflink.common
-"""
+"""What programs of every kind use: types, configuration, time, job handles."""
 
 from .._unsupported import module_getattr
 from .completable_future import CompletableFuture

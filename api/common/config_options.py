@@ -1,7 +1,4 @@
-"""Options that a program describes: key, kind of value and default.
-
-Source: pyflink.common.config_options
-"""
+"""Options that a program describes: key, kind of value and default."""
 
 from __future__ import annotations
 

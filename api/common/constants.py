@@ -1,7 +1,4 @@
-"""Numbers and names that programs share.
-
-Source: pyflink.common.constants
-"""
+"""Numbers and names that programs share."""
 
 from .._unsupported import module_getattr
 

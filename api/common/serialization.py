@@ -1,7 +1,4 @@
-"""Schemas: how connectors turn values into bytes and bytes into values.
-
-Source: pyflink.common.serialization
-"""
+"""Schemas: how connectors turn values into bytes and bytes into values."""
 
 from __future__ import annotations
 

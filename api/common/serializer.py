@@ -1,7 +1,4 @@
-"""TypeSerializer: how values of one type are written to bytes.
-
-Source: pyflink.common.serializer
-"""
+"""TypeSerializer: how values of one type are written to bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Type information: what elements, keys and state are declared to be.
-
-Source: pyflink.common.typeinfo
-"""
+"""Type information: what elements, keys and state are declared to be."""
 
 from changelog_engine.types import (
     BasicArrayTypeInfo,

@@ -1,7 +1,4 @@
-"""Row and RowKind.
-
-Source: pyflink.common.types
-"""
+"""Row and RowKind."""
 
 from changelog_engine.types import Row, RowKind
 

@@ -1,7 +1,4 @@
-"""Streams: environment, streams, functions, checkpoints.
-
-Source: pyflink.datastream
-"""
+"""Streams: environment, streams, functions, checkpoints."""
 
 from .._unsupported import module_getattr
 from . import _bindings

@@ -1,7 +1,4 @@
-"""AsyncDataStream: asks an outside system about the elements of a stream.
-
-Source: pyflink.datastream.async_data_stream
-"""
+"""AsyncDataStream: asks an outside system about the elements of a stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ready-made predicates for the retries of async functions.
-
-Source: pyflink.datastream.async_retry_predicates
-"""
+"""Ready-made predicates for the retries of async functions."""
 
 from __future__ import annotations
 

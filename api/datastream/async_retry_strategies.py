@@ -1,7 +1,4 @@
-"""Whether and when async functions are tried again: the contract, and ready-made strategies.
-
-Source: pyflink.datastream.async_retry_strategies
-"""
+"""Whether and when async functions are tried again: the contract, and ready-made strategies."""
 
 from __future__ import annotations
 

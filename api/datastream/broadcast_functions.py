@@ -27,10 +27,7 @@ class BaseBroadcastProcessFunction(Function):
     """
 
     class BaseContext(ABC):
-        """The time of an element.
-
-        Source: pyflink.datastream.functions.BaseBroadcastProcessFunction.BaseContext
-        """
+        """The time of an element."""
 
         @abstractmethod
         def timestamp(self) -> int:
@@ -48,10 +45,7 @@ class BaseBroadcastProcessFunction(Function):
             """The watermark in ms, the smaller one of both streams."""
 
     class Context(BaseContext):
-        """What elements of the broadcast stream are processed with: the broadcast state may be changed.
-
-        Source: pyflink.datastream.functions.BaseBroadcastProcessFunction.Context
-        """
+        """What elements of the broadcast stream are processed with: the broadcast state may be changed."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
@@ -65,10 +59,7 @@ class BaseBroadcastProcessFunction(Function):
             """
 
     class ReadOnlyContext(BaseContext):
-        """What elements of the other stream are processed with: the broadcast state may be read.
-
-        Source: pyflink.datastream.functions.BaseBroadcastProcessFunction.ReadOnlyContext
-        """
+        """What elements of the other stream are processed with: the broadcast state may be read."""
 
         @abstractmethod
         def get_broadcast_state(
@@ -104,16 +95,10 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What ``process_broadcast_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.BroadcastProcessFunction.Context
-        """
+        """What ``process_broadcast_element`` is given; valid during the call only."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What ``process_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.BroadcastProcessFunction.ReadOnlyContext
-        """
+        """What ``process_element`` is given; valid during the call only."""
 
     @abstractmethod
     def process_element(
@@ -147,16 +132,10 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What ``process_broadcast_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedBroadcastProcessFunction.Context
-        """
+        """What ``process_broadcast_element`` is given; valid during the call only."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What ``process_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedBroadcastProcessFunction.ReadOnlyContext
-        """
+        """What ``process_element`` is given; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -167,10 +146,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """The element's key."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """What ``on_timer`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedBroadcastProcessFunction.OnTimerContext
-        """
+        """What ``on_timer`` is given; valid during the call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

@@ -84,10 +84,7 @@ class CoProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What ``process_element1`` and ``process_element2`` are given; valid during the call only.
-
-        Source: pyflink.datastream.CoProcessFunction.Context
-        """
+        """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -136,10 +133,7 @@ class KeyedCoProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What ``process_element1`` and ``process_element2`` are given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedCoProcessFunction.Context
-        """
+        """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -157,10 +151,7 @@ class KeyedCoProcessFunction(Function):
             """
 
     class OnTimerContext(Context):
-        """What ``on_timer`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedCoProcessFunction.OnTimerContext
-        """
+        """What ``on_timer`` is given; valid during the call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

@@ -7,8 +7,6 @@ and returns the handle of that, and nothing runs. The kinds of streams make each
 * `WindowedStream` and `AllWindowedStream`, in windows, before a function is applied to them;
 * `ConnectedStreams`, `BroadcastStream` and `BroadcastConnectedStream`, two streams before one function;
 * `DataStreamSink` and `SparkTable`, where a stream ends, and `CloseableIterator`, its elements in this process.
-
-Source: pyflink.datastream.data_stream
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""ExternalizedCheckpointRetention: what becomes of checkpoints when a job is cancelled.
-
-Source: pyflink.datastream.externalized_checkpoint_retention
-"""
+"""ExternalizedCheckpointRetention: what becomes of checkpoints when a job is cancelled."""
 
 from enum import Enum
 

@@ -1,7 +1,4 @@
-"""Names of side outputs.
-
-Source: pyflink.datastream.output_tag
-"""
+"""Names of side outputs."""
 
 from changelog_engine.graph.tags import OutputTag
 

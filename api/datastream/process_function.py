@@ -18,10 +18,7 @@ class ProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What ``process_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.ProcessFunction.Context
-        """
+        """What ``process_element`` is given; valid during the call only."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -58,10 +55,7 @@ class KeyedProcessFunction(Function):
     """
 
     class Context(ABC):
-        """What ``process_element`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedProcessFunction.Context
-        """
+        """What ``process_element`` is given; valid during the call only."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -79,10 +73,7 @@ class KeyedProcessFunction(Function):
             """
 
     class OnTimerContext(Context):
-        """What ``on_timer`` is given; valid during the call only.
-
-        Source: pyflink.datastream.KeyedProcessFunction.OnTimerContext
-        """
+        """What ``on_timer`` is given; valid during the call only."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:

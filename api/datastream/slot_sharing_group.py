@@ -1,7 +1,4 @@
-"""Slot sharing groups: resources that operators ask for. Spark gives every task a core, so they are only kept.
-
-Source: pyflink.datastream.slot_sharing_group
-"""
+"""Slot sharing groups: resources that operators ask for. Spark gives every task a core, so they are only kept."""
 
 from __future__ import annotations
 
@@ -187,10 +184,7 @@ class SlotSharingGroup:
         return f"SlotSharingGroup({self._name!r})"
 
     class Builder:
-        """Makes a `SlotSharingGroup`. CPU cores and heap memory come together, or neither.
-
-        Source: pyflink.datastream.SlotSharingGroup.Builder
-        """
+        """Makes a `SlotSharingGroup`. CPU cores and heap memory come together, or neither."""
 
         def __init__(self, j_builder: Any) -> None:
             self._name: str = j_builder

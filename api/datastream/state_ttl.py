@@ -25,26 +25,17 @@ class CleanupStrategies:
     """
 
     class Strategies(Enum):
-        """The strategies there are.
-
-        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.Strategies
-        """
+        """The strategies there are."""
 
         FULL_STATE_SCAN_SNAPSHOT = 0
         INCREMENTAL_CLEANUP = 1
         ROCKSDB_COMPACTION_FILTER = 2
 
     class CleanupStrategy:
-        """Base of the strategies' settings.
-
-        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.CleanupStrategy
-        """
+        """Base of the strategies' settings."""
 
     class EmptyCleanupStrategy(CleanupStrategy):
-        """A strategy that has no settings.
-
-        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.EmptyCleanupStrategy
-        """
+        """A strategy that has no settings."""
 
     class IncrementalCleanupStrategy(CleanupStrategy):
         """Some keys are checked at each access to the state. It works on the heap backend.
@@ -55,8 +46,6 @@ class CleanupStrategies:
 
         Raises:
             ConfigurationError: a size below 1, or no flag.
-
-        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy
         """
 
         def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
@@ -89,8 +78,6 @@ class CleanupStrategies:
 
         Raises:
             ConfigurationError: a number below 1, or something that is not a Duration.
-
-        Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy
         """
 
         def __init__(
@@ -188,8 +175,6 @@ class StateTtlConfig:
 
         Disabled: entries never expire. OnCreateAndWrite: each write, the first one included. OnReadAndWrite: each read too;
         then a read is a mutation in the log.
-
-        Source: pyflink.datastream.state.StateTtlConfig.UpdateType
         """
 
         Disabled = 0
@@ -201,18 +186,13 @@ class StateTtlConfig:
 
         ReturnExpiredIfNotCleanedUp: it does as long as the value is there; reading it removes it. NeverReturnExpired: it
         never does.
-
-        Source: pyflink.datastream.state.StateTtlConfig.StateVisibility
         """
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Whose time it is. There is only ProcessingTime: that of the machine's clock.
-
-        Source: pyflink.datastream.state.StateTtlConfig.TtlTimeCharacteristic
-        """
+        """Whose time it is. There is only ProcessingTime: that of the machine's clock."""
 
         ProcessingTime = 0
 
@@ -225,8 +205,6 @@ class StateTtlConfig:
 
         Args:
             ttl: how long entries live.
-
-        Source: pyflink.datastream.state.StateTtlConfig.Builder
         """
 
         def __init__(self, ttl: Time) -> None:

@@ -1,7 +1,4 @@
-"""Windows, and what assigns elements to them and makes them fire.
-
-Source: pyflink.datastream.window
-"""
+"""Windows, and what assigns elements to them and makes them fire."""
 
 from changelog_engine.windowing.assigner import (
     MergingWindowAssigner,

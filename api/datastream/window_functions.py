@@ -61,10 +61,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """
 
     class Context(ABC, Generic[W2]):
-        """The window, time and state; valid during the call only.
-
-        Source: pyflink.datastream.ProcessWindowFunction.Context
-        """
+        """The window, time and state; valid during the call only."""
 
         @abstractmethod
         def window(self) -> W2:
@@ -116,10 +113,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """
 
     class Context(ABC, Generic[W2]):
-        """The window and its state; valid during the call only.
-
-        Source: pyflink.datastream.functions.ProcessAllWindowFunction.Context
-        """
+        """The window and its state; valid during the call only."""
 
         @abstractmethod
         def window(self) -> W2:

@@ -1,7 +1,4 @@
-"""Metrics of user functions.
-
-Source: pyflink.metrics
-"""
+"""Metrics of user functions."""
 
 from .._unsupported import module_getattr
 from .metricbase import Counter, Distribution, Meter, Metric, MetricGroup

@@ -2,8 +2,6 @@
 
 Get a group in ``open`` from ``runtime_context.get_metrics_group()`` and make metrics with it. They count from the
 start of the subtask: a restart of the job begins anew, as in Flink.
-
-Source: pyflink.metrics.metricbase
 """
 
 from __future__ import annotations

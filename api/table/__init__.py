@@ -1,7 +1,4 @@
-"""The Table API is not part of this engine; here is what programs of streams name.
-
-Source: pyflink.table
-"""
+"""The Table API is not part of this engine; here is what programs of streams name."""
 
 from .._unsupported import module_getattr
 from .table_config import TableConfig

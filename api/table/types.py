@@ -1,7 +1,4 @@
-"""Data types, as the formats of files name them.
-
-Source: pyflink.table.types
-"""
+"""Data types, as the formats of files name them."""
 
 from __future__ import annotations
 

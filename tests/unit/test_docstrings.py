@@ -73,6 +73,17 @@ def echoes(docstring: str) -> Iterator[str]:
                     yield f"Raises: {entry}"
 
 
+def echoed_sources(node: ast.Module | ast.ClassDef, known: str) -> Iterator[str]:
+    """The sources that the path of a module, or the source of the class around a class, says already."""
+    said = re.search(r"^Source: (.*)$", ast.get_docstring(node) or "", re.MULTILINE)
+    if said and said[1] == known:
+        yield said[0]
+    for inner in node.body:
+        if isinstance(inner, ast.ClassDef):
+            within = f"{said[1]}.{inner.name}" if said and isinstance(node, ast.ClassDef) else ""
+            yield from echoed_sources(inner, within)
+
+
 def words(text: str) -> set[str]:
     """The words in names and prose, without plurals."""
     return {word.lower().rstrip("s") for word in re.findall(r"[A-Z]?[a-z]+|\d+", text)}
@@ -98,6 +109,8 @@ def echoed_arguments(node: ast.AST) -> Iterator[str]:
 def test_no_section_repeats_the_signature(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = [f"{name}: {echo}" for name, docstring in docstrings(tree) for echo in echoes(docstring)]
+    module = ".".join(path.relative_to(ROOT / "api").with_suffix("").parts).removesuffix("__init__")
+    found += echoed_sources(tree, f"pyflink.{module}".rstrip("."))
     assert not found, "leave it out"
 
 

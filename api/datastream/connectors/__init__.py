@@ -1,7 +1,4 @@
-"""Sources and sinks.
-
-Source: pyflink.datastream.connectors
-"""
+"""Sources and sinks."""
 
 from ..._unsupported import module_getattr
 from .base import DeliveryGuarantee, Sink, Source

@@ -29,10 +29,7 @@ class FileCompactStrategy:
         return FileCompactStrategy.Builder()
 
     class Builder:
-        """Builds a `FileCompactStrategy`.
-
-        Source: pyflink.datastream.connectors.file_system.FileCompactStrategy.Builder
-        """
+        """Builds a `FileCompactStrategy`."""
 
         def __init__(self) -> None:
             self._size_threshold: int | None = None

@@ -156,10 +156,7 @@ class OutputFileConfig:
         return self._names.suffix
 
     class OutputFileConfigBuilder:
-        """Builds an `OutputFileConfig`.
-
-        Source: pyflink.datastream.connectors.OutputFileConfig.OutputFileConfigBuilder
-        """
+        """Builds an `OutputFileConfig`."""
 
         def __init__(self) -> None:
             self.part_prefix = "part"

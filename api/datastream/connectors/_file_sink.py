@@ -140,10 +140,7 @@ class FileSink(Sink):
     """
 
     class RowFormatBuilder(_CompactingBuilder):
-        """Builds a `FileSink` that writes elements one by one.
-
-        Source: pyflink.datastream.connectors.FileSink.RowFormatBuilder
-        """
+        """Builds a `FileSink` that writes elements one by one."""
 
     class BulkFormatBuilder(_CompactingBuilder):
         """Builds a `FileSink` that writes many elements together.
@@ -187,10 +184,7 @@ class StreamingFileSink(SinkFunction):
         super().__init__(sink)
 
     class DefaultRowFormatBuilder(_Builder["StreamingFileSink"]):
-        """Builds a `StreamingFileSink` that writes elements one by one.
-
-        Source: pyflink.datastream.connectors.StreamingFileSink.DefaultRowFormatBuilder
-        """
+        """Builds a `StreamingFileSink` that writes elements one by one."""
 
         _by_subtask = True
 

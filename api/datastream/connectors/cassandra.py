@@ -1,7 +1,4 @@
-"""A sink for Cassandra. It needs ``pip install 'changelog-engine[cassandra]'``.
-
-Source: pyflink.datastream.connectors.cassandra
-"""
+"""A sink for Cassandra. It needs ``pip install 'changelog-engine[cassandra]'``."""
 
 from __future__ import annotations
 
@@ -241,10 +238,7 @@ class CassandraSink:
         return CassandraSink.CassandraSinkBuilder(input)
 
     class CassandraSinkBuilder(NamesOfPyFlink):
-        """Builds a `CassandraSink`. Its methods return the builder.
-
-        Source: pyflink.datastream.connectors.cassandra.CassandraSink.CassandraSinkBuilder
-        """
+        """Builds a `CassandraSink`. Its methods return the builder."""
 
         _not_here: Mapping[str, str] = {"enable_write_ahead_log": _NO_LOG}
 

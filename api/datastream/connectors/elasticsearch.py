@@ -1,7 +1,4 @@
-"""A sink for Elasticsearch and OpenSearch. It needs ``pip install 'changelog-engine[elasticsearch]'``.
-
-Source: pyflink.datastream.connectors.elasticsearch
-"""
+"""A sink for Elasticsearch and OpenSearch. It needs ``pip install 'changelog-engine[elasticsearch]'``."""
 
 from __future__ import annotations
 

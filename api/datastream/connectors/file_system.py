@@ -1,7 +1,4 @@
-"""Files as sources and sinks.
-
-Source: pyflink.datastream.connectors.file_system
-"""
+"""Files as sources and sinks."""
 
 from __future__ import annotations
 

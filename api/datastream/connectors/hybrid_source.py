@@ -1,7 +1,4 @@
-"""Several sources, one after the other.
-
-Source: pyflink.datastream.connectors.hybrid_source
-"""
+"""Several sources, one after the other."""
 
 from __future__ import annotations
 

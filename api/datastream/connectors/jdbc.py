@@ -146,10 +146,7 @@ class JdbcConnectionOptions:
         return repr(self._options)
 
     class JdbcConnectionOptionsBuilder:
-        """Builds `JdbcConnectionOptions`. Its methods return the builder.
-
-        Source: pyflink.datastream.connectors.JdbcConnectionOptions.JdbcConnectionOptionsBuilder
-        """
+        """Builds `JdbcConnectionOptions`. Its methods return the builder."""
 
         def __init__(self) -> None:
             self._url: str | None = None
@@ -254,10 +251,7 @@ class JdbcExecutionOptions:
         )
 
     class Builder:
-        """Builds `JdbcExecutionOptions`. Its methods return the builder.
-
-        Source: pyflink.datastream.connectors.JdbcExecutionOptions.Builder
-        """
+        """Builds `JdbcExecutionOptions`. Its methods return the builder."""
 
         def __init__(self) -> None:
             self._size = DEFAULT_BATCH_SIZE

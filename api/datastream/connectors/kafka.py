@@ -1,7 +1,4 @@
-"""Sources and sinks of Kafka. They need ``pip install 'changelog-engine[kafka]'``.
-
-Source: pyflink.datastream.connectors.kafka
-"""
+"""Sources and sinks of Kafka. They need ``pip install 'changelog-engine[kafka]'``."""
 
 from changelog_engine.connectors.kafka import KafkaRecord
 

@@ -1,7 +1,4 @@
-"""Sources and sinks of Amazon Kinesis Data Streams. They need ``pip install 'changelog-engine[kinesis]'``.
-
-Source: pyflink.datastream.connectors.kinesis
-"""
+"""Sources and sinks of Amazon Kinesis Data Streams. They need ``pip install 'changelog-engine[kinesis]'``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sources and sinks of Apache Pulsar. They need ``pip install 'changelog-engine[pulsar]'``.
-
-Source: pyflink.datastream.connectors.pulsar
-"""
+"""Sources and sinks of Apache Pulsar. They need ``pip install 'changelog-engine[pulsar]'``."""
 
 from changelog_engine.connectors.pulsar import OutgoingMessage, PulsarMessage
 

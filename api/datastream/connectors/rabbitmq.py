@@ -1,7 +1,4 @@
-"""A queue of RabbitMQ as source and sink. They need ``pip install 'changelog-engine[rabbitmq]'``.
-
-Source: pyflink.datastream.connectors.rabbitmq
-"""
+"""A queue of RabbitMQ as source and sink. They need ``pip install 'changelog-engine[rabbitmq]'``."""
 
 from __future__ import annotations
 
@@ -100,8 +97,6 @@ class RMQConnectionConfig:
         """Builds `RMQConnectionConfig`. Its methods return the builder.
 
         A URI, or host, port, virtual host, user and password are needed; a URI takes the place of those.
-
-        Source: pyflink.datastream.connectors.RMQConnectionConfig.Builder
         """
 
         def __init__(self) -> None:

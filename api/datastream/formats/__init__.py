@@ -1,7 +1,4 @@
-"""Formats: how connectors turn rows into bytes and bytes into rows.
-
-Source: pyflink.datastream.formats
-"""
+"""Formats: how connectors turn rows into bytes and bytes into rows."""
 
 from ..._unsupported import module_getattr
 

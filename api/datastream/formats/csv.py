@@ -122,8 +122,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
         Raises:
             ConfigurationError: no type of rows.
-
-        Source: pyflink.datastream.formats.csv.CsvRowDeserializationSchema.Builder
         """
 
         def __init__(self, type_info: TypeInformation) -> None:
@@ -215,8 +213,6 @@ class CsvRowSerializationSchema(SerializationSchema):
 
         Raises:
             ConfigurationError: no type of rows.
-
-        Source: pyflink.datastream.formats.csv.CsvRowSerializationSchema.Builder
         """
 
         def __init__(self, type_info: TypeInformation) -> None:

@@ -86,10 +86,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return type(self), (self._type_info, self._fail_on_missing_field, self._ignore_parse_errors)
 
     class Builder:
-        """Builds a `JsonRowDeserializationSchema`.
-
-        Source: pyflink.datastream.formats.json.JsonRowDeserializationSchema.Builder
-        """
+        """Builds a `JsonRowDeserializationSchema`."""
 
         def __init__(self) -> None:
             self._type_info: RowTypeInfo | None = None
@@ -194,10 +191,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         return type(self), (self._type_info,)
 
     class Builder:
-        """Builds a `JsonRowSerializationSchema`.
-
-        Source: pyflink.datastream.formats.json.JsonRowSerializationSchema.Builder
-        """
+        """Builds a `JsonRowSerializationSchema`."""
 
         def __init__(self) -> None:
             self._type_info: TypeInformation | None = None

@@ -1,7 +1,4 @@
-"""ORC files.
-
-Source: pyflink.datastream.formats.orc
-"""
+"""ORC files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parquet files.
-
-Source: pyflink.datastream.formats.parquet
-"""
+"""Parquet files."""
 
 from __future__ import annotations
 
