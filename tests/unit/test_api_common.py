@@ -77,12 +77,12 @@ class TestConfiguration:
         assert target == {"b": "2", "p.c": "3"}
         assert str(conf) == "{b=2, p.c=3}"
 
-    def test_older_names(self):
+    def test_older_names_of_options_set_the_newer_ones(self):
         conf = Configuration().set_string("state.backend.changelog.enabled", "true")
         assert conf.contains_key("state.changelog.enabled")
         assert conf.get_boolean("state.changelog.enabled", False)
 
-    def test_bad_arguments(self):
+    def test_a_configuration_refuses_values_of_other_types(self):
         with pytest.raises(ConfigurationError, match="'a'"):
             Configuration().set_integer("a", "7")  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="key"):
@@ -94,7 +94,7 @@ class TestConfiguration:
 
 
 class TestTime:
-    def test_durations(self):
+    def test_equal_durations_are_equal_whatever_they_were_made_of(self):
         assert Duration.of_days(1) == Duration.of_hours(24) == Duration.of_minutes(1440)
         assert Duration.of_seconds(1, 500_000_000) == Duration.of_millis(1500)
         assert Duration.of_nanos(1_999_999).to_milliseconds() == 1
@@ -102,7 +102,7 @@ class TestTime:
         with pytest.raises(ConfigurationError, match="of_seconds"):
             Duration.of_seconds(1.5)  # type: ignore[arg-type]
 
-    def test_times(self):
+    def test_equal_times_are_equal_and_fractions_of_a_millisecond_refused(self):
         assert Time.days(1) == Time.hours(24) == Time.minutes(1440) == Time.seconds(86_400)
         assert Time.milliseconds(5).to_milliseconds() == 5
         assert len({Time.seconds(1), Time.milliseconds(1000)}) == 1
@@ -135,7 +135,7 @@ class TestRestartStrategies:
 
 
 class TestWatermarkStrategy:
-    def test_specs(self):
+    def test_a_watermark_strategy_tells_the_engine_what_it_says(self):
         assigner = At()
         monotonous = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(assigner)
         assert monotonous._spec() == WatermarkSpec(assigner, 0, None)
@@ -146,7 +146,7 @@ class TestWatermarkStrategy:
         assert monotonous._spec().idle_timeout_ms is None
         assert WatermarkStrategy.no_watermarks()._does_nothing()
 
-    def test_bad_arguments(self):
+    def test_a_watermark_strategy_refuses_what_it_cannot_use(self):
         with pytest.raises(ConfigurationError, match="Duration"):
             WatermarkStrategy.for_bounded_out_of_orderness(2000)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="instance"):
@@ -190,7 +190,7 @@ class FakeRunning:
 
 
 class TestJobClient:
-    def test_result(self):
+    def test_a_client_knows_the_state_and_the_result_of_its_job(self):
         running = FakeRunning()
         client = JobClient(running)
         assert client.get_job_id() == JobID("a" * 32)
@@ -207,12 +207,12 @@ class TestJobClient:
             result.get_accumulator_result("x")
         assert future.exception() is None
 
-    def test_cancel(self):
+    def test_a_cancelled_jobs_result_is_an_error(self):
         client = JobClient(FakeRunning())
         assert client.cancel().result() is None
         assert isinstance(client.get_job_execution_result().exception(), JobCancelledError)
 
-    def test_savepoints(self):
+    def test_savepoints_are_futures_of_their_paths(self):
         running = FakeRunning()
         client = JobClient(running)
         assert client.trigger_savepoint("/sp").result() == "/sp/savepoint"
@@ -230,7 +230,7 @@ class TestJobClient:
         assert isinstance(client.trigger_savepoint().exception(), StorageError)
 
 
-def test_terminal_states():
+def test_only_ended_jobs_are_in_a_terminal_state():
     assert {status for status in JobStatus if status.is_globally_terminal_state()} == {
         JobStatus.FINISHED,
         JobStatus.CANCELED,

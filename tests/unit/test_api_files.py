@@ -44,7 +44,7 @@ def row_sink(**more):
 
 
 class TestSinkBuilder:
-    def test_defaults(self):
+    def test_a_sink_without_settings_has_flinks_defaults(self):
         sink = row_sink()
         assert isinstance(sink, CommittingSink)
         assert sink.base_path == "/out"
@@ -54,7 +54,7 @@ class TestSinkBuilder:
         assert (sink.buckets.pattern, sink.buckets.zone_id) == ("yyyy-MM-dd--HH", None)
         pickle.loads(pickle.dumps(sink))
 
-    def test_settings(self):
+    def test_a_sinks_settings_reach_the_engine(self):
         sink = row_sink(
             with_bucket_check_interval=5,
             with_bucket_assigner=BucketAssigner.base_path_bucket_assigner(),
@@ -74,11 +74,11 @@ class TestSinkBuilder:
             ("with_output_file_config", OutputFileConfig.builder()),
         ],
     )
-    def test_bad_settings(self, method, value):
+    def test_a_sink_refuses_bad_settings_by_name(self, method, value):
         with pytest.raises(ConfigurationError, match=method):
             getattr(FileSink.for_row_format("/out", ENCODER), method)(value)
 
-    def test_bad_arguments(self):
+    def test_formats_paths_and_policies_of_sinks_are_checked(self):
         with pytest.raises(ConfigurationError, match="must be an Encoder"):
             FileSink.for_row_format("/out", "utf-8")
         with pytest.raises(ConfigurationError, match="base_path"):
@@ -88,7 +88,7 @@ class TestSinkBuilder:
         with pytest.raises(ConfigurationError, match="OutputFileConfig: part_prefix"):
             OutputFileConfig(None, "")
 
-    def test_policies(self):
+    def test_ready_made_policies_are_of_their_classes(self):
         assert isinstance(RollingPolicy.default_rolling_policy(), DefaultRollingPolicy)
         assert isinstance(RollingPolicy.on_checkpoint_rolling_policy(), OnCheckpointRollingPolicy)
 
@@ -131,7 +131,7 @@ class TestSinkBuilder:
 
 
 class TestSourceBuilder:
-    def test_settings(self):
+    def test_a_sources_settings_reach_the_engine(self):
         builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a", "/b")
         assert (
             builder.set_file_enumerator(FileEnumeratorProvider.default_splittable_file_enumerator())
@@ -156,12 +156,12 @@ class TestSourceBuilder:
             ("set_split_assigner", None),
         ],
     )
-    def test_bad_settings(self, method, value):
+    def test_a_source_refuses_bad_settings_by_name(self, method, value):
         builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a")
         with pytest.raises(ConfigurationError, match=method):
             getattr(builder, method)(value)
 
-    def test_bad_arguments(self):
+    def test_formats_and_paths_of_sources_are_checked(self):
         with pytest.raises(ConfigurationError, match="at least one path"):
             FileSource.for_record_stream_format(StreamFormat.text_line_format())
         with pytest.raises(ConfigurationError, match="must be a StreamFormat"):
@@ -218,7 +218,7 @@ class TestInPrograms:
             env.execute()
         assert "geheim" not in str(error.value)
 
-    def test_create_input(self, tmp_path):
+    def test_create_input_has_the_formats_type_and_refuses_others(self, tmp_path):
         schema = AvroSchema.parse_string('{"type": "record", "name": "r", "fields": []}')
         env = self.env()
         stream = env.create_input(AvroInputFormat(str(tmp_path), schema))

@@ -153,7 +153,7 @@ def test_importing_and_building_load_neither_spark_nor_delta():
 
 
 class TestGraph:
-    def test_nodes(self, env):
+    def test_each_method_adds_the_node_of_its_kind_with_what_was_set_on_it(self, env):
         numbers = env.from_collection([1, 2, 3], Types.LONG())
         result = (
             numbers.map(Double(), Types.LONG())
@@ -228,7 +228,7 @@ class TestGraph:
         numbers.print("second")
         assert nodes_of(env)[1].function.identifier == "second"
 
-    def test_graph_defaults(self, env):
+    def test_a_graph_has_the_environments_parallelisms(self, env):
         env.from_collection([1]).print()
         env.set_max_parallelism(32)
         graph, settings, _ = env._take_job("a name")
@@ -258,7 +258,7 @@ class TestGraph:
 
 
 class TestSources:
-    def test_from_source(self, env):
+    def test_a_source_has_the_name_type_and_parallelism_it_was_given(self, env):
         numbers = env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers")
         assert numbers.get_type() == Types.LONG()
         assert numbers.get_name() == "numbers"
@@ -276,7 +276,7 @@ class TestSources:
         assert isinstance(timestamps.function, WatermarkSpec)
         assert timestamps.uid is None
 
-    def test_add_source(self, env):
+    def test_generators_and_source_functions_become_the_same_source(self, env):
         def letters():
             yield from "ab"
 
@@ -288,7 +288,7 @@ class TestSources:
             reader = source.function.reader(source.function.splits(1)[0])
             assert reader.read(0, 5).values == ["a", "b"]
 
-    def test_files(self, env, tmp_path):
+    def test_files_are_read_by_one_kind_of_source(self, env, tmp_path):
         (tmp_path / "f").write_text("x\n")
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path)).build()
         env.from_source(source, WatermarkStrategy.no_watermarks(), "files").print()
@@ -306,7 +306,7 @@ class TestSources:
             assert nodes[0].function is source
             assert nodes[1].function is sink
 
-    def test_add_sink(self, env):
+    def test_callables_and_sink_functions_become_the_same_sink(self, env):
         got = []
         for given in (got.append, SinkFunction(got.append), engine.FunctionSink(got.append)):
             env.from_collection([1]).add_sink(given)
@@ -347,7 +347,7 @@ class TestSources:
             (lambda env: env.from_collection([1]).add_sink(5), "invoke"),
         ],
     )
-    def test_bad_arguments(self, env, call, message):
+    def test_an_environment_refuses_bad_arguments_by_name(self, env, call, message):
         with pytest.raises((ConfigurationError, NotSupportedError), match=message):
             call(env)
 
@@ -357,7 +357,7 @@ class TestSources:
 
 
 class TestStreams:
-    def test_types(self, env):
+    def test_a_stream_has_the_declared_type_or_pickles(self, env):
         untyped = env.from_collection([1])
         assert untyped.get_type() == Types.PICKLED_BYTE_ARRAY()
         typed = untyped.map(str, Types.STRING())
@@ -371,7 +371,7 @@ class TestStreams:
         assert typed.get_execution_environment() is env
         assert typed.get_execution_config() is env.get_config()
 
-    def test_union(self, env):
+    def test_a_union_reads_each_stream_as_often_as_it_is_named(self, env):
         first, second = env.from_collection([1], Types.INT()), env.from_collection([2], Types.INT())
         first.key_by(lambda v: v).union(second, second, first.key_by(lambda v: v)).print()
         nodes = nodes_of(env)
@@ -419,7 +419,7 @@ class TestStreams:
             (lambda ds: ds.assign_timestamps_and_watermarks(At()), "WatermarkStrategy"),
         ],
     )
-    def test_bad_arguments(self, env, call, message):
+    def test_a_stream_refuses_bad_arguments_by_name(self, env, call, message):
         with pytest.raises(ConfigurationError, match=message):
             call(env.from_collection([1]))
 
@@ -461,7 +461,7 @@ class TestStreams:
 
 
 class TestExecution:
-    def test_execute(self, env, launch):
+    def test_execute_runs_what_is_new_once(self, env, launch):
         env.from_collection([1]).print()
         result = env.execute("the name")
         assert (len(str(result.get_job_id())), result.get_net_runtime()) == (32, 5)
@@ -469,13 +469,13 @@ class TestExecution:
         with pytest.raises(InvalidJobError, match="no operators"):
             env.execute("again")
 
-    def test_cancelled(self, env, launch):
+    def test_a_cancelled_job_raises(self, env, launch):
         launch.cancelled = True
         env.from_collection([1]).print()
         with pytest.raises(JobCancelledError):
             env.execute()
 
-    def test_unnamed_jobs(self, env, launch, monkeypatch):
+    def test_jobs_without_a_name_are_called_after_the_script(self, env, launch, monkeypatch):
         main = python_types.SimpleNamespace(__file__="/some/where/my job.py")
         monkeypatch.setitem(sys.modules, "__main__", main)
         numbers = env.from_collection([1])
@@ -495,13 +495,13 @@ class TestExecution:
         assert job_names.script_name() == "Flink Streaming Job"
         assert job_names.unnamed_job("configured") == "configured"
 
-    def test_execute_async(self, env, launch):
+    def test_execute_async_gives_a_client_of_the_job(self, env, launch):
         env.from_collection([1]).print()
         client = env.execute_async("in the background")
         assert client.get_job_execution_result().result().get_net_runtime() == 5
         assert launch.jobs[0].name == "in the background"
 
-    def test_collect(self, env, launch):
+    def test_collected_elements_come_in_order_and_end(self, env, launch):
         numbers = env.from_collection([1])
         numbers.print("beside")
         with numbers.key_by(lambda v: v).execute_and_collect("c") as results:
@@ -521,7 +521,7 @@ class TestExecution:
         assert (launch.cancelled, launch.waited) == (True, 1)
         assert list(results) == []
 
-    def test_limit(self, env, launch):
+    def test_a_limit_cancels_the_job_once_it_is_reached(self, env, launch):
         numbers = env.from_collection([1])
         assert numbers.execute_and_collect(limit=2) == [1, 2]
         assert launch.cancelled
@@ -537,7 +537,7 @@ class TestExecution:
 
 
 class TestNotHere:
-    def test_methods(self, env):
+    def test_a_method_that_is_not_here_says_what_to_do(self, env):
         stream = env.from_collection([1])
         cases = [
             (stream, "cache"),
@@ -550,12 +550,12 @@ class TestNotHere:
             ):
                 getattr(owner, name)
 
-    def test_misspelt_methods(self, env):
+    def test_a_misspelt_method_suggests_the_right_one(self, env):
         with pytest.raises(AttributeError, match="did you mean 'flat_map'") as error:
             env.from_collection([1]).flatmap  # noqa: B018
         assert not isinstance(error.value, NotSupportedError)
 
-    def test_static_methods(self):
+    def test_a_static_method_that_is_not_here_says_so(self):
         with pytest.raises(NotSupportedError, match=r"ExecutionConfig\.get_closure_cleaner_level"):
             ExecutionConfig.get_closure_cleaner_level  # noqa: B018
 

@@ -39,7 +39,7 @@ def with_conf(**entries) -> StreamExecutionEnvironment:
     return StreamExecutionEnvironment.get_execution_environment(Configuration(entries.pop("conf")))
 
 
-def test_defaults(env, tmp_path):
+def test_an_environment_without_settings_has_the_defaults(env, tmp_path):
     assert settings(env) == JobSettings(base_path=str(tmp_path / "changelog-data"))
     assert env.get_parallelism() == len(os.sched_getaffinity(0))
     assert env.get_max_parallelism() == -1
@@ -50,7 +50,7 @@ def test_defaults(env, tmp_path):
     assert env.get_config().get_auto_watermark_interval() == 200
 
 
-def test_parallelism(env):
+def test_parallelisms_are_given_back_and_bounded(env):
     assert env.set_parallelism(3) is env
     assert env.set_max_parallelism(32768) is env
     assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 32768)
@@ -70,7 +70,7 @@ def test_parallelism(env):
         with_conf(conf={"pipeline.max-parallelism": "32769"})
 
 
-def test_checkpointing(env):
+def test_checkpointing_is_one_setting_wherever_it_is_set(env):
     assert env.enable_checkpointing(500, CheckpointingMode.AT_LEAST_ONCE) is env
     config = env.get_checkpoint_config()
     assert config is env.get_checkpoint_config()
@@ -169,7 +169,7 @@ def test_checkpoint_config_bad_arguments(env):
     assert settings(env) == settings(StreamExecutionEnvironment.get_execution_environment())
 
 
-def test_base_path(env, tmp_path):
+def test_the_base_path_is_the_last_folder_that_was_set(env, tmp_path):
     config = env.get_checkpoint_config()
     config.set_checkpoint_storage_dir("relative")
     assert settings(env).base_path == str(tmp_path / "relative")
@@ -185,7 +185,7 @@ def test_base_path(env, tmp_path):
     assert with_conf(conf={"state.checkpoints.dir": "/d"}).get_checkpoint_config().get_checkpoint_storage()
 
 
-def test_storages():
+def test_checkpoint_storages_give_back_what_they_were_given():
     storage = FileSystemCheckpointStorage("hdfs://host:1/x", 1024, 10)
     assert storage.get_checkpoint_path() == "hdfs://host:1/x"
     assert storage.get_min_file_size_threshold() == storage.get_write_buffer_size() == 1024
@@ -273,7 +273,7 @@ def test_a_configuration_that_cannot_be_used_changes_nothing(env):
         (RestartStrategies.fall_back_restart(), None),
     ],
 )
-def test_restart_strategies(env, strategy, expected):
+def test_the_last_restart_strategy_holds(env, strategy, expected):
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(9, 9))
     env.set_restart_strategy(strategy)
     assert env.get_restart_strategy() == strategy
@@ -287,12 +287,12 @@ def test_restart_strategy_of_the_configuration():
     assert settings(env).restart == RestartSettings(RestartKind.FIXED_DELAY, attempts=1, delay_ms=2000)
 
 
-def test_state_backend(env):
+def test_the_state_backend_is_given_back(env):
     assert env.set_state_backend(HashMapStateBackend()) is env
     assert env.get_state_backend() == HashMapStateBackend()
 
 
-def test_runtime_mode(env):
+def test_the_runtime_mode_is_one_of_the_enum(env):
     assert env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC) is env
     with pytest.raises(ConfigurationError, match="set_runtime_mode"):
         env.set_runtime_mode("BATCH")

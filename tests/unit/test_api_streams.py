@@ -92,7 +92,7 @@ class TestPartitionings:
             ("global_", nodes.Partitioner.GLOBAL),
         ],
     )
-    def test_node(self, pairs, method, partitioner):
+    def test_a_partitioning_is_a_node_of_the_same_type(self, pairs, method, partitioner):
         stream = getattr(pairs, method)()
         assert type(stream) is DataStream
         assert stream.get_type() == PAIR
@@ -109,7 +109,7 @@ class TestPartitionings:
 
     @pytest.mark.parametrize("custom", [ByRemainder(), lambda key, n: key % n, OpenedByRemainder()])
     @pytest.mark.parametrize("selector", [Second(), lambda value: value[1]])
-    def test_partition_custom(self, pairs, custom, selector):
+    def test_a_custom_partitioner_gets_the_selected_key(self, pairs, custom, selector):
         spec = nodes_of(pairs.partition_custom(custom, selector))[1].function
         assert spec.partitioner is nodes.Partitioner.CUSTOM
         assert spec.custom(spec.key_selector(("x", 7)), 4) == 3
@@ -125,7 +125,7 @@ class TestPartitionings:
             nodes_of(pairs.partition_custom(ByRemainder(), Second()))[1].function.custom, "open"
         )
 
-    def test_partitionings_pickle(self, pairs):
+    def test_a_custom_partitioner_can_be_shipped(self, pairs):
         spec = nodes_of(pairs.partition_custom(OpenedByRemainder(), Second()))[1].function
         assert pickle.loads(pickle.dumps(spec)).custom(9, 4) == 1
 
@@ -147,7 +147,7 @@ class TestPartitionings:
             (lambda ds: ds.broadcast(RULES, RULES), "two broadcast states have the name 'rules'"),
         ],
     )
-    def test_bad_arguments(self, pairs, call, message):
+    def test_partitionings_refuse_bad_arguments_by_name(self, pairs, call, message):
         with pytest.raises(ConfigurationError, match=message):
             call(pairs)
 
@@ -188,18 +188,18 @@ class TestProject:
         ("fields", "message"),
         [((2,), "between 0 and 1, got 2"), ((-1,), "got -1"), ((), "one field"), (("a",), "'a'")],
     )
-    def test_bad_fields(self, pairs, fields, message):
+    def test_a_projection_refuses_fields_that_are_not_there(self, pairs, fields, message):
         with pytest.raises(ConfigurationError, match=message):
             pairs.project(*fields)
 
     @pytest.mark.parametrize("type_info", [None, NAMED])
-    def test_only_tuples(self, env, type_info):
+    def test_a_projection_needs_tuples(self, env, type_info):
         with pytest.raises(ConfigurationError, match="needs a stream of tuples"):
             env.from_collection([("a", 1)], type_info).project(0)
 
 
 class TestSideOutputs:
-    def test_node(self, pairs):
+    def test_a_side_output_is_a_node_with_settings_of_its_own(self, pairs):
         main = pairs.process(Split())
         side = main.get_side_output(TAG)
         assert side.get_type() == Types.STRING()
@@ -230,7 +230,7 @@ class TestSideOutputs:
         with pytest.raises(InvalidJobError, match="has no side outputs"):
             make(pairs).get_side_output(TAG)
 
-    def test_no_tag(self, pairs):
+    def test_a_side_output_needs_a_tag(self, pairs):
         with pytest.raises(ConfigurationError, match="must be an OutputTag, got a str"):
             pairs.process(Split()).get_side_output("late")
 
@@ -256,7 +256,7 @@ class TestOperatorSettings:
         assert kept.slot_sharing_group is group
         assert nodes_of(stream)[1].uid == "0123456789abcdef0123456789ABCDEF"
 
-    def test_on_sinks(self, pairs):
+    def test_a_sink_keeps_what_is_set_on_it(self, pairs):
         sink = pairs.print()
         assert (
             sink.disable_chaining().set_description("d").slot_sharing_group("g").set_uid_hash("a" * 32)
@@ -304,7 +304,7 @@ class TestOperatorSettings:
             ),
         ],
     )
-    def test_bad_arguments(self, pairs, call, message):
+    def test_settings_of_an_operator_refuse_bad_arguments_by_name(self, pairs, call, message):
         with pytest.raises(ConfigurationError, match=message):
             call(pairs.map(str))
 

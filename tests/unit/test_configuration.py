@@ -44,12 +44,12 @@ from changelog_engine.errors import ConfigurationError
         ("0", 0),
     ],
 )
-def test_durations(text: str, ms: int) -> None:
+def test_durations_of_every_notation(text: str, ms: int) -> None:
     assert parse_duration_ms(text) == ms
 
 
 @pytest.mark.parametrize("text", ["", "ms", "1.5 s", "-1 s", "10 parsecs", "P", "1 s 2 ms"])
-def test_no_durations(text: str) -> None:
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration_ms(text)
 
@@ -58,7 +58,7 @@ def test_no_durations(text: str) -> None:
     ("text", "size"),
     [("64 mb", 64 << 20), ("64mb", 64 << 20), ("1g", 1 << 30), ("4096", 4096), ("2 KiB", 2048)],
 )
-def test_memory_sizes(text: str, size: int) -> None:
+def test_memory_sizes_of_every_notation(text: str, size: int) -> None:
     assert parse_memory_bytes(text) == size
 
 
@@ -67,7 +67,7 @@ def test_no_memory_size() -> None:
         parse_memory_bytes("64 furlongs")
 
 
-def test_scalars() -> None:
+def test_flags_and_numbers_are_read_and_others_refused() -> None:
     assert parse_bool(" TRUE ") is True
     assert parse_bool("false") is False
     assert parse_int(" 7 ") == 7
@@ -77,7 +77,7 @@ def test_scalars() -> None:
             parse("maybe")
 
 
-def test_maps() -> None:
+def test_maps_are_read_with_quotes_and_colons() -> None:
     assert parse_map("a:1, b:2") == {"a": "1", "b": "2"}
     assert parse_map("path:'c:/x,y'") == {"path": "c:/x,y"}
     assert parse_map("url:http://x") == {"url": "http://x"}
@@ -170,7 +170,7 @@ def test_command_line_seam() -> None:
     assert outer_layers({}) == ConfigLayers()
 
 
-def test_file(tmp_path) -> None:
+def test_a_file_is_read_flat_or_nested(tmp_path) -> None:
     pytest.importorskip("yaml")
     path = tmp_path / "conf.yaml"
     path.write_text(
@@ -197,7 +197,7 @@ def test_file(tmp_path) -> None:
         ("a.b: 1\na:\n  b: 2\n", "twice"),
     ],
 )
-def test_unusable_files(tmp_path, text: str, message: str) -> None:
+def test_an_unusable_file_is_named(tmp_path, text: str, message: str) -> None:
     pytest.importorskip("yaml")
     path = tmp_path / "conf.yaml"
     path.write_text(text)
@@ -214,7 +214,7 @@ def test_missing_and_empty_file(tmp_path) -> None:
     assert read_file(str(tmp_path / "empty.yaml")) == {}
 
 
-def test_paths(tmp_path, monkeypatch) -> None:
+def test_base_paths_become_absolute(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert absolute_base_path("./data") == str(tmp_path / "data")
     assert absolute_base_path("file:///a/b%20c") == "/a/b c"

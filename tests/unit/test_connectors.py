@@ -62,7 +62,7 @@ class TestCollection:
         assert read_all(source, step=2) == [3, 1, 2, "x", None]
         check_replay(source, source.splits(1)[0], step=2)
 
-    def test_empty(self):
+    def test_an_empty_collection_ends_at_once(self):
         source = CollectionSource([])
         assert source.reader(source.splits(1)[0]).read(0, 10) == ([], 0, True, None, None)
 
@@ -80,11 +80,11 @@ class TestCollection:
         assert read_all(rows) == [Row(id=1, name="a")]
 
     @pytest.mark.parametrize("collection", [5, None])
-    def test_no_collection(self, collection):
+    def test_what_is_not_a_collection_is_refused(self, collection):
         with pytest.raises(ConfigurationError, match="from_collection needs a list"):
             CollectionSource(collection)
 
-    def test_iterables(self):
+    def test_any_iterable_is_a_collection(self):
         assert read_all(CollectionSource(n * n for n in range(4))) == [0, 1, 4, 9]
         assert [read_all(CollectionSource(each)) for each in ("ab", b"a", {"k": 1})] == [
             ["a", "b"],
@@ -110,13 +110,13 @@ class TestNumberSequence:
         assert (position, finished) == (10**6 + 1, False)
 
     @pytest.mark.parametrize(("start", "end"), [(2, 1), (0, 2**63), ("0", 1), (True, 2), (0.0, 1)])
-    def test_bad_bounds(self, start, end):
+    def test_a_sequence_refuses_bad_bounds(self, start, end):
         with pytest.raises(ConfigurationError, match="NumberSequenceSource"):
             NumberSequenceSource(start, end)
 
 
 class TestIterable:
-    def test_generator(self):
+    def test_a_generator_function_is_read_again_from_every_position(self):
         source = IterableSource(lambda: (n * 2 for n in range(10)), Types.INT())
         assert read_all(source) == [n * 2 for n in range(10)]
         check_replay(source, source.splits(1)[0])
@@ -160,7 +160,7 @@ class TestIterable:
         with pytest.raises(ConfigurationError, match="gave 3 elements this time and at least 5 before"):
             reader.read(5, 5)
 
-    def test_no_function(self):
+    def test_an_iterable_source_needs_a_function_that_gives_one(self):
         with pytest.raises(ConfigurationError, match="from_collection"):
             IterableSource([1, 2])  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="returned NoneType"):
@@ -172,7 +172,7 @@ class TestSinks:
         ("identifier", "parallelism", "line"),
         [(None, 1, "x"), ("id", 1, "id> x"), (None, 4, "3> x"), ("id", 4, "id:3> x"), ("", 1, "x")],
     )
-    def test_print_prefix(self, identifier, parallelism, line):
+    def test_printed_lines_begin_with_identifier_and_subtask(self, identifier, parallelism, line):
         assert PrintSink(identifier).lines(["x"], 2 % parallelism, parallelism) == [line]
 
     def test_print_follows_the_type(self):
@@ -183,7 +183,7 @@ class TestSinks:
         ]
         assert PrintSink().lines([("a", 1), 1.0], 0, 1) == ["('a', 1)", "1.0"]
 
-    def test_function_sink(self):
+    def test_a_function_sink_calls_hooks_where_there_are_some(self):
         got = []
 
         class Invoked:

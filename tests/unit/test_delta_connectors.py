@@ -82,7 +82,7 @@ def pairs(rows):
 
 
 class TestSink:
-    def test_conformance(self, tmp_path):
+    def test_the_sink_shows_each_row_once_whatever_crashes(self, tmp_path):
         path = tmp_path / "t"
         kind = Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()])
         check_committing_sink(
@@ -262,7 +262,7 @@ class TestSink:
         with pytest.raises(error, match=match):
             DeltaSink.for_row_data(str(tmp_path), kind).with_partition_columns(*columns).build()
 
-    def test_a_misfit(self, tmp_path):
+    def test_a_row_that_does_not_fit_names_its_field(self, tmp_path):
         writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
         with pytest.raises(TypeMismatchError, match="'c'"):
             writer.write([(1, "one")])
@@ -352,7 +352,7 @@ class TestFaults:
         self.run_all(TestJob(tmp_path / "log", script), tmp_path / "t")
         assert table_rows(tmp_path / "t") == EXPECTED
 
-    def test_random_faults(self, tmp_path):
+    def test_random_faults_leave_each_row_once(self, tmp_path):
         seed = chosen_seed()
         chance = random.Random(seed)
         for number in range(12):
@@ -395,13 +395,13 @@ def keys(*versions):
 
 
 class TestSource:
-    def test_conformance(self, table):
+    def test_the_source_reads_the_same_from_every_position(self, table):
         given = check_source(engine.DeltaSource(str(table)), parallelism=3)
         assert pairs(given) == keys(0, 1, 2)
         given = check_source(engine.DeltaSource(str(table), changes_from=1), parallelism=1)
         assert [row.k // 10 for row in given] == [1] * 7 + [2] * 7, "in the order of versions"
 
-    def test_versions(self, table):
+    def test_versions_bound_what_is_read(self, table):
         def build(set_up=lambda builder: builder):
             return set_up(DeltaSource.for_table(str(table))).build()._source
 
@@ -430,7 +430,7 @@ class TestSource:
         with pytest.raises((ConnectorError, OSError), match="parquet"):
             read_all(source)
 
-    def test_followed(self, table):
+    def test_a_followed_table_gives_new_versions_as_they_come(self, table):
         source = DeltaSource.for_table(str(table)).version_as_of(1).monitor_continuously().build()._source
         assert not source.bounded
         (split,) = source.splits(1)
@@ -459,7 +459,7 @@ class TestSource:
             read()
         reader.close()
 
-    def test_change_data(self, tmp_path):
+    def test_change_data_tells_inserts_updates_and_deletes(self, tmp_path):
         path = tmp_path / "t"
         write_version(
             path, [{"k": n, "c": n} for n in range(4)], configuration={"delta.enableChangeDataFeed": "true"}
@@ -647,7 +647,7 @@ class TestStaged:
             StagedVersions(str(tmp_path), only=False).stage(Broken(), 0)
         assert list(tmp_path.iterdir()) == []
 
-    def test_reading_again(self, tmp_path):
+    def test_staged_rows_are_read_again_from_every_position(self, tmp_path):
         for version in range(4):
             self.stage(tmp_path, version, *([version * 100 + n * 10 + m for m in range(n)] for n in range(4)))
         (tmp_path / "_ended").write_text("4")

@@ -66,7 +66,7 @@ def texts(out):
 
 
 class TestWhenFilesAppear:
-    def test_by_checkpoints(self, tmp_path):
+    def test_files_of_so_many_checkpoints_become_one(self, tmp_path):
         writer = compacting(tmp_path, checkpoints=3).committing_writer(context())
         seen = []
         for number in range(7):
@@ -88,7 +88,7 @@ class TestWhenFilesAppear:
         checkpoint(writer)
         assert texts(tmp_path) == ["a\n"]
 
-    def test_by_size(self, tmp_path):
+    def test_files_become_one_when_they_are_large_enough(self, tmp_path):
         writer = compacting(tmp_path, size=6).committing_writer(context())
         for number in range(7):
             checkpoint(writer, str(number))
@@ -102,7 +102,7 @@ class TestWhenFilesAppear:
         checkpoint(writer, "h")
         assert texts(tmp_path) == ["a\nb\nc\nd\ne\nf\n", "g\nh\n"]
 
-    def test_by_bucket(self, tmp_path):
+    def test_files_of_different_buckets_stay_apart(self, tmp_path):
         sink = compacting(tmp_path, checkpoints=2, buckets=files.ElementBuckets(bucket_of))
         writer = sink.committing_writer(context())
         checkpoint(writer, "4", "1")
@@ -120,7 +120,7 @@ class TestWhenFilesAppear:
         assert texts(tmp_path) == ["0\n1\n2\n"]
 
     @pytest.mark.parametrize("threads", [1, 3])
-    def test_threads(self, tmp_path, threads):
+    def test_several_threads_compact_the_same_as_one(self, tmp_path, threads):
         sink = sink_to(
             tmp_path, buckets=files.ElementBuckets(str), compaction=compaction(checkpoints=2, threads=threads)
         )
@@ -129,7 +129,7 @@ class TestWhenFilesAppear:
             checkpoint(writer, *"abcdef")
         assert texts(tmp_path) == [f"{letter}\n{letter}\n" for letter in "abcdef"]
 
-    def test_identical(self, tmp_path):
+    def test_the_identical_compactor_keeps_single_files(self, tmp_path):
         identical = compaction(checkpoints=2, compactor=files.IdenticalCompactor())
         writer = sink_to(tmp_path, compaction=identical).committing_writer(context())
         checkpoint(writer, "a")
@@ -334,7 +334,7 @@ class TestRestore:
         checkpoint(writer, "b")
         assert texts(tmp_path) == ["a\n", "b\n"]
 
-    def test_conformance(self, tmp_path):
+    def test_a_compacting_sink_shows_each_element_once_whatever_crashes(self, tmp_path):
         check_committing_sink(
             compacting(tmp_path, checkpoints=1, rolling=files.Rolling(4)),
             lambda: list(lines(tmp_path).elements()),
@@ -356,7 +356,7 @@ class TestJobs:
         return build.graph()
 
     @pytest.mark.parametrize("seed", range(10))
-    def test_whatever_dies(self, tmp_path, seed):
+    def test_every_line_is_there_once_whatever_dies(self, tmp_path, seed):
         """Failures at each of the engine's steps, and another parallelism after each."""
         faults = list(Fault)
         failures = tuple(
@@ -381,7 +381,7 @@ class TestJobs:
         assert path.name.startswith("compacted-part-")
         assert lines(out) == ALL
 
-    def test_a_rewind(self, tmp_path):
+    def test_after_a_rewind_what_waited_comes_once(self, tmp_path):
         """What was visible stays; what is read again is written again, and what waited comes once."""
         out = tmp_path / "out"
         sink = compacting(out, checkpoints=3)
@@ -610,7 +610,7 @@ class TestBuilder:
         row_type = Types.ROW_NAMED(["a"], [Types.STRING()])
         return FileSink.for_bulk_format("/out", ParquetBulkWriters.for_row_type(row_type))
 
-    def test_settings(self):
+    def test_a_strategys_settings_reach_the_engine(self):
         strategy = (
             FileCompactStrategy.builder()
             .set_size_threshold(7)
@@ -663,7 +663,7 @@ class TestBuilder:
         self.bulk().enable_compact(self.STRATEGY, by_record).build()
         self.bulk().enable_compact(self.STRATEGY, FileCompactor.identical_file_compactor()).build()
 
-    def test_arguments(self):
+    def test_wrong_strategies_and_compactors_are_refused(self):
         compactor = FileCompactor.concat_file_compactor()
         with pytest.raises(ArgumentTypeError, match=r"build\(\) it"):
             self.ROWS.enable_compact(FileCompactStrategy.builder(), compactor)
@@ -679,7 +679,7 @@ class TestBuilder:
         with pytest.raises(ConfigurationError, match="use FileSink"):
             files.FileSink("/out", files.StringEncoder(), names=names, compaction=compaction(checkpoints=1))
 
-    def test_policies_stay(self):
+    def test_bulk_formats_keep_the_checkpoint_policy(self):
         builder = self.bulk().enable_compact(self.STRATEGY, FileCompactor.record_wise_file_compactor())
         with pytest.raises(ConfigurationError, match="on_checkpoint_rolling_policy"):
             builder.with_rolling_policy(RollingPolicy.default_rolling_policy()).build()

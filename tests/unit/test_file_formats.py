@@ -141,7 +141,7 @@ class TestParquet:
         assert read(source) == [Row(a=1, b="x"), Row(a=2, b="y"), Row(a=3, b=None)]
 
     @pytest.mark.parametrize("batch_size", [1, 3, 1000])
-    def test_row_groups(self, tmp_path, batch_size):
+    def test_row_groups_are_read_on_from_every_position(self, tmp_path, batch_size):
         table = pa.table({"n": list(range(100)), "more": ["x"] * 100})
         pq.write_table(table, tmp_path / "f.parquet", row_group_size=17)
         row_type = Types.ROW_NAMED(["n"], [Types.INT()])
@@ -149,7 +149,7 @@ class TestParquet:
         source = FileSource.for_bulk_file_format(read_format, str(tmp_path)).build()
         assert read(source) == [Row(n=number) for number in range(100)]
 
-    def test_other_columns(self, tmp_path):
+    def test_parquet_columns_are_matched_by_name_and_missing_ones_are_none(self, tmp_path):
         pq.write_table(pa.table({"A": pa.array([1, 2], pa.int64())}), tmp_path / "f.parquet")
         row_type = Types.ROW_NAMED(["a", "missing"], [Types.INT(), Types.STRING()])
         inexact = ParquetColumnarRowInputFormat(row_type, is_case_sensitive=False)
@@ -215,7 +215,7 @@ class TestParquet:
         with pytest.raises(StorageError, match=r"cannot read the input file .*f\.parquet"):
             read(source)
 
-    def test_records(self, tmp_path):
+    def test_avro_records_in_parquet_come_back(self, tmp_path):
         write(tmp_path, AvroParquetWriters.for_generic_record(AVRO), events(50))
         source = FileSource.for_record_stream_format(
             AvroParquetReaders.for_generic_record(AVRO), str(tmp_path)
@@ -252,7 +252,7 @@ class TestOrc:
         del values["time"]
         return Row(**values)
 
-    def test_written(self, tmp_path):
+    def test_orc_files_hold_what_was_written(self, tmp_path):
         row_type = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.LIST(Types.STRING())])
         path = write(tmp_path, OrcBulkWriters.for_row_type(row_type), [Row(1, ["x"]), Row(2, None)] * 5)
         assert orc.read_table(path).to_pylist() == [{"a": 1, "b": ["x"]}, {"a": 2, "b": None}] * 5
@@ -274,7 +274,7 @@ class TestOrc:
         assert read(orc_source(tmp_path, row_type)) == [Row(a=1, b="x"), Row(a=2, b="y"), Row(a=3, b=None)]
 
     @pytest.mark.parametrize("batch_size", [1, 3, 1000])
-    def test_stripes(self, tmp_path, batch_size):
+    def test_stripes_are_read_on_from_every_position(self, tmp_path, batch_size):
         table = pa.table({"more": ["x" * 50] * 100, "n": list(range(100))})
         orc.write_table(table, tmp_path / "f.orc", stripe_size=64, batch_size=17)
         assert orc.ORCFile(tmp_path / "f.orc").nstripes > 1
@@ -282,7 +282,7 @@ class TestOrc:
         source = orc_source(tmp_path, row_type, batch_size=batch_size)
         assert read(source) == [Row(n=number) for number in range(100)]
 
-    def test_other_columns(self, tmp_path):
+    def test_orc_columns_are_matched_by_name_and_missing_ones_are_none(self, tmp_path):
         orc.write_table(pa.table({"A": pa.array([1, 2], pa.int64())}), tmp_path / "f.orc")
         row_type = Types.ROW_NAMED(["a", "missing"], [Types.INT(), Types.STRING()])
         inexact = orc_source(tmp_path, row_type, is_case_sensitive=False)
@@ -334,14 +334,14 @@ class TestOrc:
 
 
 class TestAvro:
-    def test_records(self, tmp_path):
+    def test_avro_records_come_back(self, tmp_path):
         write(tmp_path, AvroBulkWriters.for_generic_record(AVRO), events(2_000))
         source = FileSource.for_record_stream_format(
             AvroInputFormat(str(tmp_path), AVRO), str(tmp_path)
         ).build()
         assert read(source) == events(2_000)
 
-    def test_small_blocks(self, tmp_path):
+    def test_many_small_avro_blocks_are_read(self, tmp_path):
         import fastavro
 
         with (tmp_path / "f.avro").open("wb") as stream:
@@ -367,7 +367,7 @@ class TestAvro:
         with pytest.raises(StorageError, match="it was cut while it was read"):
             reader.read(position, 10**6)
 
-    def test_no_records(self, tmp_path):
+    def test_an_avro_file_without_records_is_empty(self, tmp_path):
         import fastavro
 
         with (tmp_path / "f.avro").open("wb") as stream:
@@ -377,7 +377,7 @@ class TestAvro:
         ).build()
         assert read(source) == []
 
-    def test_errors(self, tmp_path):
+    def test_misfits_and_damaged_avro_files_are_named(self, tmp_path):
         with pytest.raises(TypeMismatchError, match="does not fit the Avro schema"):
             write(tmp_path / "out", AvroBulkWriters.for_generic_record(AVRO), [{"id": "x"}])
         (tmp_path / "bad.avro").write_bytes(b"no avro")
@@ -391,7 +391,7 @@ class TestAvro:
         with pytest.raises(ConfigurationError, match="is not an Avro schema"):
             AvroInputFormat("x", AvroSchema.parse_string('{"type": "nonsense"}'))
 
-    def test_schemas(self, tmp_path):
+    def test_schemas_come_from_files_and_name_those_that_are_not_there(self, tmp_path):
         (tmp_path / "schema.avsc").write_text(str(AVRO))
         assert str(AvroSchema.parse_file(str(tmp_path / "schema.avsc"))) == str(AVRO)
         with pytest.raises(ConfigurationError, match="cannot read"):
