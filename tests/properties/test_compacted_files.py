@@ -11,9 +11,9 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -196,107 +196,136 @@ class Job:
                 waiting.clear()
 
 
+class Chaos:
+    """What happens to a job, drawn step by step; a failure's message tells all of it."""
+
+    def __init__(self, store: Any, data: st.DataObject) -> None:
+        self.out = Path(tempfile.mkdtemp(prefix="compaction-"))
+        self.data = data
+        self.seen: list[str] = []
+        pick = self.pick
+        strategy = CompactStrategy(
+            pick("bytes", None, 0, 9, 30), pick("checkpoints", 1, 2, 3), pick("threads", 1, 2)
+        )
+        sink = FileSink(
+            str(self.out),
+            StringEncoder(),
+            pick("buckets", BasePathBuckets(), ElementBuckets(bucket_of)),
+            Rolling(part_bytes=pick("roll", 4, 1000)),
+            compaction=Compaction(strategy, pick("compactor", ConcatCompactor(), IdenticalCompactor())),
+        )
+        self.disk = Disk(self.out, self.check_nothing_is_seen_twice)
+        self.store = type("Mortal", (store,), {"disk": self.disk})
+        self.job = Job(sink, self.disk)
+
+    def pick(self, what: str, *options: Any) -> Any:
+        found = self.data.draw(st.sampled_from(options), label=what)
+        self.seen.append(f"{what}={found}")
+        return found
+
+    @contextlib.contextmanager
+    def on_this_disk(self) -> Iterator[None]:
+        opened = mock.patch.object(
+            sink_module, "open_store", lambda _, path: self.store(LocalDisk(path), str)
+        )
+        most = mock.patch.object(compaction_module, "MAX_HELD_FILES", self.pick("most held", 3, 256))
+        try:
+            with opened, most:
+                yield
+        finally:
+            for stream in self.disk.streams:
+                with contextlib.suppress(Exception):
+                    stream.close()
+            shutil.rmtree(self.out)
+
+    def start(self, restore: int | None = None) -> None:
+        self.job.start(restore, self.pick("parallelism", 1, 2, 3))
+
+    def restart(self, newest: bool = False) -> None:
+        """Start again until nobody dies of it."""
+        while True:
+            choices = [*sorted(self.job.checkpoints, reverse=True), None]
+            restore = choices[0] if newest else self.pick("restore", choices[0], *choices)
+            if not newest:
+                self.disk.left = self.pick("dies after", None, None, 0, 1, 2, 3, 5)
+            with contextlib.suppress(KilledError):
+                self.start(restore)
+                break
+            self.disk.left = None
+        self.disk.left = None
+
+    def step(self) -> None:
+        """An epoch, in which writers may die anywhere."""
+        step = self.pick(
+            "step", "checkpoint", "checkpoint", "checkpoint", "failed", "restart", "torn", "zombie"
+        )
+        if step != "restart":
+            for subtask in range(self.pick("writes", 0, 1, 2, 3)):
+                self.job.write(subtask, self.pick("count", 1, 2, 5))
+        self.disk.left = self.pick("dies after", None, None, None, 0, 1, 2, 3, 4, 6, 9, 14)
+        try:
+            if step == "restart":
+                raise KilledError
+            self.checkpoint(step)
+            self.disk.left = None
+        except KilledError:
+            self.disk.left = None
+            for writer in self.job.writers:
+                if self.pick("closes", False, True):
+                    writer.close()
+            self.restart()
+
+    def checkpoint(self, step: str) -> None:
+        kept = self.job.prepare()
+        if step == "failed":  # tolerated: the next checkpoint takes it along
+            return
+        self.job.acknowledge(kept)
+        if step == "torn":
+            self.disk.left = self.pick("torn after", 0, 1, 2, 3, 4, 5)
+        self.job.commit()
+        if step == "torn":
+            raise KilledError
+        if step == "zombie":
+            self.commit_after_being_replaced()
+
+    def commit_after_being_replaced(self) -> None:
+        self.job.write(0, 1)
+        self.job.acknowledge(self.job.prepare())
+        self.disk.left = None
+        zombies = list(zip(self.job.writers, self.job.waiting, strict=True))
+        self.restart(newest=True)
+        for writer, waiting in zombies:
+            writer.commit(waiting)
+            writer.close()
+
+    def end(self) -> None:
+        if self.pick("ends", "here", "restored") == "restored":
+            self.restart()
+        self.job.write(0, 1)
+        self.job.acknowledge(self.job.prepare(final=True))
+        self.job.commit()
+
+    def check_nothing_is_seen_twice(self) -> None:
+        twice = [line for line, count in lines(self.out).items() if count > 1]
+        assert not twice, f"seen twice: {twice}, after {self.seen}"
+
+    def check_all_is_there(self) -> None:
+        missing = self.job.covered - set(lines(self.out))
+        assert not missing, f"lost: {missing}, after {self.seen}"
+        left = [path for path in hidden(self.out) if Tag.of(path.name).attempt not in self.job.branches]
+        assert not left, f"left over: {left} after {self.seen}"
+
+
 @given(data=st.data())
 @pytest.mark.parametrize("store", [MortalStore, MortalObjects])
 def test_case_61_whoever_dies_whatever_is_restored(store: Any, data: st.DataObject) -> None:
-    out = Path(tempfile.mkdtemp(prefix="compaction-"))
-    seen: list[str] = []
-
-    def look() -> None:
-        twice = [line for line, count in lines(out).items() if count > 1]
-        assert not twice, f"seen twice: {twice}, after {seen}"
-
-    def pick(what: str, *options: Any) -> Any:
-        found = data.draw(st.sampled_from(options), label=what)
-        seen.append(f"{what}={found}")
-        return found
-
-    strategy = CompactStrategy(
-        pick("bytes", None, 0, 9, 30), pick("checkpoints", 1, 2, 3), pick("threads", 1, 2)
-    )
-    sink = FileSink(
-        str(out),
-        StringEncoder(),
-        pick("buckets", BasePathBuckets(), ElementBuckets(bucket_of)),
-        Rolling(part_bytes=pick("roll", 4, 1000)),
-        compaction=Compaction(strategy, pick("compactor", ConcatCompactor(), IdenticalCompactor())),
-    )
-    disk = Disk(out, look)
-    mortal = type("Mortal", (store,), {"disk": disk})
-    job = Job(sink, disk)
-
-    def restart(newest: bool = False) -> None:
-        """Start again until nobody dies of it."""
-        while True:
-            choices = [*sorted(job.checkpoints, reverse=True), None]
-            restore = choices[0] if newest else pick("restore", choices[0], *choices)
-            if not newest:
-                disk.left = pick("dies after", None, None, 0, 1, 2, 3, 5)
-            try:
-                job.start(restore, pick("parallelism", 1, 2, 3))
-                break
-            except KilledError:
-                disk.left = None
-        disk.left = None
-
-    def close() -> None:
-        for stream in disk.streams:
-            with contextlib.suppress(Exception):
-                stream.close()
-        shutil.rmtree(out)
-
-    with (
-        contextlib.closing(SimpleNamespace(close=close)),
-        mock.patch.object(sink_module, "open_store", lambda _, path: mortal(LocalDisk(path), str)),
-        mock.patch.object(compaction_module, "MAX_HELD_FILES", pick("most held", 3, 256)),
-    ):
-        job.start(None, pick("parallelism", 1, 2, 3))
+    chaos = Chaos(store, data)
+    with chaos.on_this_disk():
+        chaos.start()
         for _ in range(data.draw(st.integers(1, 9), label="steps")):
-            step = pick(
-                "step", "checkpoint", "checkpoint", "checkpoint", "failed", "restart", "torn", "zombie"
-            )
-            if step != "restart":
-                for subtask in range(pick("writes", 0, 1, 2, 3)):
-                    job.write(subtask, pick("count", 1, 2, 5))
-            disk.left = pick("dies after", None, None, None, 0, 1, 2, 3, 4, 6, 9, 14)
-            try:
-                if step == "restart":
-                    raise KilledError
-                kept = job.prepare()
-                if step == "failed":  # tolerated: the next checkpoint takes it along
-                    disk.left = None
-                    continue
-                job.acknowledge(kept)
-                if step == "torn":
-                    disk.left = pick("torn after", 0, 1, 2, 3, 4, 5)
-                job.commit()
-                if step == "torn":
-                    raise KilledError
-                if step == "zombie":  # it is replaced before it commits, and commits then
-                    job.write(0, 1)
-                    job.acknowledge(job.prepare())
-                    disk.left = None
-                    zombies = list(zip(job.writers, job.waiting, strict=True))
-                    restart(newest=True)
-                    for writer, waiting in zombies:
-                        writer.commit(waiting)
-                        writer.close()
-                disk.left = None
-            except KilledError:
-                disk.left = None
-                for writer in job.writers:
-                    if pick("closes", False, True):
-                        writer.close()
-                restart()
-        if pick("ends", "here", "restored") == "restored":
-            restart()
-        job.write(0, 1)
-        job.acknowledge(job.prepare(final=True))
-        job.commit()
-        look()
-        missing = job.covered - set(lines(out))
-        assert not missing, f"lost: {missing}, after {seen}"
-        left = [path for path in hidden(out) if Tag.of(path.name).attempt not in job.branches]
-        assert not left, f"left over: {left} after {seen}"
-        for writer in job.writers:
+            chaos.step()
+        chaos.end()
+        chaos.check_nothing_is_seen_twice()
+        chaos.check_all_is_there()
+        for writer in chaos.job.writers:
             writer.close()
