@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from support.functions import CountAlone
 from support.graphs import GraphBuilder
 
@@ -191,62 +192,79 @@ def endless(env: StreamExecutionEnvironment, name: str) -> Any:
     return env.execute_async(name)
 
 
-def test_the_client_and_what_is_told(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A job that was rescaled by its client and from the console, and what each of them was told."""
+    base = tmp_path_factory.mktemp("rescaled")
+    console, path = CliRunner(), f"{base}/job"
+
+    def ask(*arguments: str) -> Result:
+        return console.invoke(main, ["rescale", path, *arguments])
+
     with without_spark():
-        env = environment(
-            tmp_path, execution__checkpointing__interval="50 ms", state__changelog__enabled="true"
-        )
+        env = environment(base, execution__checkpointing__interval="50 ms", state__changelog__enabled="true")
         client = endless(env, "job")
-        up, down = client.rescale(4).result(), client.rescale({"counts": 1}).result()
-        same = client.rescale({"counts": 1}).result()
-        refused = client.rescale(200).exception()
-        console, path = CliRunner(), f"{tmp_path}/job"
-        asked = [
-            console.invoke(main, ["rescale", path, *arguments])
-            for arguments in (["3"], ["300"], ["--operator", "counts=1"], ["--operator", "count=1"])
-        ]
+        told = SimpleNamespace(base=base, path=path, console=console, client=client)
+        told.up, told.down = client.rescale(4).result(), client.rescale({"counts": 1}).result()
+        told.same = client.rescale({"counts": 1}).result()
+        told.refused = client.rescale(200).exception()
+        told.asked = [ask("3"), ask("300"), ask("--operator", "counts=1"), ask("--operator", "count=1")]
         client.cancel().result()
-        late = client.rescale(2).exception()
-        unkept = endless(environment(tmp_path), "unkept")
-        late_console = console.invoke(main, ["rescale", path, "2"])
-        never = unkept.rescale(2).exception()
+        told.late, told.late_on_console = client.rescale(2).exception(), ask("2")
+        unkept = endless(environment(base), "unkept")
+        told.never = unkept.rescale(2).exception()
         unkept.cancel().result()
-    assert str(up).startswith(f"rescaled 2 -> 4 at checkpoint {up.checkpoint}, paused for ")
-    assert 0 <= up.pause_ms < 60_000
-    assert down.checkpoint > up.checkpoint
-    assert (same.checkpoint, str(same)) == (None, "not rescaled: the job has this parallelism")
-    assert isinstance(refused, ConfigurationError)
-    assert isinstance(late, JobExecutionError)
-    assert "the job has ended, so it cannot be rescaled" in str(late)
-    assert "this job makes none: call env.enable_checkpointing" in str(never)
-    found = state_at(f"{tmp_path}/job/changelog")
+    return told
+
+
+def test_the_client_is_told_when_the_job_goes_on(story: SimpleNamespace) -> None:
+    assert str(story.up).startswith(f"rescaled 2 -> 4 at checkpoint {story.up.checkpoint}, paused for ")
+    assert 0 <= story.up.pause_ms < 60_000
+    assert story.down.checkpoint > story.up.checkpoint
+    assert (story.same.checkpoint, str(story.same)) == (None, "not rescaled: the job has this parallelism")
+
+
+def test_the_client_is_told_why_not(story: SimpleNamespace) -> None:
+    assert isinstance(story.refused, ConfigurationError)
+    assert isinstance(story.late, JobExecutionError)
+    assert "the job has ended, so it cannot be rescaled" in str(story.late)
+    assert "this job makes none: call env.enable_checkpointing" in str(story.never)
+    for wrong in (0, "2", {"counts": 0}, {1: 2}, 1.5):
+        with pytest.raises(ConfigurationError, match=r"JobClient\.rescale"):
+            story.client.rescale(wrong)
+
+
+def test_the_console_tells_the_same(story: SimpleNamespace) -> None:
+    assert [each.exit_code for each in story.asked] == [0, 1, 0, 1]
+    done, too_many, back, unknown = (each.output for each in story.asked)
+    rescaled = r"rescaled 'numbers' 4 -> 3, 'counts' 1 -> 3 at checkpoint \d+, paused for .*\n"
+    assert re.fullmatch(rescaled, done)
+    assert "has max parallelism 128, so it cannot have parallelism 300" in too_many
+    assert back.startswith("rescaled 3 -> 1 at checkpoint")
+    assert "no operator with uid 'count'" in unknown
+    assert "no driver runs the job in" in story.late_on_console.output
+    assert list(Path(story.path, "requests").iterdir()) == []
+
+
+def test_no_element_is_lost_or_counted_twice_by_rescaling(story: SimpleNamespace) -> None:
+    found = state_at(f"{story.path}/changelog")
     starts = {split.id: split.start for split in NumberSequenceSource(0, 10**12).splits(2)}
     (positions,) = found.checkpoint.sources.values()
     assert positions.keys() == starts.keys()
     read = sum(position - starts[split] for split, (position, _) in positions.items())
     assert sum(found.states["counts", "count"].values()) == read > 0
     assert found.checkpoint.attempt == 5
-    assert [each.exit_code for each in asked] == [0, 1, 0, 1]
-    assert re.fullmatch(
-        r"rescaled 'numbers' 4 -> 3, 'counts' 1 -> 3 at checkpoint \d+, paused for .*\n",
-        asked[0].output,
-    )
-    assert "has max parallelism 128, so it cannot have parallelism 300" in asked[1].output
-    assert asked[2].output.startswith("rescaled 3 -> 1 at checkpoint")
-    assert "no operator with uid 'count'" in asked[3].output
-    assert "no driver runs the job in" in late_console.output
-    assert list(Path(path, "requests").iterdir()) == []
-    timeline = console.invoke(main, ["timeline", f"{tmp_path}/job"]).output
-    assert f"rescaled 2 -> 4 at checkpoint {up.checkpoint}" in timeline
-    assert f"rescaled 4 -> 1 at checkpoint {down.checkpoint}" in timeline
-    status = json.loads(console.invoke(main, ["status", f"{tmp_path}/job", "--json"]).output)
+
+
+def test_timeline_and_status_tell_each_rescale(story: SimpleNamespace) -> None:
+    timeline = story.console.invoke(main, ["timeline", story.path]).output
+    assert f"rescaled 2 -> 4 at checkpoint {story.up.checkpoint}" in timeline
+    assert f"rescaled 4 -> 1 at checkpoint {story.down.checkpoint}" in timeline
+    status = json.loads(story.console.invoke(main, ["status", story.path, "--json"]).output)
     assert [each.split(" at ")[0] for each in status["rescales"]] == [
         "rescaled 2 -> 4", "rescaled 4 -> 1", "rescaled 'numbers' 4 -> 3, 'counts' 1 -> 3", "rescaled 3 -> 1"
     ]  # fmt: skip
     assert status["restarts"] == 0
-    for wrong in (0, "2", {"counts": 0}, {1: 2}, 1.5):
-        with pytest.raises(ConfigurationError, match=r"JobClient\.rescale"):
-            client.rescale(wrong)
 
 
 def test_requests_of_others(tmp_path: Path) -> None:
