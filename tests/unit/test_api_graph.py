@@ -169,39 +169,19 @@ class TestGraph:
         )
         result.key_by(lambda v: v).reduce(Add()).print("out").name("printer").uid("p").set_parallelism(2)
         nodes = nodes_of(env)
-        kinds = [node.kind.name for node in nodes]
-        expected = [
-            "SOURCE",
-            "MAP",
-            "FILTER",
-            "FLAT_MAP",
-            "PROCESS",
-            "KEY_BY",
-            "PROCESS",
-            "KEY_BY",
-            "REDUCE",
-            "SINK",
-        ]
-        assert kinds == expected
+        kinds = "SOURCE MAP FILTER FLAT_MAP PROCESS KEY_BY PROCESS KEY_BY REDUCE SINK"
+        assert [node.kind.name for node in nodes] == kinds.split()
         assert [node.id for node in nodes] == list(range(len(nodes)))
         assert all(max(node.inputs, default=-1) < node.id for node in nodes)
-        assert isinstance(nodes[0].function, engine.CollectionSource)
-        assert nodes[1].function.map(4) == 8
-        assert nodes[2].function.filter(3)
-        assert nodes[2].output_type == Types.LONG()
-        assert nodes[3].output_type is None
-        assert nodes[3].function.flat_map(7) == [7, 7]
-        assert (nodes[5].function(5), nodes[5].key_type) == (1, Types.LONG())
-        keyed = nodes[6]
-        assert (keyed.name, keyed.uid, keyed.parallelism, keyed.max_parallelism) == (
-            "keyed",
-            "keyed-1",
-            1,
-            64,
-        )
-        assert nodes[8].function.reduce(1, 2) == 3
-        assert nodes[8].output_type == Types.LONG()
-        sink = nodes[9]
+        source, double, above, twice, _, by_modulo, keyed, _, add, sink = nodes
+        assert isinstance(source.function, engine.CollectionSource)
+        assert double.function.map(4) == 8
+        assert (above.function.filter(3), above.output_type) == (True, Types.LONG())
+        assert (twice.function.flat_map(7), twice.output_type) == ([7, 7], None)
+        assert (by_modulo.function(5), by_modulo.key_type) == (1, Types.LONG())
+        settings = (keyed.name, keyed.uid, keyed.parallelism, keyed.max_parallelism)
+        assert settings == ("keyed", "keyed-1", 1, 64)
+        assert (add.function.reduce(1, 2), add.output_type) == (3, Types.LONG())
         assert (sink.name, sink.uid, sink.parallelism) == ("printer", "p", 2)
         assert sink.function.lines([1], 0, 1) == ["out> 1"]
 

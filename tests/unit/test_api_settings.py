@@ -83,51 +83,55 @@ def test_checkpointing_is_one_setting_wherever_it_is_set(env):
             env.enable_checkpointing(bad)
 
 
-def test_checkpoint_config_gives_everything_back(env):
+@pytest.mark.parametrize(
+    ("setter", "value", "getter", "default"),
+    [
+        ("set_checkpointing_mode", CheckpointingMode.AT_LEAST_ONCE, "get_checkpointing_mode", CheckpointConfig.DEFAULT_MODE),
+        ("set_checkpoint_timeout", 7000, "get_checkpoint_timeout", CheckpointConfig.DEFAULT_TIMEOUT),
+        (
+            "set_min_pause_between_checkpoints", 30,
+            "get_min_pause_between_checkpoints", CheckpointConfig.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS,
+        ),
+        (
+            "set_max_concurrent_checkpoints", 2,
+            "get_max_concurrent_checkpoints", CheckpointConfig.DEFAULT_MAX_CONCURRENT_CHECKPOINTS,
+        ),
+        ("set_tolerable_checkpoint_failure_number", 4, "get_tolerable_checkpoint_failure_number", 0),
+        ("enable_unaligned_checkpoints", True, "is_unaligned_checkpoints_enabled", False),
+        ("set_force_unaligned_checkpoints", True, "is_force_unaligned_checkpoints", False),
+        ("set_alignment_timeout", Duration.of_seconds(1), "get_alignment_timeout", Duration.of_millis(0)),
+        (
+            "enable_externalized_checkpoints", ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION,
+            "get_externalized_checkpoint_cleanup", ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS,
+        ),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_setting_is_given_back(env, setter, value, getter, default):
     config = env.get_checkpoint_config()
-    assert config.get_checkpoint_timeout() == CheckpointConfig.DEFAULT_TIMEOUT == 600_000
-    assert (
-        config.get_min_pause_between_checkpoints() == CheckpointConfig.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS
-    )
-    assert config.get_max_concurrent_checkpoints() == CheckpointConfig.DEFAULT_MAX_CONCURRENT_CHECKPOINTS
-    assert config.get_checkpointing_mode() is CheckpointConfig.DEFAULT_MODE
-    assert config.get_tolerable_checkpoint_failure_number() == 0
+    assert getattr(config, getter)() == default
+    assert getattr(config, setter)(value) is config
+    assert getattr(config, getter)() == value
+
+
+def test_checkpoint_settings_that_answer_for_each_other(env):
+    config = env.get_checkpoint_config()
+    assert CheckpointConfig.DEFAULT_TIMEOUT == 600_000
     assert config.is_fail_on_checkpointing_errors()
-    assert not config.is_unaligned_checkpoints_enabled()
-    assert not config.is_force_unaligned_checkpoints()
-    assert config.get_alignment_timeout() == Duration.of_millis(0)
+    assert config.get_checkpoint_storage() is None
     assert (
-        config.get_externalized_checkpoint_cleanup()
-        is ExternalizedCheckpointCleanup.NO_EXTERNALIZED_CHECKPOINTS
+        not config.enable_unaligned_checkpoints()
+        .disable_unaligned_checkpoints()
+        .is_unaligned_checkpoints_enabled()
     )
     assert not config.is_externalized_checkpoints_enabled()
-    assert config.get_checkpoint_storage() is None
-
-    cleanup = ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION
-    chained = (
-        config.set_checkpoint_interval(1000)
-        .set_checkpointing_mode(CheckpointingMode.EXACTLY_ONCE)
-        .set_checkpoint_timeout(7000)
-        .set_min_pause_between_checkpoints(30)
-        .set_max_concurrent_checkpoints(2)
-        .set_tolerable_checkpoint_failure_number(4)
-        .enable_unaligned_checkpoints()
-        .set_force_unaligned_checkpoints()
-        .set_alignment_timeout(Duration.of_seconds(1))
-        .enable_externalized_checkpoints(cleanup)
-    )
-    assert chained is config
-    assert config.get_checkpoint_timeout() == 7000
-    assert config.get_min_pause_between_checkpoints() == 30
-    assert config.get_max_concurrent_checkpoints() == 2
-    assert config.get_tolerable_checkpoint_failure_number() == 4
-    assert config.is_unaligned_checkpoints_enabled()
-    assert not config.disable_unaligned_checkpoints().is_unaligned_checkpoints_enabled()
-    assert config.is_force_unaligned_checkpoints()
-    assert config.get_alignment_timeout() == Duration.of_seconds(1)
-    assert config.get_externalized_checkpoint_cleanup() is cleanup
+    config.enable_externalized_checkpoints(ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION)
     assert config.is_externalized_checkpoints_enabled()
 
+
+def test_checkpoint_settings_reach_the_engine(env):
+    config = env.get_checkpoint_config().set_checkpoint_interval(1000).set_checkpoint_timeout(7000)
+    config.set_min_pause_between_checkpoints(30).set_tolerable_checkpoint_failure_number(4)
+    config.enable_externalized_checkpoints(ExternalizedCheckpointCleanup.DELETE_ON_CANCELLATION)
     made = settings(env)
     assert (made.checkpoint_interval_ms, made.checkpoint_timeout_ms, made.min_pause_ms) == (1000, 7000, 30)
     assert (made.tolerable_failures, made.delete_on_cancel) == (4, True)
