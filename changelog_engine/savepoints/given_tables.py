@@ -175,7 +175,7 @@ def _of_numpy(column: Any, where: str, name: str) -> Column:
 def _of_pandas(series: Any, where: str, name: str) -> Column:
     """A column of pandas': its missing values are nulls; objects of which Arrow would make others stay as they are."""
     if series.dtype != object or _one_class(series):
-        with contextlib.suppress(pa.ArrowException, OverflowError):
+        with contextlib.suppress(pa.ArrowException, OverflowError, UnicodeError):
             found = pa.array(series, from_pandas=True)
             return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     missing = series.isna().tolist()

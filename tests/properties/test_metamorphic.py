@@ -13,7 +13,7 @@ from support.random_jobs import random_program
 
 # Seeds of programs and ways: process functions with timers, sessions, sliding and count windows, connected and broadcast
 # streams; failures, forks, savepoints, other parallelisms, upkeep, other backends, a drain.
-CHOSEN = [(13, 1300), (262, 26203), (232, 23202), (160, 16001), (6, 600)]
+CHOSEN = [(388, 38801), (178, 17802), (126, 12603), (308, 30801), (186, 18601)]
 
 
 @pytest.mark.parametrize(("program", "way"), CHOSEN)

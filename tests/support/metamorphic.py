@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pandas as pd
 import pyarrow as pa
 
 from api.common.typeinfo import Types
@@ -605,6 +604,8 @@ def rewind(run: Run, share: int, how: str, base: str) -> str:
         The base path of the job that went on.
     """
     model, job = run.model, run.job
+    if how == "time" and "l" in "".join(run.way.upkeep):
+        how = "id"  # what was truncated may have been the newest at the time
     folder = find_job_folder(job.settings.base_path, "job")
     lineage = Ledger(folder.open_changelog()).lineage
     newest = lineage.newest_checkpoint()
@@ -679,7 +680,7 @@ def check_views(run: Run) -> None:
 
 
 def check_bootstrapped(job: _Job, row: Any, base: str) -> None:
-    """A savepoint out of the tables of ``state_at`` is the state itself; windows and times to live have no tables."""
+    """A savepoint out of what ``state_at`` has is that state, but for windows, times to live and keys that are None."""
     folded = state_at(job.table(), row.id, allow_pickle=True)
     expected = LogByHand(f"{job.settings.base_path}/job").held(row.id)
     tables: dict[str, dict[str, Any]] = {}
@@ -707,7 +708,7 @@ def check_bootstrapped(job: _Job, row: Any, base: str) -> None:
         for domain in ("event time", "processing time"):
             waiting = folded.timers.get((uid, domain), [])
             columns = {"key": [key for _, key in waiting], "timestamp": [at for at, _ in waiting]}
-            timers[uid][domain] = _frame(columns)
+            timers[uid][domain] = columns
     if tables:
         made = bootstrap(
             f"{base}/bootstrapped-{row.id}",
@@ -742,6 +743,7 @@ def _table(spec: StateSpec, entries: Any) -> Any:
     if spec.kind is StateKind.MAP:
         columns["map_key"] = []
     for key, held in entries.items():
+        assert key is not None
         rows = [(None, held)]
         if spec.kind is StateKind.LIST:
             rows = [(None, each) for each in held]
@@ -752,16 +754,7 @@ def _table(spec: StateSpec, entries: Any) -> Any:
             columns["value"].append(value)
             if spec.kind is StateKind.MAP:
                 columns["map_key"].append(map_key)
-    return _frame(columns)
-
-
-def _frame(columns: dict[str, list[Any]]) -> Any:
-    made = {}
-    for name, values in columns.items():
-        made[name] = pd.Series([None] * len(values), dtype=object)
-        for place, value in enumerate(values):
-            made[name].at[place] = value
-    return pd.DataFrame(made)
+    return columns
 
 
 def check_explained(job: _Job, graph: JobGraph, row: Any) -> None:

@@ -189,6 +189,15 @@ def test_objects_stay_what_they_are(tmp_path: Path) -> None:
     lists = [np.array([1, 2]), np.array([3])]
     assert list(state("4", ["x", "y"], lists, declared=Types.LIST(Types.LONG())).values()) == [[1, 2], [3]]
     assert state("5", ["x"], [2**70], declared=Types.BIG_INT()) == {"x": 2**70}
+    texts = {"\ud800": "\udfff", "x": "y"}  # Arrow has no surrogates
+    frame = pd.DataFrame({"key": list(texts), "value": list(texts.values())}, dtype=object)
+    savepoint = changelog_engine.bootstrap(
+        tmp_path / "6",
+        {"op": {"s": frame}},
+        key_types={"op": Types.STRING()},
+        types={"op": {"s": Types.STRING()}},
+    )
+    assert state_at(f"{savepoint.path}/changelog", allow_pickle=True).states["op", "s"] == texts
 
 
 def test_times_are_no_numbers(tmp_path: Path) -> None:
