@@ -78,7 +78,8 @@ class BarrierBench:
             "changelog.truncation.grace": "1h",
         }
         command = [sys.executable, str(HERE / "keyed_count.py"), "api", str(_ENDLESS), str(keys)]
-        self.engine.run_program(run, command, settings, stop_when=_Stop(tables / "changelog", seconds))
+        stop = _Stop(tables / "changelog", seconds)
+        self.engine.run_program(run, command, settings, stop_when=stop, watch_memory=False)
         log = checkpoints_on_disk(tables / "changelog").after(seconds / 3)
         times = acknowledgement_ms(log)
         if not times:

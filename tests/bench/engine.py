@@ -242,6 +242,7 @@ class EngineBench:
         keep: bool = False,
         stop_when: Any = None,
         read: Callable[[str], dict[str, Any] | None] = result_line,
+        watch_memory: bool = True,
     ) -> Outcome:
         """Run a program that takes KEY=VALUE settings last, in a fresh base path.
 
@@ -252,6 +253,7 @@ class EngineBench:
             keep: whether what is in the base path stays.
             stop_when: see `measure`.
             read: see `measure`.
+            watch_memory: see `measure`.
         """
         base = self.base_of(name)
         if not keep:
@@ -266,7 +268,15 @@ class EngineBench:
             **(settings or {}),
         }
         command += [f"{key}={value}" for key, value in merged.items()]
-        return measure(name, command, self.work / "logs", self.environment, stop_when=stop_when, read=read)
+        return measure(
+            name,
+            command,
+            self.work / "logs",
+            self.environment,
+            stop_when=stop_when,
+            read=read,
+            watch_memory=watch_memory,
+        )
 
     def epochs_of(self, records: int) -> dict[str, str]:
         """Settings for epochs of a fixed size, a checkpoint at the end of each."""

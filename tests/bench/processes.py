@@ -15,6 +15,8 @@ from typing import Any
 
 PREFIX = "RESULT "
 SAMPLE_SECONDS = 0.25
+# The kernel walks all pages of a process to count them, 10 ms for a gigabyte, and keeps it from mapping memory meanwhile.
+_TIMES_AS_LONG = 100  # as counting took, until the next time
 
 
 class MeasurementError(RuntimeError):
@@ -68,6 +70,7 @@ def measure(
     timeout_s: float = 900,
     stop_when: Callable[[], bool] | None = None,
     read: Callable[[str], dict[str, Any] | None] = result_line,
+    watch_memory: bool = True,
 ) -> Outcome:
     """Run a command to its end and read the result that it prints.
 
@@ -79,6 +82,7 @@ def measure(
         timeout_s: the process and all it started are killed after this time.
         stop_when: asked about every quarter of a second; when it says True all are killed with SIGKILL, on purpose.
         read: finds the result in the output, or gives None.
+        watch_memory: whether to count its pages, which disturbs what is measured to the millisecond.
 
     Returns:
         What was measured; an empty result when it was killed on purpose.
@@ -90,7 +94,7 @@ def measure(
     log = logs / f"{name}.log"
     memory = Memory()
     cpu: dict[int, float] = {}
-    started = time.time()
+    started = due = time.time()
     with log.open("w") as output:
         process = subprocess.Popen(
             command,
@@ -108,10 +112,12 @@ def measure(
                 if stop_when is not None and stop_when():
                     stopped = True
                     break
-                sample = resident_bytes(process.pid)
+                if watch_memory and (began := time.time()) >= due:
+                    sample = resident_bytes(process.pid)
+                    due = time.time() + _TIMES_AS_LONG * (time.time() - began)
+                    if sample:
+                        memory.samples.append((time.time() - started, sample))
                 cpu |= cpu_seconds(process.pid)
-                if sample:
-                    memory.samples.append((time.time() - started, sample))
                 threading.Event().wait(SAMPLE_SECONDS)
         finally:
             kill_session(process.pid)
