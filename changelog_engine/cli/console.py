@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 _PIPE_WIDTH = 200  # columns when nobody looks: values are not cut for a terminal that isn't there
 
+_WORD = 14  # characters; longer words, such as paths, are torn where the terminal is narrow
 
-def table_of(*names: str, right: int = 0) -> Table:
-    """An empty table whose first ``right`` columns are set right."""
+
+def table_of(*names: str, right: int = 0, widths: Sequence[int] = ()) -> Table:
+    """An empty table.
+
+    Args:
+        names: of its columns.
+        right: how many of the first columns are aligned right.
+        widths: how many characters each column has at least; all together fit the terminal. None when left out.
+    """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for index, name in enumerate(names):
-        table.add_column(name, justify="right" if index < right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if index < right else "left"
+        least = widths[index] if widths else None
+        table.add_column(name, justify=justify, overflow="fold", min_width=least)
     return table
+
+
+def width_of(name: str, cells: Iterable[str]) -> int:
+    """How wide a column must be so that no word of it is torn, up to a limit.
+
+    Example:
+        >>> width_of("time (UTC)", ["2026-11-23 17:16:11.596"])
+        12
+    """
+    words = (len(word) for text in (name, *cells) for word in text.split())
+    return min(max(words, default=1), _WORD)
 
 
 def console() -> Console:

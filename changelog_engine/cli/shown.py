@@ -20,7 +20,7 @@ from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
-from changelog_engine.cli.console import console, table_of
+from changelog_engine.cli.console import console, table_of, width_of
 from changelog_engine.display import iso, printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
@@ -215,10 +215,18 @@ def _print(answer: Answer) -> None:
         click.echo(printable(line))
     for sheet in answer.sheets:
         if sheet.rows:
-            table = table_of(*sheet.columns, right=sheet.right)
-            for row in sheet.rows:
-                table.add_row(*[Text(printable(_shown(cell))) for cell in row])
-            screen.print(table)
+            rows = [[printable(_shown(cell)) for cell in row] for row in sheet.rows]
+            widths = [width_of(name, cells) for name, *cells in zip(sheet.columns, *rows, strict=True)]
+            fits = sum(widths) + 3 * len(widths) <= screen.width  # with what stands between columns
+            table = table_of(*sheet.columns, right=sheet.right, widths=widths if fits else ())
+            for row in rows:
+                table.add_row(*[Text(text) for text in row])
+            if screen.is_terminal:
+                screen.print(table)
+                continue
+            with screen.capture() as captured:
+                screen.print(table)
+            click.echo("\n".join([line.rstrip() for line in captured.get().splitlines()]))
     for line in answer.notes:
         click.echo(printable(line))
 

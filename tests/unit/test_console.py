@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,23 @@ def test_each_answer_has_three_forms_and_no_form_changes_anything(
     assert all(len(row) == len(header) for row in rows)
     assert asked(job, question, "--csv", "--json").exit_code == 2
     assert {str(path): path.stat().st_mtime_ns for path in job.parent.rglob("*")} == before
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_in_a_narrow_place_lose_and_tear_nothing(
+    job: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def characters(question: tuple[str, ...]) -> Counter[str]:
+        return Counter(re.sub(r"[\s─]", "", asked(job, question).output))
+
+    wide = {question: characters(question) for question in QUESTIONS}
+    monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", width)
+    for question in QUESTIONS:
+        assert characters(question) == wide[question]
+        lines = asked(job, question).output.splitlines()
+        assert all(len(line) <= width and line == line.rstrip() for line in lines if "──" in line)
+    times = re.search(r"\d\d:\d\d:\d\d\.\d{3}", asked(job, ("jobs", "BASE")).output)
+    assert (times is not None) == (width > 60)
 
 
 def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
