@@ -46,13 +46,13 @@ class TestAggregations:
             ("max_by", [("a", 3, "p"), ("a", 3, "p"), ("a", 3, "p"), ("a", 4, "s")]),
         ],
     )
-    def test_tuples(self, env, method, expected):
+    def test_fields_of_tuples_are_aggregated(self, env, method, expected):
         elements = [("a", 3, "p"), ("a", 1, "q"), ("a", 1, "r"), ("a", 4, "s")]
         for type_info in (None, Types.TUPLE([Types.STRING(), Types.INT(), Types.STRING()])):
             keyed = env.from_collection(elements, type_info).key_by(lambda v: v[0])
             assert reduced(keyed, method, (1,), elements) == expected
 
-    def test_equal_elements(self, env):
+    def test_of_equal_elements_the_first_or_the_last_is_kept(self, env):
         elements = [("a", 2, "first"), ("a", 2, "second"), ("a", 1, "third"), ("a", 1, "fourth")]
         keyed = env.from_collection(elements).key_by(lambda v: v[0])
         assert [v[2] for v in reduced(keyed, "max_by", (1,), elements)] == ["first"] * 4
@@ -65,7 +65,7 @@ class TestAggregations:
 
     @pytest.mark.parametrize("position", [1, "n", -1])
     @pytest.mark.parametrize("type_info", [None, NAMED])
-    def test_rows(self, env, position, type_info):
+    def test_fields_of_rows_are_aggregated_and_rows_keep_their_kind(self, env, position, type_info):
         elements = [Row(k="a", n=3), Row(k="b", n=4)]
         elements[0].set_row_kind(RowKind.DELETE)
         keyed = env.from_collection(elements, type_info).key_by(lambda r: r.k)
@@ -80,7 +80,7 @@ class TestAggregations:
         keyed = env.from_collection(elements).key_by(lambda r: r[0])
         assert reduced(keyed, "min", (1,), elements)[-1] == Row("a", 3)
 
-    def test_lists(self, env):
+    def test_lists_are_aggregated_and_not_changed(self, env):
         elements = [[1, 5], [2, 4]]
         keyed = env.from_collection(elements).key_by(lambda v: 0)
         assert reduced(keyed, "sum", (1,), elements)[-1] == [1, 9]
@@ -96,7 +96,7 @@ class TestAggregations:
             ("max_by", [5, 5, 8]),
         ],
     )
-    def test_numbers(self, env, method, expected):
+    def test_numbers_are_aggregated_as_they_are(self, env, method, expected):
         keyed = env.from_collection([5, 3, 8], Types.LONG()).key_by(lambda v: 0)
         for position in ((), (0,)):
             assert reduced(keyed, method, position, [5, 3, 8]) == expected
@@ -114,7 +114,7 @@ class TestAggregations:
             (None, True, "got True"),
         ],
     )
-    def test_bad_positions(self, env, type_info, position, message):
+    def test_a_position_that_is_not_there_is_refused(self, env, type_info, position, message):
         elements = [1] if type_info == Types.LONG() else [("a", 1)]
         keyed = env.from_collection(elements, type_info).key_by(str)
         with pytest.raises(ConfigurationError, match=message):

@@ -20,7 +20,7 @@ def context(subtask: int = 0) -> TaskContext:
 
 
 class TestMetrics:
-    def test_every_kind(self):
+    def test_metrics_of_every_kind_are_counted(self):
         runtime = context(1)
         assert isinstance(runtime, RuntimeContext)
         group = runtime.get_metrics_group()
@@ -47,7 +47,7 @@ class TestMetrics:
             "count.1.broken": None,
         }
 
-    def test_groups(self):
+    def test_a_group_inside_a_group_has_both_names(self):
         group = context().get_metrics_group()
         inner = group.add_group("outer").add_group("region", "north")
         assert inner.get_scope_components() == ["count", "0", "outer", "region", "north"]
@@ -110,7 +110,7 @@ class TestMetrics:
 
 
 class TestSlotSharing:
-    def test_memory_size(self):
+    def test_memory_sizes_convert_and_compare(self):
         size = MemorySize(bytes_size=(1 << 40) + (1 << 30))
         assert (size.get_tebi_bytes(), size.get_gibi_bytes(), size.get_mebi_bytes()) == (1, 1025, 1025 << 10)
         assert (size.get_kibi_bytes(), size.get_bytes()) == (1025 << 20, 1025 << 30)
@@ -141,7 +141,7 @@ class TestSlotSharing:
         with pytest.raises(NotSupportedError, match="bytes_size"):
             MemorySize(object())
 
-    def test_group(self):
+    def test_a_group_gives_back_what_was_set(self):
         builder = SlotSharingGroup.builder("g")
         chained = (
             builder.set_cpu_cores(1)
@@ -162,7 +162,7 @@ class TestSlotSharing:
         with pytest.raises(NotSupportedError, match="get_name"):
             group.get_java_slot_sharing_group()
 
-    def test_without_resources(self):
+    def test_a_group_without_resources_has_none(self):
         group = SlotSharingGroup.builder("g").build()
         assert group.get_cpu_cores() is None
         assert group.get_managed_memory() is group.get_task_heap_memory() is None
@@ -194,7 +194,7 @@ class TestSlotSharing:
 
 
 class TestSchemas:
-    def test_simple_strings(self):
+    def test_strings_are_written_in_their_charset(self):
         schema = SimpleStringSchema("latin-1")
         assert isinstance(schema, SerializationSchema)
         assert isinstance(schema, DeserializationSchema)

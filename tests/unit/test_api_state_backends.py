@@ -77,7 +77,7 @@ def test_the_later_one_holds() -> None:
 
 
 @pytest.mark.parametrize("wrong", [StateBackend(), EmbeddedRocksDBStateBackend, "rocksdb", None])
-def test_no_backend(wrong: Any) -> None:
+def test_what_is_not_a_backend_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="set_state_backend needs a backend"):
         configured({}).set_state_backend(wrong)
 
@@ -154,7 +154,7 @@ class Factory:
     """An options factory."""
 
 
-def test_options_factories() -> None:
+def test_java_factories_are_refused_and_python_ones_kept() -> None:
     backend = EmbeddedRocksDBStateBackend()
     assert backend.get_options() is None
     env = configured({}).set_state_backend(backend)
@@ -167,7 +167,7 @@ def test_options_factories() -> None:
 
 
 @pytest.mark.parametrize("make", [EmbeddedRocksDBStateBackend, lambda: RocksDBStateBackend("/x")])
-def test_rocksdb_getters(make: Any) -> None:
+def test_rocksdb_backends_give_back_what_was_set(make: Any) -> None:
     backend = make()
     assert backend.get_db_storage_paths() is None
     assert backend.get_predefined_options() is PredefinedOptions.DEFAULT
@@ -190,7 +190,7 @@ def test_rocksdb_getters(make: Any) -> None:
         backend.set_options(None)
 
 
-def test_predefined_options() -> None:
+def test_predefined_options_have_pyflinks_numbers() -> None:
     assert [(each.name, each.value) for each in PredefinedOptions] == [
         ("DEFAULT", 0),
         ("SPINNING_DISK_OPTIMIZED", 1),
@@ -215,7 +215,7 @@ def test_transfer_threads_and_incremental_checkpoints() -> None:
         EmbeddedRocksDBStateBackend("yes")  # type: ignore[arg-type]
 
 
-def test_memory_backend() -> None:
+def test_the_memory_backend_brings_its_storage_along() -> None:
     assert MemoryStateBackend.DEFAULT_MAX_STATE_SIZE == FIVE_MB
     backend = MemoryStateBackend()
     assert (backend.get_max_state_size(), backend.is_using_asynchronous_snapshots()) == (FIVE_MB, True)
@@ -230,7 +230,7 @@ def test_memory_backend() -> None:
             MemoryStateBackend(**wrong)
 
 
-def test_fs_backend() -> None:
+def test_the_file_system_backend_brings_its_storage_along() -> None:
     backend = FsStateBackend("file:///a/b/")
     assert backend.get_checkpoint_path() == "file:/a/b"
     assert backend.get_min_file_size_threshold() == 20_480
@@ -315,7 +315,7 @@ class OwnStorage:
         return self.path
 
 
-def test_custom_storage() -> None:
+def test_a_custom_storage_says_where_checkpoints_lie() -> None:
     env = configured({})
     storage = CustomCheckpointStorage(OwnStorage("file:///own/", 77))
     env.get_checkpoint_config().set_checkpoint_storage(storage)

@@ -101,7 +101,7 @@ class TestConnectedStreams:
             ("process", Process(), NodeKind.CO_PROCESS, "Co-Process"),
         ],
     )
-    def test_not_keyed(self, words, numbers, method, function, kind, name):
+    def test_two_streams_become_one_node(self, words, numbers, method, function, kind, name):
         connected = words.connect(numbers)
         assert type(connected) is ConnectedStreams
         assert (connected.stream1, connected.stream2, connected.is_keyed()) == (words, numbers, False)
@@ -115,7 +115,7 @@ class TestConnectedStreams:
         ("method", "function"),
         [("map", Map()), ("flat_map", FlatMap()), ("process", Process()), ("process", KeyedProcess())],
     )
-    def test_keyed(self, words, numbers, method, function):
+    def test_two_keyed_streams_are_keyed_by_one_type(self, words, numbers, method, function):
         connected = words.connect(numbers).key_by(len, abs, Types.INT())
         assert connected.is_keyed()
         *_, first, second, node = nodes_of(getattr(connected, method)(function, [Types.INT()]))
@@ -157,7 +157,7 @@ class TestConnectedStreams:
             (lambda both: both.map(Map(), "INT"), "ConnectedStreams.map: output_type"),
         ],
     )
-    def test_bad_arguments(self, words, numbers, call, message):
+    def test_connected_streams_refuse_bad_arguments_by_name(self, words, numbers, call, message):
         with pytest.raises(ConfigurationError, match=message):
             call(words.connect(numbers))
 
@@ -180,7 +180,7 @@ class TestBroadcast:
             (lambda ds: ds.key_by(len), KeyedPrice(), "Keyed-Co-Process-Broadcast"),
         ],
     )
-    def test_node(self, words, numbers, make, function, name):
+    def test_a_broadcast_node_has_its_states(self, words, numbers, make, function, name):
         connected = make(words).connect(numbers.broadcast(RULES, MORE))
         assert type(connected) is BroadcastConnectedStream
         assert connected.broadcast_state_descriptors == [RULES, MORE]
@@ -203,7 +203,9 @@ class TestBroadcast:
             (False, Price, r"write Price\(\)"),
         ],
     )
-    def test_bad_functions(self, words, numbers, keyed, function, message):
+    def test_broadcast_functions_fit_the_stream_or_are_refused(
+        self, words, numbers, keyed, function, message
+    ):
         stream = words.key_by(len) if keyed else words
         with pytest.raises(ConfigurationError, match=message):
             stream.connect(numbers.broadcast(RULES)).process(function)

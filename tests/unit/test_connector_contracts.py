@@ -214,7 +214,7 @@ class TestDefaults:
         assert sink.with_options({}) is sink
 
     @pytest.mark.parametrize("parallelism", [1, 2])
-    def test_they_run(self, tmp_path: Path, parallelism: int) -> None:
+    def test_the_least_source_and_sink_run(self, tmp_path: Path, parallelism: int) -> None:
         env = StreamExecutionEnvironment.get_execution_environment()
         env.set_parallelism(parallelism)
         env.from_source(Least(), NO_WATERMARKS, "least").sink_to(Plain(tmp_path / "out"))
@@ -326,7 +326,7 @@ class TestWhatIsRefused:
         with pytest.raises(ArgumentTypeError, match=message):
             call(env)
 
-    def test_parts(self) -> None:
+    def test_a_source_of_parts_needs_parts(self) -> None:
         class Own(SourceOfParts):
             reader = part_of = begin = discover_in = Least.splits
 
@@ -396,7 +396,7 @@ class TestWhatStandsForOthers:
     @pytest.mark.parametrize(
         "name", [each for each in Source.__annotations__ if each != "watermarks_by_split"]
     )
-    def test_hybrid_sources(self, name: str) -> None:
+    def test_a_hybrid_source_answers_as_its_part(self, name: str) -> None:
         part = type("Part", (Least,), {"bounded": True, name: self.other(name)})()
         assert vars(HybridSource([part]))[name] == self.other(name)
 
@@ -404,12 +404,12 @@ class TestWhatStandsForOthers:
         "name",
         [each for each in Source.__annotations__ if each not in {"acknowledges", "bad_tag", "replayable"}],
     )
-    def test_replays(self, name: str) -> None:
+    def test_a_replayed_source_answers_as_the_original(self, name: str) -> None:
         source = type("Original", (Least,), {name: self.other(name)})()
         assert vars(replayed(source, "source"))[name] == self.other(name)
 
     @pytest.mark.parametrize("name", [each for each in vars(SplitReader) if not each.startswith("_")])
-    def test_replays_readers(self, name: str) -> None:
+    def test_a_replays_reader_has_every_member_of_use(self, name: str) -> None:
         """Each member of a reader is a replay's own, or is of no use to it."""
         assert name in vars(ReplayReader) or name in {"acknowledged", "at_barrier", "watermark", "behind"}
 
@@ -430,7 +430,9 @@ class TestConformance:
             ("discover", lambda self, known: [Split(1, 0)], "are not all str"),  # type: ignore[arg-type]
         ],
     )
-    def test_sources(self, monkeypatch: pytest.MonkeyPatch, member: str, value: Any, message: str) -> None:
+    def test_a_source_that_breaks_a_promise_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, member: str, value: Any, message: str
+    ) -> None:
         monkeypatch.setattr(Most, member, value)
         with pytest.raises(AssertionError, match=message):
             check_source(Most())
@@ -442,7 +444,9 @@ class TestConformance:
             ([1, 0, 0, 0], "the watermark falls from 1 to 0"),
         ],
     )
-    def test_watermarks(self, monkeypatch: pytest.MonkeyPatch, watermarks: list[int], message: str) -> None:
+    def test_a_watermark_that_falls_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, watermarks: list[int], message: str
+    ) -> None:
         def read(self: Any, position: int, max_records: int) -> Range:
             self.watermark = watermarks[min(position, 3)]
             return Range([position], position + 1, position == 3, [position + 1])

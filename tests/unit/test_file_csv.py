@@ -45,7 +45,7 @@ def csv_source(path, schema):
 
 
 class TestCsv:
-    def test_rows(self, tmp_path):
+    def test_rows_of_every_type_come_back(self, tmp_path):
         schema = csv_schema()
         rows = [
             Row(id=1, name='a, "b"', list=[1, 2], flag=True, x=1.5),
@@ -67,7 +67,7 @@ class TestCsv:
         (tmp_path / "f").write_bytes(ending.join(lines).encode())
         assert [each.id for each in read(csv_source(tmp_path, csv_schema()))] == list(range(100))
 
-    def test_header(self, tmp_path):
+    def test_a_header_says_the_order_of_columns(self, tmp_path):
         (tmp_path / "f.csv").write_text("\ufeffflag,name,more,id,x,list\ntrue,a,?,1,2,3\nfalse,b,?,2,,\n")
         source = csv_source(tmp_path, csv_schema(set_use_header=None))
         assert read(source) == [
@@ -77,7 +77,7 @@ class TestCsv:
         with pytest.raises(TypeMismatchError, match=r"the header of .* names the columns flag, name"):
             read(csv_source(tmp_path, csv_schema(set_use_header=None, set_strict_headers=None)))
 
-    def test_written_header(self, tmp_path):
+    def test_a_header_is_written_where_it_is_asked_for(self, tmp_path):
         schema = csv_schema(set_use_header=None, set_strict_headers=None)
         path = write(tmp_path, CsvBulkWriters.for_schema(schema), [(1, "a", None, None, None)])
         assert path.read_text() == "id,name,list,flag,x\n1,a,,,\n"
@@ -91,7 +91,7 @@ class TestCsv:
             (2, "b"),
         ]
 
-    def test_signs(self, tmp_path):
+    def test_every_sign_can_be_another(self, tmp_path):
         schema = csv_schema(
             set_column_separator="|",
             set_quote_char="'",
@@ -123,7 +123,7 @@ class TestCsv:
         write(tmp_path, CsvBulkWriters.for_schema(schema.build()), rows)
         assert read(csv_source(tmp_path, schema.build())) == rows
 
-    def test_compressed(self, tmp_path):
+    def test_compressed_files_are_read(self, tmp_path):
         with gzip.open(tmp_path / "f.csv.gz", "wt") as stream:
             stream.write("id,name,list,flag,x\n" + "".join(f"{n},n,,,\n" for n in range(100)))
         source = csv_source(tmp_path, csv_schema(set_use_header=None))
@@ -175,7 +175,7 @@ class TestCsv:
                 ParquetColumnarRowInputFormat(Types.ROW([Types.INT()])), "/x"
             ).set_bad_records_tag(tag)
 
-    def test_bad_schemas(self):
+    def test_schemas_that_cannot_be_are_refused(self):
         with pytest.raises(ConfigurationError, match="at least one column"):
             CsvSchema.builder().build()
         with pytest.raises(ConfigurationError, match="different names"):
@@ -294,7 +294,7 @@ class TestBytesThatAreNotUtf8:
         assert "not UTF-8" in error
 
     @pytest.mark.parametrize("name", ["f.json", "f.json.gz"])
-    def test_json_lines(self, tmp_path, name):
+    def test_lines_of_json_that_are_not_utf_8_are_named(self, tmp_path, name):
         data = '{"a": "ä"}\n'.encode() + b'{"a": "\xff"}\n'
         (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
         source = FileSource.for_record_stream_format(StreamFormat.json_line_format(), str(tmp_path))

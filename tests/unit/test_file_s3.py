@@ -117,7 +117,7 @@ class TestSource:
         with pytest.raises(StorageError, match="was cut or replaced: it has 6 bytes"):
             source.reader(split).read(split.start, 10)
 
-    def test_monitoring(self, s3, bucket, options):
+    def test_new_objects_are_found(self, s3, bucket, options):
         source = files.MonitoringFileSource([f"s3://{bucket}/in"]).with_options(options)
         assert source.discover({}) == []
         put(s3, f"{bucket}/in/a", "1\n")
@@ -146,7 +146,7 @@ class TestSource:
 
 class TestSink:
     @pytest.mark.parametrize("seed", range(6))
-    def test_whatever_dies(self, tmp_path, s3, bucket, options, seed):
+    def test_each_line_is_there_once_whatever_dies(self, tmp_path, s3, bucket, options, seed):
         rng = random.Random(seed)
         failures = tuple(
             Failure(rng.randint(1, 8), rng.choice(list(Fault)), 0, rng.randint(0, 1)) for _ in range(4)
@@ -165,7 +165,7 @@ class TestSink:
         for folder in tmp_path.rglob("*"):
             assert not folder.is_file() or s3.secret_key.encode() not in folder.read_bytes()
 
-    def test_conformance(self, s3, bucket, options):
+    def test_the_sink_shows_each_element_once_whatever_crashes(self, s3, bucket, options):
         sink = sink_to(f"s3://{bucket}/out", options)
         check_committing_sink(sink, lambda: list(lines(s3, f"{bucket}/out").elements()), runs=3, seed=2)
         compacts = sink_to(f"s3://{bucket}/compacted", options, compacting(1))
@@ -173,7 +173,7 @@ class TestSink:
             compacts, lambda: list(lines(s3, f"{bucket}/compacted").elements()), runs=2, seed=3
         )
 
-    def test_compaction(self, s3, bucket, options):
+    def test_objects_are_merged_and_forks_get_copies(self, s3, bucket, options):
         """As objects: read back, merged, copied to their name; a fork makes copies on the server."""
         row_type = Types.ROW_NAMED(["n"], [Types.LONG()])
         by_record = files.Compaction(files.CompactStrategy(checkpoints=2), files.RecordWiseCompactor())
@@ -263,7 +263,7 @@ AVRO = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}
     ],
     ids=["parquet", "orc", "csv", "avro"],
 )
-def test_formats(s3, bucket, options, writes, reads, element):
+def test_every_format_comes_back_from_s3(s3, bucket, options, writes, reads, element):
     uri = f"s3://{bucket}/out"
     sink = files.FileSink(uri, writes, files.BasePathBuckets(), file_systems=FileSystems(options))
     writer = sink.committing_writer(context())
@@ -276,7 +276,7 @@ def test_formats(s3, bucket, options, writes, reads, element):
 
 
 @pytest.mark.parametrize("name", ["f.gz", "f.zst"])
-def test_compressed_text(s3, bucket, options, name):
+def test_compressed_text_is_read_from_s3(s3, bucket, options, name):
     text = "".join(f"line {n}\n" for n in range(500)).encode()
     with s3.filesystem().open_output_stream(f"{bucket}/{name}", compression=None) as raw:
         raw.write(gzip.compress(text) if name == "f.gz" else pa.Codec("zstd").compress(text, asbytes=True))
@@ -317,7 +317,7 @@ class TestKeys:
             ("/local/a@b?c", "/local/a@b?c"),
         ],
     )
-    def test_public_uri(self, uri, shown):
+    def test_no_key_is_shown_of_a_uri(self, uri, shown):
         assert public_uri(uri) == shown
 
 

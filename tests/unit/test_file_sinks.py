@@ -57,7 +57,7 @@ def job_into(sink, parallelism, numbers=NUMBERS):
 
 class TestExactlyOnce:
     @pytest.mark.parametrize("seed", range(30))
-    def test_whatever_dies(self, tmp_path, seed):
+    def test_each_element_is_there_once_whatever_dies(self, tmp_path, seed):
         """Failures at random steps, barriers at random, another parallelism after each."""
         rng = random.Random(seed)
         failures = tuple(
@@ -100,7 +100,7 @@ class TestExactlyOnce:
         assert lines(out) == ALL, f"seed {seed}"
         assert hidden(out) == [] or failures
 
-    def test_conformance(self, tmp_path):
+    def test_the_sink_shows_each_element_once_whatever_crashes(self, tmp_path):
         check_committing_sink(
             sink_to(tmp_path, ON_CHECKPOINT), lambda: list(lines(tmp_path).elements()), runs=10, seed=1
         )
@@ -119,7 +119,7 @@ class TestExactlyOnce:
         assert lines(tmp_path / "out") == ALL
         assert hidden(tmp_path / "out") == []
 
-    def test_without_checkpoints(self, tmp_path):
+    def test_without_checkpoints_files_end_with_the_input(self, tmp_path):
         script = Script((50,), failures=(Failure(2, Fault.WORKER),))
         job = TestJob(tmp_path / "log", script, checkpoint_interval_ms=None, changelog=False)
         job.run(job_into(sink_to(tmp_path / "out"), 2))
@@ -221,7 +221,7 @@ class TestRestore:
 
 
 class TestRolling:
-    def test_by_size(self, tmp_path):
+    def test_files_end_when_they_are_large_enough(self, tmp_path):
         writer = sink_to(tmp_path, Rolling(part_bytes=10)).committing_writer(context())
         writer.write(["1234"] * 5)  # 5 bytes each: full when more than 10 are there
         writer.write(["x"])
@@ -267,7 +267,7 @@ class TestRolling:
             (Rolling(None, 100, 50), [(0, "a"), (50, None), (60, "b"), (109, "c"), (159, "d")], ["a", "bcd"]),
         ],
     )
-    def test_by_time(self, tmp_path, rolling, steps, expected):
+    def test_files_end_when_their_time_is_over(self, tmp_path, rolling, steps, expected):
         clock = Clock()
         sink = sink_to(tmp_path, rolling, check_interval_ms=1, clock=OneClock(clock))
         writer = sink.committing_writer(context())
@@ -318,7 +318,7 @@ class TestRolling:
         writer.commit(writer.prepare(True).committables)
         assert sorted("".join(path.read_text().split()) for path in finished(tmp_path)) == ["abcd", "ef"]
 
-    def test_at_checkpoints(self, tmp_path):
+    def test_files_end_with_each_checkpoint(self, tmp_path):
         writer = sink_to(tmp_path, ON_CHECKPOINT).committing_writer(context())
         for value in "abc":
             writer.write([value])

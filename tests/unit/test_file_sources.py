@@ -102,7 +102,7 @@ TEXTS = [
 class TestTextFile:
     @pytest.mark.parametrize("text", TEXTS)
     @pytest.mark.parametrize("step", [1, 2, 100])
-    def test_lines(self, tmp_path, text, step):
+    def test_lines_are_pythons_from_every_position(self, tmp_path, text, step):
         path = tmp_path / "f.txt"
         path.write_bytes(text.encode())
         source = FileSource([str(path)])
@@ -140,7 +140,7 @@ class TestTextFile:
             (".zst", zstd_open),
         ],
     )
-    def test_compressed(self, tmp_path, ending, opened):
+    def test_compressed_files_are_read_by_their_ending(self, tmp_path, ending, opened):
         path = tmp_path / f"f.txt{ending}"
         with opened(path, "wb") as stream:
             stream.write("eins\r\n\nzwei ü\nende".encode())
@@ -165,7 +165,7 @@ class TestTextFile:
                     read_all(source, 10**6)
 
     @pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "latin-1", "cp1252", "utf-8-sig", "gb18030"])
-    def test_charsets(self, tmp_path, charset):
+    def test_lines_of_every_charset(self, tmp_path, charset):
         text = "grün\n\nlast ü"
         path = tmp_path / "f.txt"
         path.write_bytes(text.encode(charset))
@@ -176,7 +176,7 @@ class TestTextFile:
         (tmp_path / "f").write_bytes(b"a\xff\nb\n")
         assert read_all(FileSource([str(tmp_path / "f")])) == ["a�", "b"]
 
-    def test_folders(self, tmp_path):
+    def test_folders_are_read_in_order_without_hidden_files(self, tmp_path):
         for name in ["b.txt", "a.txt", ".hidden", "_meta", "sub/c.txt", "sub/_x", ".git/d.txt", "_tmp/e.txt"]:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(name)
@@ -288,14 +288,14 @@ class TestTextFile:
 
 
 class TestJsonLines:
-    def test_values(self, tmp_path):
+    def test_each_line_of_json_is_a_value(self, tmp_path):
         lines = [{"a": 1, "b": [None, "x"]}, [1, 2], "text", 1.5, None]
         (tmp_path / "f").write_text("\n\n".join(json.dumps(line) for line in lines) + "\n \n\n")
         source = FileSource([str(tmp_path / "f")], JsonLines())
         assert read_all(source, step=2) == lines
         check_source(source)
 
-    def test_rows(self, tmp_path):
+    def test_objects_of_json_become_typed_rows(self, tmp_path):
         (tmp_path / "f").write_text('{"id": 1, "x": 2, "more": 3}\n{"x": 4.5}\n')
         row = Types.ROW_NAMED(["id", "x"], [Types.INT(), Types.DOUBLE()])
         source = FileSource([str(tmp_path / "f")], JsonLines(row))

@@ -106,7 +106,7 @@ def test_merging_groups_windows_that_overlap_or_touch() -> None:
         (GlobalWindowSerializer(), GlobalWindow(), b"\0"),
     ],
 )
-def test_serializers(serializer: Any, window: Any, data: bytes) -> None:
+def test_windows_are_serialized_as_in_flink(serializer: Any, window: Any, data: bytes) -> None:
     stream = BytesIO()
     serializer.serialize(window, stream)
     assert stream.getvalue() == data
@@ -148,7 +148,7 @@ def test_windows_that_do_not_fit_their_serializer() -> None:
         window_codec(3)
 
 
-def test_aligned_windows() -> None:
+def test_windows_of_a_time_are_flinks() -> None:
     assert TumblingEventTimeWindows.of(Time.seconds(1), Time.milliseconds(200)).windows_at(100) == [
         TimeWindow(-800, 200)
     ]
@@ -187,7 +187,7 @@ def test_aligned_windows() -> None:
         (lambda: ContinuousEventTimeTrigger.of(10), "interval must be a Time"),
     ],
 )
-def test_bad_arguments(make: Any, message: str) -> None:
+def test_assigners_and_triggers_refuse_bad_arguments_by_name(make: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
         make()
 
@@ -218,7 +218,7 @@ def test_gaps_that_are_none() -> None:
     )
 
 
-def test_default_triggers() -> None:
+def test_each_assigner_has_flinks_default_trigger() -> None:
     found = {
         type(assigner).__name__: type(assigner.get_default_trigger(None)).__name__
         for assigner in (
@@ -241,7 +241,7 @@ def test_default_triggers() -> None:
     assert counting.can_merge()
 
 
-def test_trigger_results() -> None:
+def test_a_result_says_whether_it_fires_and_purges() -> None:
     assert {result.name: (result.is_fire(), result.is_purge()) for result in TriggerResult} == {
         "CONTINUE": (False, False),
         "FIRE": (True, False),
